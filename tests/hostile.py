@@ -24,7 +24,7 @@ class Point:
 
 
 class NotGiven:
-    """What the SDKs use to say that an argument was not given."""
+    """The SDKs' value for an argument that was not given."""
 
     def __repr__(self) -> str:
         return "NOT_GIVEN"
@@ -124,7 +124,7 @@ class SurrogateRepr:
 
 @dataclasses.dataclass
 class HalfMade:
-    """A dataclass of which a field was never set."""
+    """A dataclass with a field that was never set."""
 
     there: int
     missing: int = dataclasses.field(init=False)

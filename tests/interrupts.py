@@ -11,16 +11,17 @@ from tests.processes import ROOT
 
 
 class Stop(BaseException):
-    """What Ctrl-C is: an exception at any moment."""
+    """The exception of Ctrl-C, which may come at any moment."""
 
 
 PACKAGE = (str(ROOT / "trace_recorder"),)
 
 
 def interrupted(act: Callable[[], object], moment: int, within: tuple[str, ...] = PACKAGE) -> bool:
-    """Do something, interrupted at the nth moment within the package, or some files, at which Python learns of Ctrl-C.
+    """Act, and interrupt at the nth moment at which Python learns of Ctrl-C within the package or some files.
 
-    These are where a function begins, and where a call of a built-in one has returned. Returns whether it came so far.
+    Such moments are the beginnings of functions, and returns of calls of built-in functions. Returns whether the moment
+    was reached.
     """
     remaining = moment
 

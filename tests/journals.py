@@ -33,7 +33,7 @@ def records_of(path: Path) -> list[Record]:
 
 
 def folded(data: bytes, status: Status = "unknown") -> Trajectory:
-    """What a journal's bytes say."""
+    """Return the fold of a journal's bytes."""
     fold = Fold()
     for record in read(data):
         fold.add(record)

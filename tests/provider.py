@@ -91,7 +91,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Close the port, and each connection that a client holds open."""
+        """Close the port, and each connection that a client keeps open."""
         super().server_close()
         for connection in tuple(self._connections):
             with suppress(OSError):

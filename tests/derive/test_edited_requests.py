@@ -91,7 +91,7 @@ def test_an_edited_history_is_read_as_its_whole_request_is(tmp_path: Path, diale
 def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
     tmp_path: Path, pattern: histories.Pattern
 ) -> None:
-    """However long the history is that it repeats."""
+    """Each call costs the same to read, however long the repeated history is."""
     counted = []
     for turns in (40, 80, 120):
         path = histories.record(tmp_path / f"{turns}.json", pattern, turns)

@@ -1,4 +1,4 @@
-"""The fold: a journal's records → a trajectory, whatever is missing of them, and whatever is wrong with them."""
+"""The fold: a journal's records become a trajectory, whichever records are missing or wrong."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_every_prefix_says_the_beginning_of_the_same() -> None:
 
 @given(st.sets(st.integers(0, 30)))
 def test_any_records_may_be_missing(lost: set[int]) -> None:
-    """Whatever subset of a journal's lines is left, it folds, and what is left of each call is that call's."""
+    """Any subset of a journal's lines folds, and the remaining parts of each call stay with that call."""
     left = [pair for number, pair in enumerate(pairs()) if number not in lost]
 
     trajectory = folded(journal_of(*left))
@@ -144,7 +144,7 @@ def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
 
 
 def test_kinds_that_are_not_known_are_passed_over() -> None:
-    """A later version's records cost nothing, wherever they are and whatever they hold."""
+    """A later version's records have no effect, at any place and with any content."""
     strange = [("from_the_future", {"interaction_id": "llm_1", "n": 0}), ("", {}), ("Start", {"task": "y"})]
     between = [one for pair in pairs() for one in (*strange, pair)]
 
@@ -154,7 +154,7 @@ def test_kinds_that_are_not_known_are_passed_over() -> None:
 
 @given(st.integers(0, 30), st.data())
 def test_a_member_that_is_missing_or_wrong_costs_its_own_record(number: int, data: st.DataObject) -> None:
-    """Whatever is in one member of one record, the journal folds, and the other calls are as before."""
+    """The journal folds with any value in one member of one record, and the other calls are unchanged."""
     number %= len(pairs())
     kind, members = pairs()[number]
     name = data.draw(st.sampled_from(sorted(members)))
@@ -247,7 +247,7 @@ def test_a_kind_that_is_no_text_is_not_known() -> None:
 def test_the_status_is_that_of_the_last_record_or_else_the_one_given(
     end: Payload, given_status: str, expected: tuple[object, ...]
 ) -> None:
-    """A run that has an end says how it ended; of one that has none, whoever looks at its lock knows more."""
+    """A run with an end says how it ended. For a run without an end the caller, who sees the lock, gives the status."""
     trajectory = folded(journal_of(START, *([("finalize", end)] if end else [])), given_status)  # type: ignore[arg-type]
 
     assert (trajectory.status, trajectory.success, trajectory.error and trajectory.error.type) == expected
@@ -270,7 +270,7 @@ def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) ->
 
 
 def test_a_stream_that_is_cut_off_says_what_had_come() -> None:
-    """Of a process killed in the middle of a stream the text so far is there, and the call is not complete."""
+    """A process was killed in the middle of a stream: the text so far is there, and the call is not complete."""
     until = next(number for number, one in enumerate(rich()) if one.kind == "llm_stream")
     trajectory = folded(journal_of(*pairs()[: until + 1]))
 
@@ -307,7 +307,7 @@ def test_a_stream_that_is_cut_off_says_what_had_come() -> None:
     ),
 )
 def test_whatever_goes_over_the_wire_folds_and_is_a_document(tmp_path: Path, sent: str, came: bytes) -> None:
-    """A request and a response that make no sense are on file, raw, and the document is one that any reader reads."""
+    """A request and a response without meaning are kept raw, and every reader reads the document."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     recorder.start()
     for answer in (Answer(came), Answer(came, media="text/event-stream"), Answer(came, status=500)):

@@ -50,7 +50,7 @@ def capture(recorder: TrajectoryRecorder, identity: str) -> None:
 
 @given(TURNS, st.sampled_from(["inline", "delta"]))
 def test_histories_that_change(turns: list[tuple[list[Payload], int, int, str, bool]], history: History) -> None:
-    """The document has what the journal has, whatever is dropped of a history, and whatever was captured as well."""
+    """The document equals the journal, whatever is dropped from a history, and whatever was captured too."""
     numbers = count()
     messages: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -74,7 +74,7 @@ def test_histories_that_change(turns: list[tuple[list[Payload], int, int, str, b
 
 @pytest.mark.parametrize("history", ["auto", "delta"])
 def test_a_long_run_costs_what_is_new_in_each_call(tmp_path: Path, history: str) -> None:
-    """With deltas, each call adds as much to the document as the one before it."""
+    """With deltas, each call adds as much to the document as the previous call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)  # type: ignore[arg-type]
     messages: list[Payload] = []
     for number in range(120):

@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_lacks_nothing(tmp_path: Path) -> None:
 
 
 def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
-    """A document with deltas in which a history slides is valid, and is held against its journal."""
+    """A document with deltas of a sliding history is valid, and is compared with its journal."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, history="delta") as recorder:
         for first in (1, 3, 5):
@@ -79,7 +79,7 @@ def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
 
 
 def test_a_runaway_recursion_leaves_records_of_the_right_shape(tmp_path: Path) -> None:
-    """What cannot be recorded where the stack is full is a gap, and every record is as its schema says."""
+    """A value that cannot be recorded because the stack is full is a gap, and every record matches its schema."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
 

@@ -1,4 +1,4 @@
-"""A reader needs no `is None`: every call has a response and a usage in memory, and on file only what is known."""
+"""No reader needs `is None`: in memory every call has a response and a usage. Files have only the known values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_call_without_an_answer_has_an_empty_response(
     read: Callable[[TrajectoryRecorder], LLMInteraction],
     fail: Callable[[TrajectoryRecorder], None],
 ) -> None:
-    """It says nothing, of no length, and says so; on file it stays `{}`."""
+    """The response is an empty text and says that it is empty; the document keeps `{}`."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     fail(recorder)
 
@@ -80,7 +80,7 @@ def test_a_call_without_an_answer_has_an_empty_response(
 
 
 def test_a_call_in_flight_has_an_empty_response(tmp_path: Path) -> None:
-    """Nothing has come of it yet."""
+    """Its response is empty, because no part of the answer has arrived."""
     (tmp_path / "run.jsonl").write_bytes(IN_FLIGHT)
 
     (one,) = load(tmp_path / "run.jsonl").llm_interactions
@@ -92,7 +92,7 @@ def test_a_call_in_flight_has_an_empty_response(tmp_path: Path) -> None:
 def test_an_answer_without_tokens_has_a_usage_of_nothing_known(
     tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], answer: Answer
 ) -> None:
-    """Every count is None; on file there is no `usage`. An answer that says nothing is one all the same."""
+    """Every count is None, and the document has no `usage`. An empty answer is an answer too."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("a"), answer)
 
@@ -105,7 +105,7 @@ def test_an_answer_without_tokens_has_a_usage_of_nothing_known(
 def test_a_call_by_hand_has_a_usage(
     tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], response: Payload
 ) -> None:
-    """What was handed over without tokens has a usage of nothing known."""
+    """A response that was recorded without tokens has a usage without counts."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.record_llm_interaction(asked("a")["messages"], response, "p", "m")
 
@@ -125,5 +125,5 @@ def test_what_is_known_is_there(tmp_path: Path, read: Callable[[TrajectoryRecord
 
 
 def test_a_response_that_nobody_has_filled_has_a_usage() -> None:
-    """The value itself is so, whoever makes it."""
+    """A new value has an empty usage by itself."""
     assert LLMResponse().usage == Usage()

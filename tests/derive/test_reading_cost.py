@@ -1,6 +1,6 @@
-"""What it costs to read a run: calls of our functions, which no load of the machine changes.
+"""The cost of reading a run: calls of our functions, which the load of the machine does not change.
 
-The limits are a few percent above what it takes now; most of what was saved is in the readers of ordinary messages.
+The limits are a few percent above the present counts; most of the savings are in the readers of ordinary messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def per_call(path: Path, few: int, many: int, *, growing: bool) -> float:
 
 @pytest.mark.parametrize(("growing", "limit"), [(False, 80), (True, 80)], ids=["short prompts", "conversation"])
 def test_a_call_with_its_messages_takes_few_steps(tmp_path: Path, *, growing: bool, limit: int) -> None:
-    """However many messages came before it."""
+    """The number of steps does not depend on the earlier messages."""
     assert per_call(tmp_path, 10, 60, growing=growing) <= limit
 
 

@@ -50,7 +50,7 @@ def ask(recorder: TrajectoryRecorder, items: list[Payload]) -> None:
 def test_items_that_are_one_message_with_their_neighbours(
     turns: list[tuple[list[str], int, int]], history: str
 ) -> None:
-    """Wherever a request ends, and whatever it drops of the one before, its messages are those of the whole of it."""
+    """A request reads the same alone as after the one before, wherever it ends and whatever it drops."""
     numbers = count()
     items: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -87,7 +87,7 @@ GEMINI_TURNS = st.lists(
 def test_contents_that_are_one_message_with_their_neighbours(
     turns: list[tuple[list[str], int, int]], history: History
 ) -> None:
-    """Wherever a request cuts a streamed answer's contents, its messages are those of the whole of it."""
+    """A request that cuts the contents of a streamed answer anywhere reads the same alone as after the one before."""
     contents: list[Payload] = []
     with TemporaryDirectory() as directory:
         recorder = TrajectoryRecorder(Path(directory, "run.json"), history=history, strict=True)
@@ -121,7 +121,7 @@ def test_an_item_without_a_message_parts_no_neighbours(tmp_path: Path, history: 
 
 
 def test_a_long_conversation_costs_what_is_new_in_it(tmp_path: Path) -> None:
-    """With deltas, an agent's loop over this dialect adds to the document what each call adds to the last."""
+    """With deltas, each call of an agent's loop adds only its own messages to the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
     items: list[Payload] = [ITEMS["user"]]
     sizes = []

@@ -10,7 +10,7 @@ from trace_recorder import TrajectoryRecorder, validate
 
 
 def test_several_faults_of_a_captured_call_are_those_of_a_captured_call(tmp_path: Path) -> None:
-    """They are not compared with what a call that was recorded by hand may have."""
+    """The faults are those of captured calls, and not those of calls that were recorded by hand."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         call(recorder, asked("hello"), said("Hello."))

@@ -41,7 +41,7 @@ def shipped(name: str) -> Draft202012Validator:
 
 
 def told(found: Draft202012Validator, value: Payload) -> list[str]:
-    """What a validator says of a value."""
+    """Return a validator's messages about a value."""
     return [f"{error.json_path}: {error.message}" for error in found.iter_errors(value)]
 
 
@@ -51,7 +51,7 @@ def record(kind: str, **data: Payload) -> dict[str, Payload]:
 
 
 def test_the_shipped_schemas_are_those_of_the_models() -> None:
-    """What `python -m trace_recorder.derive.schemas.json_schema` writes is what is shipped."""
+    """The shipped schemas are the output of `python -m trace_recorder.derive.schemas.json_schema`."""
     assert {path.name: path.read_text("utf-8") for path in schema.DIRECTORY.glob("*.json")} == schema.texts()
 
 
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("members", [["input_messages", "input_messages_delta"], []])
 def test_a_captured_call_has_all_its_messages_or_a_delta(members: list[str], tmp_path: Path) -> None:
-    """Both at once are no less wrong than none, for the models and for the schema."""
+    """The models and the schema refuse a call with both, and a call with neither."""
     document = json.loads(captured(tmp_path).read_bytes())
     call = document["llm_interactions"][0]
     messages = call.pop("input_messages")
@@ -140,7 +140,7 @@ def test_a_kind_of_a_later_version_may_have_any_data() -> None:
 
 
 def test_the_envelope_of_a_line_is_held_to_its_schema() -> None:
-    """The members around the data are checked, whatever the kind."""
+    """The members around the data are checked for records of every kind."""
     line = {**record("dream"), "time": "yesterday", "crc": "XYZ"}
 
     assert [one.partition(":")[0] for one in violations("journal", line)] == ["time", "crc"]

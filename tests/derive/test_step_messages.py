@@ -59,7 +59,7 @@ def record(recorder: TrajectoryRecorder, number: int, messages: list[Payload], f
 @pytest.mark.parametrize("history", ["inline", "delta", "auto"])
 @given(TURNS)
 def test_histories_that_change(history: History, turns: list[tuple[list[Payload], int, int, str, bool]]) -> None:
-    """The document has what the journal has, whatever is dropped of a history, and wherever a step is recorded."""
+    """The document equals the journal, whatever is dropped from a history, and wherever a step is recorded."""
     numbers = count(1)
     messages: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -95,7 +95,7 @@ def growing(recorder: TrajectoryRecorder, turns: int, *, block: bool) -> None:
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("history", ["auto", "delta"])
 def test_a_long_run_costs_what_is_new_in_each_step(tmp_path: Path, history: History, block: bool) -> None:  # noqa: FBT001
-    """With deltas, each step adds as much to the document as the one before it."""
+    """With deltas, each step adds as much to the document as the previous step."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)
     growing(recorder, 120, block=block)
 

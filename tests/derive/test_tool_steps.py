@@ -33,13 +33,13 @@ def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
-    """The steps, of which the document says what the journal says."""
+    """Return the steps of a run whose document equals its journal."""
     assert agrees_when_saved(recorder)
     return list(load(recorder.trajectory_path).agent_steps)
 
 
 def shown(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Of each step its number, whether it is derived, its interaction, and its tools by name and success."""
+    """Return of each step its number, whether it is derived, its interaction, and its tools by name and success."""
     return [
         (
             step.step_number,
@@ -61,7 +61,7 @@ def use(recorder: TrajectoryRecorder, name: str, *, fails: bool = False, call_id
 
 
 def test_what_is_retrieved_before_the_first_call_is_a_step(recorder: TrajectoryRecorder) -> None:
-    """It is step 1, with its arguments and its result; the call is step 2."""
+    """The retrieval is step 1, with its arguments and its result; the call is step 2."""
 
     @recorder.tool
     def retrieve(query: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_what_is_retrieved_before_the_first_call_is_a_step(recorder: TrajectoryR
 
 
 def test_a_tool_that_fails_before_the_first_call_is_an_error(recorder: TrajectoryRecorder) -> None:
-    """It is counted among the failed ones, and the step says which error it was."""
+    """The tool is counted as failed, and the step names the error."""
     use(recorder, "retrieve", fails=True)
     call(recorder, asked("what is tea?"), said("a drink"))
 
@@ -120,7 +120,7 @@ def test_a_tool_outside_the_only_step_is_a_step(recorder: TrajectoryRecorder) ->
 
 
 def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: TrajectoryRecorder) -> None:
-    """It answers what the step asked for."""
+    """The tool belongs to the step whose call asked for it."""
     with recorder.step():
         call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
@@ -129,7 +129,7 @@ def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: Tra
 
 
 def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: TrajectoryRecorder) -> None:
-    """It has the id of the call, and the result that the model got."""
+    """The step has the id of the call, and the result that the model got."""
     call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
     with recorder.step():
@@ -244,7 +244,7 @@ def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_document_alone_has_the_tools(recorder: TrajectoryRecorder) -> None:
-    """What was read from the journal is read from the document."""
+    """The document has the same tools as the journal."""
     use(recorder, "retrieve")
     call(recorder, asked("a"), said("b"))
     recorder.finalize()

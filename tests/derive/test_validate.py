@@ -1,4 +1,4 @@
-"""Validation: what is whole has no findings; whatever is changed, lost or contradictory is found where it is."""
+"""Validation: complete files have no findings, and each change, loss or contradiction is found in its place."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def journal(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("run", [captured, in_deltas, by_hand])
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 def test_a_recorded_run_has_no_findings(run: Callable[[Path], Path], suffix: str, tmp_path: Path) -> None:
-    """Whatever was captured or handed over, whichever of its files is named: all of it agrees."""
+    """Captured and recorded runs agree with themselves, whichever of their files is named."""
     path = run(tmp_path).with_suffix(suffix)
 
     report = validate(path)
@@ -82,7 +82,7 @@ def test_a_document_with_the_time_of_newest_attempts_is_whole_and_read_right(tmp
 
 
 def test_a_retry_that_is_open_when_the_run_ends_makes_no_difference(tmp_path: Path) -> None:
-    """That call and its newest attempt have no duration. The document is not taken for one of an earlier version."""
+    """The open call and its newest attempt have no duration. The document is not taken for an older version."""
     writing = Writing(tmp_path / "run.jsonl")
     for call, attempt in ((1, 0), (1, 1), (2, 0)):
         writing.request(call, asked(ASK), attempt=attempt)
@@ -96,14 +96,14 @@ def test_a_retry_that_is_open_when_the_run_ends_makes_no_difference(tmp_path: Pa
 
 
 def test_what_was_not_recorded_is_a_note(tmp_path: Path) -> None:
-    """A gap that the recorder itself put on file is reported, and is no error."""
+    """A gap that the recorder wrote is reported, and is not an error."""
     [note] = validate(poisoned(tmp_path)).findings
 
     assert (note.severity, note.where.split()[-1]) == ("note", "(gap)")
 
 
 def test_a_run_without_an_end_is_whole_so_far(tmp_path: Path) -> None:
-    """Of a run that was killed it is noted that it has no end, how far its document goes, and nothing else."""
+    """The only notes on a killed run are that it has no end, and how far its document goes."""
     behind = Finding("note", "document", "it covers 1 of 4 records; `recover` completes it")
     assert validate(in_flight(tmp_path)).findings == (GOES_ON, behind)
 
@@ -156,7 +156,7 @@ def test_a_damaged_line_is_told_with_what_it_costs(journal: Path) -> None:
 
 
 def test_a_torn_last_line_is_a_note(journal: Path) -> None:
-    """What a killed process was writing is reported, and is no error."""
+    """The line that a killed process was writing is reported, and is not an error."""
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([*lines[:-1], b'{"seq":10,"ti']))
 
@@ -196,7 +196,7 @@ def garbled(record: dict[str, Payload]) -> None:
 
 
 def misshaped(record: dict[str, Payload]) -> None:
-    """Give the first response a status that is none."""
+    """Give the first response an invalid status."""
     if record["seq"] == 4:
         record["data"]["status"] = "200"
 
@@ -243,14 +243,14 @@ CHANGES = [
 def test_a_journal_that_was_changed_with_care_is_found_out(
     edit: Callable[[dict[str, Payload]], object], where: str, what: str, journal: Path
 ) -> None:
-    """Where every CRC fits, what is missing, doubled, misdirected or contradictory is reported first."""
+    """If every CRC is right, a missing, doubled, misdirected or contradictory record is reported first."""
     change(journal, edit)
 
     assert errors(validate(journal))[0] == (f"journal, {where}", what)
 
 
 def test_a_lost_stream_and_a_lost_request_are_told(journal: Path) -> None:
-    """What a call is made of may be gone without a trace but the numbers; what lacks it says so."""
+    """A lost stream or request leaves only a gap in the numbers, and the call that lacks it is named."""
     change(journal, without(3, 8))
 
     assert errors(validate(journal)) == [
@@ -271,14 +271,14 @@ def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"no journal\n\n1\n", b"\0" * 20 + b"\n"])
 def test_a_file_without_any_record_is_no_journal(content: bytes, journal: Path) -> None:
-    """It is reported once, not line by line."""
+    """The fault is reported once, and not line by line."""
     journal.write_bytes(content)
 
     assert validate(journal).findings == (Finding("error", "journal", "no line of it is a record of this package"),)
 
 
 def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
-    """Nothing is said of it but that it is newer."""
+    """The only finding is that the journal is newer."""
     change(journal, newer)
 
     told = Finding("error", "journal", "it has version 2, and 1 is the newest known here")
@@ -343,7 +343,7 @@ def test_a_document_that_differs_from_its_journal_is_found(
 
 @pytest.mark.parametrize("changes", [{"schema_version": 2}, {"llm_interactions": None}, {"rewards": [{"sum": 1}]}])
 def test_a_document_that_cannot_be_read_is_an_error(changes: dict[str, Payload], tmp_path: Path) -> None:
-    """What `load` would refuse, a newer version among it, is reported in the words of `load`."""
+    """A document that `load` refuses, for example of a newer version, is reported in the words of `load`."""
     path = captured(tmp_path)
     rewritten(path, lambda document: document.update(changes))
     with pytest.raises(TrajectoryFormatError) as refused:
@@ -361,7 +361,7 @@ def test_a_document_that_cannot_be_read_is_an_error(changes: dict[str, Payload],
     ],
 )
 def test_a_document_that_is_not_json_is_an_error(content: bytes, why: str, tmp_path: Path) -> None:
-    """Half a document, one in another encoding, and one with NaN in it are none."""
+    """Half a document, a document in another encoding, and a document with NaN are not JSON."""
     path = captured(tmp_path)
     path.write_bytes(content)
 
@@ -386,7 +386,7 @@ def test_a_journal_alone_is_noted_to_be_alone(tmp_path: Path) -> None:
 
 
 def test_a_document_of_another_writer_is_noted_to_be(tmp_path: Path) -> None:
-    """One that has the members of the format that ours follows, and none of the additions, is read, not judged."""
+    """A document with the members of the format, but without our additions, is read and not judged."""
     path = tmp_path / "other.json"
     path.write_text(json.dumps({"task": "t", "llm_interactions": [], "agent_steps": []}))
 
@@ -395,6 +395,6 @@ def test_a_document_of_another_writer_is_noted_to_be(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_no_finding(tmp_path: Path) -> None:
-    """What the system refuses is raised."""
+    """The system's error is raised."""
     with pytest.raises(FileNotFoundError):
         validate(tmp_path / "none.json")

@@ -1,8 +1,8 @@
-"""What the tests of these three have in common: the corpus as the SDKs read it and as we do.
+"""Shared by the tests of these three dialects: the corpus as the SDKs read it and as we read it.
 
 The SDK's own client gets the recorded bytes through a transport of ours. A stream is read through the SDK's final
-message (Anthropic), or chunk by chunk (Google, Ollama). An id that we made up counts as none.
-`python -m tests.dialects.table_anthropic_google_ollama` prints how many exchanges are equal, and names the others.
+message (Anthropic), or chunk by chunk (Google, Ollama). Made-up ids are ignored. `python -m
+tests.dialects.table_anthropic_google_ollama` prints how many exchanges are equal, and names the others.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache
 
 
 def exchanges(dialect: str) -> list[Exchange]:
-    """Give a dialect's exchanges; none where the corpus is absent."""
+    """Return a dialect's exchanges, or an empty list without the corpus."""
     return [exchange for exchange in load() if exchange.dialect == dialect]
 
 
@@ -65,7 +65,7 @@ def our_reading(exchange: Exchange) -> Payload:
 
 
 def sdk_reading(exchange: Exchange) -> Payload:
-    """Read the response with the SDK: what it understood, or the error that it raised."""
+    """Read the response with the SDK. Return its reading, or the error that it raised."""
     return _SDKS[exchange.dialect](exchange)
 
 

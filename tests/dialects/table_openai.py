@@ -74,7 +74,7 @@ def our_reading(exchange: Exchange) -> Reading:
 
 
 def sdk_reading(exchange: Exchange) -> Reading:
-    """Read the response with the SDK: what it understood, or the error that it raised."""
+    """Read the response with the SDK. Return its reading, or the error that it raised."""
     try:
         answered = _called(exchange)
         return _READINGS[exchange.dialect](list(answered) if exchange.stream else [answered])

@@ -76,7 +76,7 @@ def test_thinking_and_calls_leave_the_content():
 
 
 def test_a_response_is_read():
-    """Texts are joined, every count is as the provider gave it, and what else is said is in the extra."""
+    """Texts are joined, every count is the provider's, and other members are in `extra`."""
     cited = {"type": "text", "text": "blue", "citations": [{"cited_text": "b"}]}
     body = {
         "id": "msg_1",
@@ -152,7 +152,7 @@ def test_a_stream_with_everything_is_the_message():
 
 
 def test_arguments_that_were_cut_off_stay_text():
-    """What had come of a tool call's arguments is kept as it came."""
+    """The received part of a tool call's arguments is kept as text."""
     grown = delta(0, type="input_json_delta", partial_json='{"path": "/tm')
     joined = join_stream(sse(START, start(0, type="tool_use", id="t", name="f", input={}), grown))
     calls = (ToolCall("t", "f", '{"path": "/tm'),)
@@ -177,7 +177,7 @@ def test_a_delta_whose_start_is_lost_begins_a_block():
 
 
 def test_members_that_nobody_has_heard_of_survive():
-    """Of an unknown member of a block, a delta or the message, the last that is not null is kept."""
+    """The last non-null value of an unknown member of a block, a delta or the message is kept."""
     events = [
         start(0, type="novelty", a=1),
         *(delta(0, type="novelty_delta", b="x"), delta(0, type="novelty_delta", b="y")),
@@ -196,7 +196,7 @@ def test_members_that_nobody_has_heard_of_survive():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """What had come before an error event is kept, and the error is next to it."""
+    """The text before an error event is kept, and the error is beside it."""
     error = {"type": "overloaded_error", "message": "Overloaded"}
     events = [START, start(0, type="text", text="He"), {"type": "error", "error": error}]
     joined = join_stream(sse(*events))

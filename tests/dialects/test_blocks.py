@@ -1,4 +1,4 @@
-"""The order of an answer's blocks, and how their texts become one: the same for all dialects, and in the document."""
+"""The order of an answer's blocks, and how their texts are joined: the same in all dialects, and in the document."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ SIX = "anthropic-messages"
 
 
 def recorded(path: Path, url: str, answer: Answer) -> Trajectory:
-    """A run of one call, of which the live document says what the journal does."""
+    """Return a run of one call whose live document equals its journal."""
     recorder = TrajectoryRecorder(path, strict=True)
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
         recorder.wrap(client).post(url, json={"model": "m"})
@@ -304,7 +304,7 @@ def test_a_stream_has_the_same_order(tmp_path: Path) -> None:
     ],
 )
 def test_an_answer_that_is_sent_back_reads_the_same(read: object, element: Payload) -> None:
-    """What another block parted is not glued in a request either."""
+    """Texts with another block between them are not joined in a request either."""
     role = "model" if "parts" in element else "assistant"
     said: list[Message] = read({"role": role, **element})  # type: ignore[operator]
 

@@ -1,4 +1,4 @@
-"""Ids for tool calls that have none: made up in order, the same each time, and paired with their results."""
+"""Ids for tool calls without ids: generated in order, the same each time, and paired with their results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_longer_conversation_begins_with_the_same_ids():
 
 
 def test_results_are_paired_by_name_and_order():
-    """A result without an id answers the first open call of its name, or of any name where it has none."""
+    """A result without an id answers the first open call of its name, or of any name if it has no name."""
     results = [Message("tool", name="b"), Message("tool", name="a"), Message("tool"), Message("tool", name="b")]
     assert answered([asks("a", "b", "a", "b"), *results]) == ["call_1", "call_0", "call_2", "call_3"]
 
@@ -50,13 +50,13 @@ def test_calls_in_neighbouring_messages_are_one_turn():
 
 
 def test_a_result_without_an_id_may_answer_a_call_that_has_one():
-    """What pairs is whether a call is still open, not whether its id was made up."""
+    """A result is paired by whether a call is still open, and not by whether its id was generated."""
     message = Message("assistant", tool_calls=(ToolCall("x", "f", {}), ToolCall("y", "f", {})))
     assert answered([message, Message("tool", call_id="x"), Message("tool", name="f")]) == ["x", "y"]
 
 
 def test_a_result_that_answers_nothing_keeps_what_it_has():
-    """A result whose call is not there keeps its id, or none."""
+    """A result whose call is missing keeps its id, or has no id."""
     assert answered([asks("a"), Message("tool", call_id="lost"), Message("tool", name="b")]) == ["lost", None]
 
 

@@ -1,4 +1,4 @@
-"""Chat streams are put together right, however a server cuts them into deltas."""
+"""Chat streams are joined correctly, however a server cuts them into deltas."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ TOOL_CALLS: dict[str, tuple[list[list[Payload]], Payload]] = {
 
 @pytest.mark.parametrize(("deltas", "expected"), TOOL_CALLS.values(), ids=TOOL_CALLS)
 def test_tool_calls(deltas, expected):
-    """Each call gets its own name, id and arguments, whatever names it in the deltas."""
+    """Each call gets its own name, id and arguments, by whichever member the deltas name it."""
     assert message_of(*({"tool_calls": calls} for calls in deltas)) == {"tool_calls": expected}
 
 
@@ -214,7 +214,7 @@ def test_the_end(end, ended, events):
     ],
 )
 def test_an_error_midway(event, error):
-    """An error in a stream is its error, is in the body, and leaves what had come."""
+    """An error in a stream is its error, is in the body, and the text before it is kept."""
     joined = join_chunks(stream_of({"content": "a"}, end=event))
     choices = [{"index": 0, "message": {"content": "a"}}]
     body = {"id": "c", "object": "chat.completion", "error": error, "choices": choices}
@@ -273,7 +273,7 @@ def test_mistral():
 
 @pytest.mark.parametrize("name", ["openrouter", "azure", "mistral"])
 def test_every_prefix_joins(name):
-    """Cut off at any character, a stream joins, and it has not ended unless a finish reason had come."""
+    """A stream that is cut off at any character joins, and is complete only after a finish reason."""
     text = (DATA / f"openai_chat_{name}.sse").read_text()
     ended = {cut: join_chunks(text[:cut]).ended for cut in range(len(text))}
     finished = text.index("}", text.index('"finish_reason":"stop"'))

@@ -115,7 +115,7 @@ def test_an_error_is_kept() -> None:
 
 
 def test_a_request_is_read() -> None:
-    """What the model said before is read as it was when it came."""
+    """The model's earlier answer reads as it did when it arrived."""
     document = {"type": "document", "document": {"data": "a.txt"}}
     messages = [
         {"role": "system", "content": "Be brief."},

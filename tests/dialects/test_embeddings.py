@@ -9,7 +9,7 @@ from trace_recorder.values.messages import JoinedStream, LLMResponse, RequestRea
 
 
 def test_a_request():
-    """What is to be embedded is a parameter, and there are no messages."""
+    """The input of embeddings is a parameter, and there are no messages."""
     body = {"model": "m", "input": ["a", "b"], "dimensions": 8}
     assert embeddings.read_request(body) == RequestReading(parameters=body, model="m")
 
@@ -31,7 +31,7 @@ def test_a_request():
     ],
 )
 def test_a_response(body, expected):
-    """OpenAI's and Ollama's answers give their usage, and their vectors stay behind."""
+    """OpenAI's and Ollama's answers give their usage without the vectors."""
     assert embeddings.read_response(body) == expected
 
 

@@ -1,4 +1,4 @@
-"""Providers that send every member of a union, empty where it does not apply: what `type` says counts."""
+"""Providers that send every member of a union, with empty values: `type` decides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def delta(**members: Payload) -> Payload:
 
 
 def test_a_plain_answer() -> None:
-    """A text is no call, no refusal and no sound; a finish reason that is empty is none."""
+    """A text is not a call, a refusal or a sound; an empty finish reason is absent."""
     message = {"role": "assistant", "content": "hi", "tool_calls": [], **NONE}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": ""}]}
 
@@ -51,7 +51,7 @@ def test_a_plain_answer() -> None:
 
 
 def test_the_calls_of_a_plain_answer() -> None:
-    """Of a function's call the arguments are the function's, of a custom tool's call its text; an empty one is none."""
+    """A function call has the function's arguments, a custom tool's call its text; an empty call is ignored."""
     message = {"role": "assistant", "content": None, "tool_calls": [FUNCTION, NO_CALL, CUSTOM], **NONE}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     choice = Choice(0, tool_calls=CALLS, finish_reason="tool_calls")
@@ -108,7 +108,7 @@ def test_an_answer_that_is_sent_back() -> None:
 
 
 def test_a_tool_that_is_offered_so() -> None:
-    """A tool's declaration is that of its type."""
+    """A tool's declaration is chosen by its type."""
     declared = {"type": "custom", "custom": {"name": "g"}, "function": {"name": "", "parameters": {}}}
 
     assert openai_chat.read_tool(declared).name == "g"
@@ -152,7 +152,7 @@ def test_blocks_of_anthropic() -> None:
 
 
 def test_parts_of_gemini() -> None:
-    """The kind of a part is that of its non-empty member; an empty call or text next to it is ignored."""
+    """A part has the kind of its non-empty member; an empty call or text beside it is ignored."""
     image = {"text": "", "inlineData": {"mimeType": "image/png", "data": "iVBO"}, "functionCall": {}}
     parts = [
         {"text": "hi", "functionCall": {"name": "", "args": {}}, "inlineData": {}},
@@ -171,7 +171,7 @@ def test_parts_of_gemini() -> None:
 
 
 def test_items_of_the_responses_dialect() -> None:
-    """An item is what its type says; what else its text has is nothing where that is empty."""
+    """An item has the kind of its type; empty members of its text are ignored."""
     part = {"type": "output_text", "text": "hi", "annotations": [], "refusal": "", "audio": NO_AUDIO}
     item = {"type": "message", "role": "assistant", "name": "", "content": [part]}
 

@@ -76,7 +76,7 @@ def test_calls_of_bedrock(path: str, host: str) -> None:
 
 @pytest.mark.parametrize("path", OTHER_TRAFFIC)
 def test_other_traffic_is_none(path: str) -> None:
-    """What asks no model to answer is not recorded; nor is what has a protocol of its own."""
+    """Requests that ask no model to answer are not recorded, and neither are other protocols."""
     assert endpoint_of("POST", "api.openai.com", path) is None
 
 

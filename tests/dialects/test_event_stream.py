@@ -22,7 +22,7 @@ FRAMES = some.lists(some.builds(frame, NAMES, JSON) | some.builds(wrapped, JSON)
 
 @given(frames=FRAMES, size=some.integers(1, 99))
 def test_the_frames_of_the_lines_are_the_frames(frames: list[bytes], size: int) -> None:
-    """Whatever they hold and wherever they are cut, the lines give the same bytes."""
+    """The lines give the same bytes, whatever the frames contain and wherever they are cut."""
     decode, data = FrameDecoder(), b"".join(frames)
     lines = b"".join(decode(data[at : at + size]) for at in range(0, len(data), size)).decode()
 
@@ -39,7 +39,7 @@ def test_a_frame_that_is_not_whole_waits(frames: list[bytes]) -> None:
 
 
 def test_frames_before_a_damaged_one_are_kept() -> None:
-    """They are returned, and the next bytes raise."""
+    """The frames are returned, and the next bytes raise."""
     decode = FrameDecoder()
 
     assert decode(CONVERSE[0] + b"x" * 40).count(b"\n") == 1

@@ -1,4 +1,4 @@
-"""What holds for every dialect: its reader refuses no JSON and no text, whatever a provider sends."""
+"""Shared by all dialects: no reader refuses any JSON or text from a provider."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_request_is_read():
 
 
 def test_both_spellings_are_one():
-    """What a client sends in snake_case is read like camelCase."""
+    """A client's snake_case is read like camelCase."""
     body = {
         "system_instruction": {"parts": [{"text": "Be brief."}]},
         "contents": [{"role": "model", "parts": [{"function_call": {"name": "f", "args": {"a": 1}}}]}],
@@ -174,7 +174,7 @@ def test_what_an_sdk_dumps_is_read():
 
 @pytest.mark.parametrize(("number", "word"), [(1, "STOP"), (2, "MAX_TOKENS"), (9, "9")])
 def test_a_finish_reason_may_be_a_number(number, word):
-    """Of the numbers that some clients ask for, those on which the servers agree are given in words."""
+    """Finish reasons that some clients request as numbers are given in words, where all servers agree on them."""
     assert read_response(chunk({"text": "a"}, finishReason=number)).finish_reason == word
 
 

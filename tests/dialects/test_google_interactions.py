@@ -114,7 +114,7 @@ def test_a_response_is_read():
 
 
 def test_what_the_user_said_is_no_answer():
-    """Of an interaction that is given with its input, the answer begins after it."""
+    """If an interaction contains its input, the answer begins after the input."""
     steps = [{"type": "user_input", "content": [text("Hi")]}, {"type": "model_output", "content": [text("Ho")]}]
     response = read_response({"status": "completed", "steps": steps})
     assert (response.content, response.extra) == ("Ho", {"steps": steps[:1]})
@@ -133,7 +133,7 @@ def test_outputs_of_the_first_form_are_read():
 
 @pytest.mark.parametrize("body", [{"status": "in_progress"}, {"error": {"message": "no"}}])
 def test_no_answer_has_no_choices(body):
-    """An interaction that still runs and an error are no answers: what they say is in the extra."""
+    """A running interaction and an error are not answers: their text is in `extra`."""
     assert read_response(body) == LLMResponse(extra=body)
 
 
@@ -205,7 +205,7 @@ def test_steps_that_the_provider_sums_up_stand():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """What had come before an error event is kept, and the error is next to it."""
+    """The text before an error event is kept, and the error is beside it."""
     failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
     joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")

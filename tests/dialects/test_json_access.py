@@ -1,4 +1,4 @@
-"""The tolerant way into JSON: every value of the wrong type is survived, and none is lost."""
+"""Tolerant access to JSON: a value of the wrong type raises nothing, and is not lost."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_text_that_is_no_json_is_none(text, expected):
 
 
 def test_members_of_the_right_type_are_taken():
-    """What is taken is gone from the rest, and the object that was given is unchanged."""
+    """A taken member is missing in the rest, and the given object is unchanged."""
     given = {"t": "x", "i": 3, "n": 0.5, "l": [1], "o": {"k": 1}, "any": True, "left": "over"}
     members = Members(given)
     taken = [members.text("t"), members.integer("i"), members.number("n"), members.array("l"), members.object("o")]
@@ -68,7 +68,7 @@ def test_nulls_are_no_rest_but_parameters():
 
 @pytest.mark.parametrize("value", [None, 3, "text", [{"a": 1}]])
 def test_a_value_that_is_no_object_has_no_members(value):
-    """Members of anything but an object are none."""
+    """A value that is not an object has no members."""
     members = Members(value)
     assert (members.take("a"), members.rest()) == (None, {})
 
@@ -123,5 +123,5 @@ def test_roles_are_in_the_common_words(value, expected):
 
 @pytest.mark.parametrize(("texts", "expected"), [([], None), ([None], None), (["", None], ""), (["a", "b"], "ab")])
 def test_no_text_joins_to_none(texts, expected):
-    """Texts are joined; where there is none at all, None says so."""
+    """Texts are joined, and None is returned if there is no text."""
     assert json_access.join_texts(texts) == expected

@@ -35,7 +35,7 @@ EVENTS: dict[str, str] = {
 
 @pytest.mark.parametrize("kind", EVENTS)
 def test_a_long_stream_is_put_together(kind: str) -> None:
-    """Of 100,000 events nothing is lost; whoever adds their texts up one by one does not come to an end."""
+    """No event of 100,000 is lost. A reader that adds their texts up one by one would never end."""
     code = """
         import json, sys
         from trace_recorder.dialects.dialect import join_stream, dialect_of

@@ -1,4 +1,4 @@
-"""What an agent hands over itself, read in the common form."""
+"""Values that an agent records by hand, read in the common form."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ from trace_recorder.values.messages import Payload, Usage
     ],
 )
 def test_no_tokens_is_a_count_and_no_number_is_none(given: dict[str, Payload], expected: Usage) -> None:
-    """A 0 that was stated is 0, whichever of the names it has; what was not stated is unknown."""
+    """A stated 0 is 0 under each of its names; a count that is not stated is unknown."""
     assert read_usage(given) == expected

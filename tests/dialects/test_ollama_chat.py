@@ -118,14 +118,14 @@ def test_a_stream_is_the_answer():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """What had come before an error line is kept, and the error is next to it."""
+    """The text before an error line is kept, and the error is beside it."""
     joined = join_stream('{"message":{"content":"He"},"done":false}\n{"error":"out of memory"}\n')
     assert (joined.error, joined.ended, read_response(joined.body).content) == ("out of memory", False, "He")
 
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_an_error_in_place_of_a_stream_is_read(indent):
-    """A body that is no stream is given as it is, however it is laid out."""
+    """A body that is not a stream is returned as JSON, in any layout."""
     body = {"error": "no such model"}
     assert join_stream(json.dumps(body, indent=indent)) == JoinedStream(
         body, ended=False, events=1, error=body["error"]

@@ -1,4 +1,4 @@
-"""The OpenAI chat dialect: what was sent and what came, in the values, with nothing lost."""
+"""The OpenAI chat dialect: requests and responses become values, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_time_before_tools():
 
 
 def test_a_response():
-    """Each member of an answer has its place; what has none is in `extra`, of the choice what the choice says."""
+    """Each member of an answer has its place; the others are in `extra`, those of a choice in the choice's."""
     body = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -167,7 +167,7 @@ def test_several_choices():
 
 
 def test_content_that_is_a_list():
-    """Of content in parts the texts are the content, thinking is the reasoning, and other parts are kept."""
+    """In a content of parts the texts are the content, thinking is the reasoning, and other parts are kept."""
     reference = {"type": "reference", "reference_ids": [1]}
     content = [THINKING, {"type": "text", "text": "A"}, reference, {"type": "text", "text": "B"}]
     response = openai_chat.read_response({"choices": [{"message": {"content": content}}]})

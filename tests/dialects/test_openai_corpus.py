@@ -33,13 +33,13 @@ KINDS = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_we_read_what_the_sdk_reads(dialect):
-    """Content, reasoning, calls, finish reason, usage, id and model are the SDK's, but for the named exceptions."""
+    """Content, reasoning, calls, finish reason, usage, id and model equal the SDK's, with named exceptions."""
     assert differences(dialect).keys() - EXCEPTIONS.keys() == set()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_nothing_is_lost(dialect):
-    """Every text and number of a request or a response is in its reading, but for the vectors of embeddings."""
+    """Every text and number of a request or a response is in its reading, except for the vectors of embeddings."""
     reader = dialect_of(dialect)
     lost: Counter[Payload] = Counter()
     for exchange in exchanges(dialect):

@@ -132,7 +132,7 @@ def test_items_keep_their_order(items, expected):
     ],
 )
 def test_an_item(item, expected):
-    """Calls for the caller and their outputs are calls and tool messages; what a server did itself stays a part."""
+    """Calls for the caller and their outputs are calls and tool messages. A server's own acts stay parts."""
     assert openai_responses.read_message(item) == [expected]
 
 
@@ -188,7 +188,7 @@ def test_a_response():
     ],
 )
 def test_a_response_that_is_not_whole(body, expected):
-    """Why a response is incomplete is its finish reason, a status that is not final is none, an error is no answer."""
+    """The reason of an incomplete response is its finish reason. A status that is not final, or an error, is not."""
     assert openai_responses.read_response(body) == expected
 
 
@@ -198,7 +198,7 @@ def test_a_stream():
 
 
 def test_a_stream_without_its_last_event():
-    """Of a stream that was cut off the items are built from deltas: thinking, text with its marks, arguments."""
+    """The items of a stream that was cut off are built from deltas: thinking, text with its marks, arguments."""
     joined = openai_responses.join_stream(STREAM[: STREAM.index("event: response.completed")])
     output: Payload = json.loads(json.dumps(FINAL["output"]).replace('"completed"', '"in_progress"'))
     assert (joined.ended, joined.events, joined.body["output"]) == (False, 15, output)

@@ -134,7 +134,7 @@ def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ["chat", "completions"])
 def test_the_log_says_so_once_a_process(case: str, tmp_path: Path) -> None:
-    """The message is logged once at INFO, however many streams there are."""
+    """The message is logged once at INFO, for any number of streams."""
     printed, _ = recorded(tmp_path / "run.json", LEFT_OUT[case], 3, "INFO")
 
     message = f"the tokens of a streamed call are not stated: set {USAGE_ADVICE} in the request (logged once)"

@@ -34,7 +34,7 @@ CHUNKS = {
 
 
 def longest_between_yields(api: str, text: str) -> int:
-    """The most calls of functions between any two yields, and before the first and behind the last."""
+    """Return the largest number of function calls between two yields, before the first and after the last."""
     calls = [0]
 
     def count(frame: FrameType, what: str, _: object) -> None:
@@ -62,7 +62,7 @@ def longest_between_yields(api: str, text: str) -> int:
 
 @pytest.mark.parametrize("api", CHUNKS)
 def test_between_two_yields_there_is_one_chunk(api: str) -> None:
-    """However many chunks a stream has, no more is done without a yield."""
+    """The work between two yields does not grow with the number of chunks."""
     join_stream(api, CHUNKS[api].encode())  # what is imported and cached is
 
     assert longest_between_yields(api, CHUNKS[api] * 400) <= longest_between_yields(api, CHUNKS[api] * 40)

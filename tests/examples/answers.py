@@ -1,4 +1,4 @@
-"""What a model answers to the examples."""
+"""A model's answers to the examples."""
 
 from __future__ import annotations
 

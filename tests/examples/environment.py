@@ -14,7 +14,7 @@ STAND_INS = ROOT / "tests" / "stand_ins"
 
 
 def environment(url: str, place: Path) -> dict[str, str]:
-    """That of a program whose provider is local, and for which the command line is installed."""
+    """Return the environment of a program whose provider is local, and for which the command line is installed."""
     command = place / "bin" / "trace-recorder"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trace_recorder "$@"\n')

@@ -1,4 +1,4 @@
-"""The pages docs/add-*.md: what they say is done, in a copy of the package, and their tests pass there."""
+"""The pages docs/add-*.md: a test follows each page in a copy of the package, and runs the page's tests there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's policy and tools: what the model decides by what it has seen."""
+"""The demo's policy and tools: how the model decides by what it has seen."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ IMPOSSIBLE = [
 
 @pytest.mark.parametrize(("name", "arguments"), IMPOSSIBLE)
 def test_a_tool_that_fails_tells_the_model(tmp_path, name, arguments):
-    """Whatever a model may ask for, the answer is text that is marked as a failure."""
+    """Any request for a tool is answered by a text, which is marked as a failure."""
     assert Toolbox(tmp_path).run(name, arguments).failed
 
 

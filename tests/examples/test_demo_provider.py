@@ -43,7 +43,7 @@ def connect(provider):
 @pytest.mark.parametrize("form", ["sync", "async", "streaming"])
 @pytest.mark.parametrize("sdk", LOOPS)
 def test_the_agent_mends_the_project_through_every_sdk_in_every_form(provider, sdk, form):
-    """The agent finds both mistakes in nine calls, in whatever form it asks."""
+    """The agent finds both mistakes in nine calls, in each form of request."""
     assert run(Job(sdk, form, "local-model", provider.url, key="k", thinking=True)) == MENDED
     assert provider.hits == CALLS_OF_A_RUN
 
@@ -58,7 +58,7 @@ def test_the_agent_uses_the_client_that_wrap_returns(provider):
 
 
 def test_a_killed_run_leaves_its_finished_calls_and_the_one_in_flight(provider, tmp_path):
-    """After SIGKILL four calls are whole on file, and of the fifth what had come."""
+    """After SIGKILL four calls are complete in the files, and the received part of the fifth."""
     trajectory = load(run_and_kill(provider, tmp_path))
 
     complete = [interaction.complete for interaction in trajectory.llm_interactions]
@@ -271,7 +271,7 @@ def test_the_sdks_read_an_unknown_path_as_not_found(connect, loop, error, ask):
 
 @pytest.mark.parametrize("sdk", ["openai", "openai-responses", "anthropic"])
 def test_a_request_that_is_refused_once_is_sent_again_by_the_sdk(provider, sdk):
-    """A 429 with Retry-After costs one more request, and the run is none the worse."""
+    """A 429 with Retry-After costs one more request, and the run is otherwise the same."""
     provider.refuse_at(3)
 
     assert run(Job(sdk, "sync", "local-model", provider.url, key="k")) == MENDED
@@ -295,7 +295,7 @@ def test_a_stalled_answer_stops_half_way_and_goes_on_when_released(provider, str
 
 
 def test_closing_the_provider_ends_idle_connections():
-    """No thread outlives the provider, though a client still holds its connection."""
+    """No thread outlives the provider, although a client still keeps its connection."""
     before = threading.active_count()
     provider = LocalProvider()
     with httpx.Client(base_url=provider.url) as client:

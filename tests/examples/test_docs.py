@@ -1,6 +1,6 @@
-"""What the pages name is there: files, links, commands, formats, and the names of the pages on the code itself.
+"""Everything that the pages name exists: files, links, commands, formats, and pages about the code.
 
-Pages in docs/decisions/ may name what has gone; only their links are followed.
+Pages in docs/decisions/ may name removed files; only their links are followed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def prose(page: Path) -> str:
 
 @cache
 def quoted(page: Path) -> frozenset[str]:
-    """What is in backticks in a page's prose."""
+    """Return the parts of a page's prose that are in backticks."""
     return frozenset(re.findall(r"`([^`\n]+)`", prose(page)))
 
 
@@ -109,7 +109,7 @@ def test_the_names_that_a_page_on_the_code_uses_are_there(page: Path) -> None:
 
 
 def test_every_format_is_on_the_page_of_the_command() -> None:
-    """What `export` knows, its page names."""
+    """The page names each format that `export` knows."""
     [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
 
     assert set(re.split(r", | and ", line)) == set(EXPORT_FORMATS)

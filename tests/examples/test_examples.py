@@ -30,7 +30,7 @@ def run(directory: Path, example: str, *arguments: str, **environment: str) -> s
 
 
 def test_wrap_a_client(tmp_path: Path) -> None:
-    """The wrapped client's loop is on file: two calls, one tool with its result, the final answer."""
+    """The wrapped client's loop is recorded: two calls, a tool with its result, the final answer."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
         printed = run(tmp_path, "wrap_a_client.py", "Multiply", "17 and 23.", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
@@ -44,7 +44,7 @@ def test_wrap_a_client(tmp_path: Path) -> None:
 
 
 def test_steps_and_tools(tmp_path: Path) -> None:
-    """The marked loop is on file: two steps of one agent, the tool's object and the result that the model got."""
+    """The marked loop is recorded: two steps of one agent, the tool's object and the result for the model."""
     with serving(plain(CALL), plain(CHAT)) as server:
         url = f"{server.url}/v1"
         printed = run(tmp_path, "steps_and_tools.py", OPENAI_BASE_URL=url, OPENAI_API_KEY="k")
@@ -62,7 +62,7 @@ def test_steps_and_tools(tmp_path: Path) -> None:
 
 
 def test_attach_and_read_back(tmp_path: Path) -> None:
-    """What a loop hands over itself is in the document, and reads back."""
+    """The calls that a loop records itself are in the document, and read back."""
     path = run(tmp_path, "attach_to_a_loop.py").strip()
     document = json.loads(Path(path).read_text(encoding="utf-8"))
 

@@ -33,7 +33,7 @@ def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_every_picture_is_there() -> None:
-    """Those that `scripts/pictures` makes."""
+    """`scripts/pictures` makes these pictures."""
     for page in ("docs/inspect.md", "docs/viewer.md", "README.md"):
         place = ROOT / page
         for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", place.read_text(encoding="utf-8")):

@@ -50,7 +50,7 @@ ANSWERS = (completion(tool_calls=[CALL]), completion(content="It is green."))
 
 
 def run(command: list[str], place: Path, surroundings: dict[str, str], answers: tuple[Answer, ...]) -> tuple[int, str]:
-    """Run a command with a provider; return how many requests came, and what was printed. It has to succeed."""
+    """Run a command with a provider, which has to succeed. Return the number of requests, and the output."""
     with serving(*answers) as server:
         surroundings = surroundings | {"OPENAI_BASE_URL": f"{server.url}/v1"}
         done = subprocess.run(command, cwd=place, env=surroundings, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def run(command: list[str], place: Path, surroundings: dict[str, str], answers: 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"def (\w+)", block)[0])
 def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
-    """It passes both times, and asks the provider only once; its journals are where the page says."""
+    """The test passes both times with only one request, and its journals are where the page says."""
     (tmp_path / "my_agent.py").write_text(AGENT)
     (tmp_path / "test_sencha.py").write_text(block)
     tests = block.count("\ndef test_")

@@ -1,4 +1,4 @@
-"""docs/read.md: its blocks run as they stand."""
+"""docs/read.md: its code blocks run unchanged."""
 
 from __future__ import annotations
 

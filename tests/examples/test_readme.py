@@ -47,7 +47,7 @@ def shell(page: str, program: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [README, COMMANDS])
 def test_every_block_is_looked_at(page: str) -> None:
-    """There is none that the tests below do not run."""
+    """The tests below run every block."""
     lines = [line for language, text in blocks_of(page) if language == "sh" for line in text.splitlines()]
 
     assert len(lines) == sum(len(shell(page, program)) for program in ("pip", "make", "trace-recorder"))
@@ -109,7 +109,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_readme_does_what_it_says(used: Path) -> None:
-    """Its outputs are what is printed; its two runs are on file, valid, with the tool in its step."""
+    """The outputs are those of the page; the two runs are valid, and the tool is in its step."""
     runs = {one.task: one for one in map(load, sorted((used / "trajectories").glob("*.json")))}
 
     assert {task: len(one.llm_interactions) for task, one in runs.items()} == {
@@ -177,7 +177,7 @@ def test_what_is_made_can_be_made(command: str) -> None:
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the demo prints, line by line, in the form in which runs of it are equal."""
+    """Return the demo's output, line by line, with the parts removed that differ between runs."""
     place = tmp_path_factory.mktemp("demo")
     surroundings = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     surroundings |= {"PYTHONPATH": str(ROOT), "TZ": "UTC"}

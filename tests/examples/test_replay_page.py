@@ -30,7 +30,7 @@ def test_every_block_does_what_it_says(tmp_path: Path) -> None:
 
 
 def run(block: str, surroundings: dict[str, str], place: Path) -> str:
-    """What a block prints; it has to end well, and to say nothing on stderr."""
+    """Return a block's output. The block has to succeed, and to write nothing to stderr."""
     done = subprocess.run(
         [sys.executable, "-c", AGENT + block], cwd=place, env=surroundings, capture_output=True, text=True, check=False
     )

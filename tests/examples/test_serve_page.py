@@ -46,5 +46,5 @@ def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None
 
 
 def test_every_block_is_looked_at() -> None:
-    """There is none that the test above does not run."""
+    """The test above runs every block."""
     assert [(language, text.count("$ ")) for language, text in BLOCKS] == [("console", 1), ("console", 2)]

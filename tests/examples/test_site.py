@@ -45,7 +45,7 @@ def pages(navigation: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    """Each page of docs/ is in the navigation once, but for decisions, which other pages lead to."""
+    """Each page of docs/ is in the navigation once, except for decisions, to which other pages link."""
     named = sorted(pages(tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))["project"]["nav"]))
     files = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
     assert named == [page for page in files if not page.startswith("decisions/")]
@@ -69,7 +69,7 @@ def test_no_page_loads_from_another_host(site: Path) -> None:
 
 
 def test_the_first_page_shows_the_example_of_the_readme() -> None:
-    """The first page's code is that of the README, which a test runs."""
+    """The first page's code is the README's, which a test runs."""
     block = re.compile(r"```python\n(.*?)```", re.DOTALL)
     first = block.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
     assert first == block.findall((ROOT / "README.md").read_text(encoding="utf-8"))[:1]

@@ -1,4 +1,4 @@
-"""What an exporter costs the agent's thread, counted: nothing for a call, wherever its endpoint is."""
+"""The cost of an exporter in the agent's thread, counted: nothing for a call, with any endpoint."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ recorder.finalize(success=True)
 
 @pytest.mark.parametrize("way", ["fork", "multiprocessing"])
 def test_a_forked_child_neither_hangs_nor_sends_twice(tmp_path: Path, way: str) -> None:
-    """What parent and children record is on file; the parent's spans arrive once, and each child's run has its own."""
+    """Parent and children are recorded. The parent's spans arrive once, and each child's run has its own."""
     with sink() as server:
         command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path / "run.json"), server.url, way]
         subprocess.run(command, cwd=ROOT, check=True, timeout=100)

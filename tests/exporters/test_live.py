@@ -103,7 +103,7 @@ def test_an_endpoint_that_is_down_costs_the_agent_nothing_and_nothing_is_lost(tm
 
 @pytest.mark.parametrize(("status", "seconds"), [(200, 3.0), (503, 0.0), (429, 0.0), (400, 0.0)])
 def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status: int, seconds: float) -> None:
-    """The end of the run waits as long as it was told to, and no longer; what is missing is sent later."""
+    """The end of the run waits no longer than its limit; missing spans are sent later."""
     path = tmp_path / "run.json"
     with sink() as server:
         server.status, server.seconds = status, seconds
@@ -121,7 +121,7 @@ def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_no_delivery(tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture) -> None:
-    """It is not followed, wherever it leads; it is reported, and the spans are sent later."""
+    """The redirect is reported and not followed, and the spans are sent later."""
     path = tmp_path / "run.json"
     record(path)
     with sink() as server, sink() as elsewhere:
@@ -137,7 +137,7 @@ def test_a_redirect_is_no_delivery(tmp_path: Path, status: int, caplog: pytest.L
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
 def test_little_of_a_long_answer_is_read(encoding: str) -> None:
-    """Neither many bytes, nor few that decompress to many."""
+    """The exporter reads neither many bytes, nor few bytes that decompress to many."""
     pack = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding, bytes)
     with sink() as server:
         server.headers, server.body = {"Content-Encoding": encoding}, pack(b"a" * 10_000_000)
@@ -146,7 +146,7 @@ def test_little_of_a_long_answer_is_read(encoding: str) -> None:
 
 
 def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
-    """What it had accepted before is not sent again, and what came meanwhile is sent when it is back."""
+    """Accepted spans are not sent again, and spans of the meantime are sent when the endpoint is back."""
     path = tmp_path / "run.json"
     with sink() as first:
         port = int(first.url.rpartition(":")[2])

@@ -76,7 +76,7 @@ def test_feedback_that_langsmith_refuses_does_not_stop_the_others(
 def test_langsmith_has_marks_and_no_tokens_of_calls_that_were_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replay took nothing. What LangSmith has of it is read as a replay again, with how it ended."""
+    """A replay used no tokens. LangSmith's copy of it imports as a replay, with how it ended."""
     pytest.importorskip("langsmith")
     monkeypatch.setenv("LANGSMITH_API_KEY", "lsv2_secret-key")
     with provider(plain(spoken("1"))) as server, TrajectoryRecorder(tmp_path / "parent.json") as recorder:

@@ -45,7 +45,7 @@ class Job:
 
 
 class EnoughError(Exception):
-    """The exception of which some agents die; nobody handles it."""
+    """The exception of which some agents die, because nobody handles it."""
 
 
 class Agent:
@@ -98,7 +98,7 @@ class Clients:
 
 
 class Talk:
-    """One conversation, which grows: what was said so far, and the question that is asked now."""
+    """One conversation, which grows: the earlier messages, and the current question."""
 
     def __init__(self, job: Job, worker: str, model: str = "m") -> None:
         self._worker = worker

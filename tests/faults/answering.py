@@ -35,7 +35,7 @@ class Provider:
 
 
 def answer_to(question: str, length: int) -> str:
-    """What the model says to a question, in about `length` characters."""
+    """Return the model's answer to a question, in about `length` characters."""
     words = f"Antwort auf {question}: größer \N{SNOWMAN}\n"
     return (words * (length // len(words) + 1))[: max(length, len(words))]
 

@@ -24,14 +24,14 @@ FORKS = 30
 
 
 def under_load(parent: Parent) -> None:
-    """Fork while other threads record, so that some child is forked while one of them holds the recorder's locks."""
+    """Fork while other threads record, so that one of them has the recorder's locks in some child."""
     with_threads(parent, lambda: forked(parent.recorder.finalize))
 
 
 def letting_go(parent: Parent, *, of_a_part: bool = False) -> None:
-    """Fork while another thread is recording, for certain; the child drops a stream that the parent reads.
+    """Fork while another thread certainly records; the child drops a stream that the parent reads.
 
-    What the thread records is something else, or, a second after it came, a part of that stream.
+    The thread records something else, or, after a second, a part of that stream.
     """
     recording = threading.Event()
 
@@ -104,7 +104,7 @@ def starting(parent: Parent) -> None:
 
 
 def record_in_child(recorder: TrajectoryRecorder) -> None:
-    """Start a run, whatever the recorder was doing when the child was forked, and record one step."""
+    """Start a run in a forked child, in any state of the recorder, and record one step."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         recorder.start(task="child's")

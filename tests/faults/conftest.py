@@ -1,4 +1,4 @@
-"""What the tests of this room share: a model that answers, and the zygote from which agents are forked."""
+"""Shared by the tests of this room: a model that answers, and the zygote that forks agents."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ Interactions = dict[str, LLMInteraction]
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of one death. `lost` and `unparsable` are among the `problems`; there ought to be none."""
+    """The faults that one death left. `lost` and `unparsable` are parts of `problems`; all three should be empty."""
 
     reported: int = 0
     in_flight: int = 0
@@ -55,9 +55,9 @@ class Verdict:
 
 
 def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> Verdict:
-    """Look at what an agent left in a directory.
+    """Return the verdict on an agent's directory.
 
-    `timed`: also at what was to be on file some time before the kill. On a machine that is busy enough it is later.
+    `timed` also checks that records were written in time before the kill, which a busy machine delays.
     """
     verdict = Verdict(reported=len(death.said("answered")) + len(death.said("step")))
     verdict.others += _ending(kill, death)
@@ -107,14 +107,14 @@ def _documents(directory: Path, verdict: Verdict) -> dict[str, Any]:
 
 
 def _lost(death: Death, on_file: Interactions, length: int) -> list[str]:
-    """What is missing of the calls: answers that were reported, calls that were asked."""
+    """Return the missing calls: reported answers, and requests that the model got."""
     answered = death.said("answered")
     lost = [f"the call {one}" for one in answered if not _is_whole(on_file.get(one), answer_to(one, length))]
     return lost + [f"the call in flight {one}" for one in death.asked if one not in on_file]
 
 
 def _lost_pieces(kill: Kill, death: Death, on_file: Interactions) -> list[str]:
-    """Which streams lack pieces that had come, but for those at their end that may go on as a secret."""
+    """Return the streams that lack received pieces, except for pieces at the end that may continue as a secret."""
     pieces = death.said_before("piece", death.killed_at - STREAM_DELAY)
     open_ones = set(pieces) & set(on_file) - set(death.said("answered"))
     waits = kill.dying in SIGNAL
@@ -143,7 +143,7 @@ def _lost_steps(death: Death, trajectory: Trajectory) -> list[str]:
 
 
 def _lost_in(document: Any, death: Death) -> list[str]:
-    """What is missing in a document that is small: what was reported a moment before must be there."""
+    """Return the missing parts of a small document: everything that was reported a moment before must be there."""
     if document is None:
         return ["the document"] if death.reports else []
     there = {
@@ -154,7 +154,7 @@ def _lost_in(document: Any, death: Death) -> list[str]:
 
 
 def _wrong(on_file: Interactions, length: int) -> list[str]:
-    """Which answers on file are neither what was answered nor, where the call was cut off, a beginning of it."""
+    """Return the recorded answers that are neither the model's nor, for a cut call, a beginning of the model's."""
     wrong = []
     for question, one in on_file.items():
         answer, found = answer_to(question, length), (one.response.content if one.response else None) or ""
@@ -172,7 +172,7 @@ def _status(kill: Kill, death: Death, trajectory: Trajectory) -> list[str]:
 
 
 def _files(journal: Path, verdict: Verdict) -> list[str]:
-    """Whether the files are whole, the lock is free, and nothing can be taken for a document that is none."""
+    """Return faults of the files: damage, a locked journal, or files that look like documents."""
     report = validate(journal)
     verdict.torn = any("ends in the middle" in finding.what for finding in report.findings)
     problems = [f"{one.where}: {one.what}" for one in report.findings if one.severity == "error"]

@@ -1,8 +1,9 @@
-"""Killing agents: `Zygote.kill` has one forked, kills it at a random moment, and returns what it reported.
+"""Killing agents:
 
-Python starts and imports an SDK in half a second; a fork of a process that has done so takes milliseconds, so that
-thousands of kills take minutes. A moment is a number of reports and some milliseconds more: within them are several
-calls, several records of each, several snapshots. What a dead agent left is judged elsewhere (`judging.py`).
+`Zygote.kill` forks an agent, kills it at a random moment, and returns its reports. Python starts and imports an SDK in
+half a second. A fork of a process that has done so takes milliseconds, so thousands of kills take minutes. A moment is
+a number of reports and some milliseconds more, a time with several calls, records and snapshots. `judging.py` judges
+the files of a dead agent.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What is known of an agent: how it ended, what it reported and when, its complaints, what it asked the model."""
+    """The known facts of an agent: how it ended, its reports with their times, its complaints, its requests."""
 
     exit_code: int
     killed_at: float
@@ -72,11 +73,11 @@ class Death:
     asked: list[str]
 
     def said(self, kind: str) -> list[str]:
-        """What was reported of a kind."""
+        """Return the reports of a kind."""
         return self.said_before(kind, float("inf"))
 
     def said_before(self, kind: str, moment: float) -> list[str]:
-        """What was reported of a kind before a moment."""
+        """Return the reports of a kind before a moment."""
         return [line.partition(" ")[2] for at, line in self.reports if at < moment and line.split()[0] == kind]
 
 

@@ -38,7 +38,7 @@ def client(provider: Provider) -> Iterator[openai.OpenAI]:
 
 
 def test_without_descriptors_the_agent_runs_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where no file can be opened, an error is logged once, nothing is left behind, and start can be called again."""
+    """If no file can be opened, an error is logged once, no file remains, and start can be called again."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
 
     with no_descriptors(tmp_path):
@@ -126,7 +126,7 @@ def test_a_run_that_could_not_begin_begins_when_it_can(tmp_path: Path, client: o
 
 
 def test_a_start_that_could_not_be_written_is_written_when_it_can(tmp_path: Path) -> None:
-    """A disk that is full when a run begins costs none of what is known of the run, once there is room."""
+    """After the disk was full at a run's beginning, all facts of the run are written as soon as there is room."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="begin", metadata={"a": 1})
     with limit(resource.RLIMIT_FSIZE, 100):
         recorder.start(provider="p", model="m")
@@ -148,7 +148,7 @@ PLACES = {"ascii": b"plain", "utf-8": "größe \N{SNOWMAN}".encode(), "not utf-8
 def test_a_locale_that_is_not_utf_8(
     place: str, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the locale C, with whatever name the directory has, a run is on file as anywhere else."""
+    """In the locale C, a run is recorded as anywhere else, in a directory of any name."""
     for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}.items():
         monkeypatch.setenv(name, value)
     code = """

@@ -1,6 +1,7 @@
-"""A journal is damaged: what is hit costs its own records and the calls that use them, and is counted; no other.
+"""A damaged journal: the damage is counted, and costs its own records and the calls that use them.
 
-Calls that continue each other share their messages; others share nothing, and one is a stream.
+Other calls are unchanged. Calls that continue each other share their messages; others share nothing, and one is a
+stream.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(one: LLMInteraction) -> str:
-    """What is on file of a call."""
+    """Return the recorded facts of a call."""
     return json.dumps([one.raw_request, one.raw_response, one.raw_stream, one.response and one.response.content])
 
 

@@ -1,7 +1,7 @@
-"""Power may fail: with durability="disk", what has returned is on the disk, and so are the names that lead to it.
+"""With durability="disk", a returned record is on the disk when power fails, and so are the names of its files.
 
-The order of the system calls is what can be seen of that from outside; strace shows it. The agent that is watched
-prints on its standard output when something of the recorder has returned.
+From outside this shows as the order of system calls, which strace prints. The watched agent prints on its standard
+output when a method of the recorder has returned.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Watched:
-    """What an agent did: its system calls, and where it recorded."""
+    """A watched agent's system calls, and its directory."""
 
     calls: list[Call]
     document: Path
@@ -148,7 +148,7 @@ def test_a_document_is_on_the_disk_before_it_takes_its_name(watched: Watched) ->
 
 
 def test_without_it_nothing_is_synchronised(tmp_path: Path, provider: Provider) -> None:
-    """With durability="process", the run is on file as well, and no call waits for the disk."""
+    """With durability="process" the run is recorded too, and no call waits for the disk."""
     watched = watch(tmp_path, provider, "process")
 
     assert [call.name for call in watched.calls if "sync" in call.name] == []

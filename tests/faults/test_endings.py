@@ -1,4 +1,4 @@
-"""A run ends while something goes on: a stream, a thread, the interpreter. What had come is on file."""
+"""A run ends during a stream, in a thread, or with the interpreter. The received part is recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIECES = [chat_chunk("one "), 0.1, chat_chunk("two "), 0.1, chat_chunk("three"),
 
 
 def errors(path: Path) -> list[str]:
-    """What is wrong with the files of a run."""
+    """Return the faults in the files of a run."""
     return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
 
 
@@ -31,7 +31,7 @@ def errors(path: Path) -> list[str]:
 def test_a_run_that_ends_in_a_stream_has_what_had_come(
     ending: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The pieces that the caller has are on file, as an answer that the end of the run cut off; nothing is logged."""
+    """The pieces that the caller got are recorded as an answer that the end of the run cut off. Nothing is logged."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     with serving(stream(*PIECES)) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         recorder.__enter__()
@@ -84,7 +84,7 @@ AT_EXIT = """
 def test_what_comes_while_the_interpreter_ends_is_recorded(
     last: str, status: str, tmp_path: Path, provider: Provider
 ) -> None:
-    """Calls of a daemon thread after the recorder knows of the exit are on file; the run may still be finalized."""
+    """A daemon thread's calls after the recorder knows of the exit are recorded; the run may still be finalized."""
     ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
 
     trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"
@@ -95,7 +95,7 @@ def test_what_comes_while_the_interpreter_ends_is_recorded(
 
 
 def test_a_stream_that_is_open_when_the_interpreter_ends_is_on_file_to_its_last_word(tmp_path: Path) -> None:
-    """What may go on as a secret waits for the next part of a stream; at the end of the process none is to come.
+    """The end of a part that may continue as a secret waits for the next part, but not at the end of the process.
 
     The process ends as it does unrecorded. Python 3.13.0 crashes there, with and without us.
     """
@@ -158,7 +158,7 @@ def test_a_recorder_that_is_collected_ends_its_run(tmp_path: Path) -> None:
 def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """However many records there are meanwhile, two gaps report it: that it began, and how often it was so."""
+    """Two gaps report the failure, for any number of records: that it began, and how often it happened."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     (tmp_path / "run.json").unlink()
@@ -180,7 +180,7 @@ def test_a_document_that_cannot_be_written_is_a_gap_and_a_count(
 
 @pytest.mark.parametrize("then", ["os._exit(0)", "pass"])
 def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -> None:
-    """An agent that finalizes on a request to end, in the middle of whatever it records, leaves files in order."""
+    """An agent may finalize in a signal's handler, in the middle of any record, and its files are in order."""
     code = f"""
         import os, signal, sys
         from tests.chat_calls import asked, call, said
@@ -203,7 +203,7 @@ def test_a_handler_that_finalizes_wherever_it_comes(then: str, tmp_path: Path) -
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SIGSTOP and /proc are needed")
 def test_a_stopped_process_is_running(tmp_path: Path) -> None:
-    """One that is only stopped holds its lock, and is not taken for dead."""
+    """A stopped process keeps its lock, and is not taken for dead."""
     pid = os.fork()
     if pid == 0:
         recorder = TrajectoryRecorder(tmp_path / "run.json")

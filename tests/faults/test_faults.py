@@ -1,4 +1,4 @@
-"""The system says no for a while: the agent does not notice, the user is warned once, what can be written is whole."""
+"""The system refuses for a while: the agent does not notice, the user is warned once, all that fits is written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Endured:
 
     @property
     def trajectory(self) -> Trajectory:
-        """What is on file."""
+        """Return the recorded trajectory."""
         return load(self.document)
 
 
@@ -88,7 +88,7 @@ def test_the_agent_does_not_notice(endured: Endured) -> None:
 
 
 def test_the_user_is_told_once(endured: Endured) -> None:
-    """What goes wrong is logged, and nothing of a kind twice, however often it goes wrong."""
+    """Each kind of failure is logged once, however often it happens."""
     kinds = [message.split(" (the agent is not affected")[0].split("Error")[0] for message in endured.log]
 
     assert kinds
@@ -96,7 +96,7 @@ def test_the_user_is_told_once(endured: Endured) -> None:
 
 
 def test_what_could_be_written_is_whole(endured: Endured) -> None:
-    """The files are in order, and the calls before and after the fault are on file with their answers."""
+    """The files are in order, and the calls before and after the fault are recorded with their answers."""
     errors = [finding for finding in validate(endured.document).findings if finding.severity == "error"]
     trajectory = endured.trajectory
 
@@ -105,7 +105,7 @@ def test_what_could_be_written_is_whole(endured: Endured) -> None:
 
 
 def test_what_could_not_be_written_is_a_gap(endured: Endured) -> None:
-    """There are gaps, which say why; and of a record just where a call in the fault is not on file whole."""
+    """Gaps give the reasons. A record is missing only if a call during the fault is incomplete."""
     trajectory = endured.trajectory
     missing = set(whole("during")) - set(on_file(trajectory, "during"))
     facts = [gap for gap in trajectory.gaps if gap.what not in NO_RECORD_LOST]
@@ -117,7 +117,7 @@ def test_what_could_not_be_written_is_a_gap(endured: Endured) -> None:
 
 @pytest.mark.parametrize("fault", ["limited size", "no descriptors", "immutable directory", "removed directory"])
 def test_a_run_may_end_in_a_fault(fault: str, tmp_path: Path, provider: Provider) -> None:
-    """The agent ends as without a recorder, and what was on file before is."""
+    """The agent ends as without a recorder, and the earlier records remain."""
     endured = endure(fault, "before during", tmp_path, provider)
 
     expected = [answer_to(one, LENGTH) for phase in ("before", "during") for one in questions(phase)]

@@ -109,7 +109,7 @@ def test_what_a_handler_raises_when_the_thread_runs_already_comes_out(monkeypatc
 
 
 class StopError(Exception):
-    """What a handler raises."""
+    """The exception of a handler."""
 
 
 class Endpoint:

@@ -80,7 +80,7 @@ def places(directory: Path, answer: Answer) -> set[Place]:
 
 
 def problems(directory: Path, answer: Answer, content: str, place: Place) -> list[str]:
-    """What is wrong with a run after an interrupt at a place, and a record that could not be written."""
+    """Return the faults of a run after an interrupt at a place, and a record that could not be written."""
 
     def interrupt(at: Place) -> None:
         if at == place:
@@ -110,7 +110,7 @@ def wrong_at(directory: Path, where: set[Place], answer: Answer, content: str) -
 
 
 def test_an_interrupt_leaves_a_run_in_order(tmp_path: Path) -> None:
-    """Wherever in a call it comes, the calls before and after it are on file, and the files agree with each other."""
+    """After an interrupt anywhere in a call, the calls before and after it are recorded, and the files agree."""
     assert wrong_at(tmp_path, places(tmp_path, said("x")), said("x"), "x") == {}
 
 
@@ -122,7 +122,7 @@ def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_with_the_writing_of_a_part_doubles_none(tmp_path: Path) -> None:
-    """Ctrl-C arrives when the system's write returns: what it wrote is on file, and not written with the end again."""
+    """Ctrl-C arrives when the system's write returns: the written part is not written again with the end."""
     whole = streamed("one ", "two ", "three")
     first = whole.body.index(b"\n\n") + 2
 

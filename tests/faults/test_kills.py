@@ -1,6 +1,7 @@
-"""An agent is killed at a random moment: what it leaves is in order, and holds all that it had reported.
+"""An agent is killed at a random moment: its files are in order, and have everything that it reported.
 
-One kill for every kind of agent and every way of dying; `scripts/kill` does thousands, and prints them in a table.
+There is one kill for every kind of agent and every way of dying. `scripts/kill` does thousands, and prints them in a
+table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("variant", "dying"), [*PAIRS, *STALLING[:2]], ids=lambda one: one.replace(" ", "-"))
 def test_a_killed_agent_leaves_all_that_it_reported(variant: str, dying: str, directory: Path, zygote: Zygote) -> None:
-    """Every call that returned is on file with its answer, every call in flight is shown, every document is JSON."""
+    """Every returned call has its answer, every call in flight is shown, and every document is JSON."""
     kill = Kill.random(Random(f"{variant} {dying}"), variant, dying)
 
     death = zygote.kill(kill, directory)

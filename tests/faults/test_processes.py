@@ -1,4 +1,4 @@
-"""Processes that fork while they record: each writes to a file of its own, linked to its parent's, and none hangs."""
+"""Processes fork while they record: each writes its own file, which names its parent's run, and no process hangs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trace_recorder.derive.validate import validate
 
 @dataclass(frozen=True)
 class Run:
-    """One run on file: its id and that of its parent, how it ended, and what was asked in it."""
+    """One recorded run: its id and its parent's, how it ended, and its questions."""
 
     identity: str
     parent: str | None
@@ -34,7 +34,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that has forked: how it ended, what it said, and where it recorded."""
+    """A process that has forked: how it ended, its output, and its directory."""
 
     returncode: int
     stdout: str
@@ -42,7 +42,7 @@ class Ended:
     directory: Path
 
     def runs(self) -> dict[str, Run]:
-        """The runs on file, by the name of their document; there is nothing wrong with any of them."""
+        """Return the recorded runs by their document's name, after a check that all are in order."""
         by_name = {}
         for journal in self.directory.glob("*.jsonl"):
             errors = [finding for finding in validate(journal).findings if finding.severity == "error"]
@@ -69,7 +69,7 @@ def run(scenario: str, directory: Path, provider: Provider, module: str = "awkwa
     "scenario", ["fork", "process", "spawn", "pool", "preload", "threads", "following_threads"], ids=lambda one: one
 )
 def test_each_process_has_a_file_of_its_own(scenario: str, tmp_path: Path, provider: Provider) -> None:
-    """However processes are made, each has its calls on a file of its own, which names its parent's run."""
+    """Each process has its calls in its own file, which names its parent's run, however the process was made."""
     ended = run(scenario, tmp_path, provider, "parents")
 
     runs = ended.runs()
@@ -117,7 +117,7 @@ def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider
 
 
 def test_a_child_that_outlives_the_run_leaves_it_its_name(tmp_path: Path, provider: Provider) -> None:
-    """What a child records after its parent has finalized takes another name than the parent's run has."""
+    """A child's later records do not use the name of the finalized parent's run."""
     ended = run("outlived", tmp_path, provider)
 
     questions = {name: one.questions for name, one in ended.runs().items()}

@@ -1,4 +1,4 @@
-"""What a system refuses that others offer, or only when a file is closed: the run goes on with what there is."""
+"""A system refuses what others offer, or refuses only when a file is closed. The run continues with the rest."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payl
 
 
 def errors(path: Path) -> list[str]:
-    """What is wrong with the files of a run."""
+    """Return the faults in the files of a run."""
     return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
 
 
@@ -132,7 +132,7 @@ def test_what_a_file_system_does_not_offer(
 
 
 def test_without_locks_a_run_that_goes_on_is_not_moved(refusing: dict[str, str], tmp_path: Path) -> None:
-    """Without locks, what has no end on file stays where it is, and the new run takes a number."""
+    """A run without a recorded end stays in its place, and the new run takes a number."""
     code = """
         os.environ["REFUSED"] = refused
         first, second = TrajectoryRecorder(path), TrajectoryRecorder(path)
@@ -158,7 +158,7 @@ CLOSED = """
 
 
 def test_descriptors_that_the_agent_closes(tmp_path: Path) -> None:
-    """After `os.closerange`, no record goes into a file that has the number now, and none of these is closed."""
+    """After `os.closerange`, no record goes to another file with the same number, and no such file is closed."""
     path = tmp_path / "run.json"
 
     told, sizes = agent(dict(os.environ), path, "", CLOSED)

@@ -1,4 +1,4 @@
-"""A run's files are moved or removed while it goes on: nothing is lost, and it is said."""
+"""A run's files are moved or removed during the run: nothing is lost, and a warning names them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KEPT = "keep the journal where it was"
 
 
 def errors(path: Path) -> list[str]:
-    """What is wrong with the files of a run."""
+    """Return the faults in the files of a run."""
     return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
 
 
 @pytest.mark.parametrize("durability", ["process", "disk"])
 @pytest.mark.parametrize("removed", ["journal", "document", "directory", "parents"])
 def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path: Path) -> None:
-    """Whatever of a run is removed is there again: the journal with the next record, from the first record on."""
+    """Each removed file is written again: the journal with the next record, from the first record on."""
     path = tmp_path / "a" / "b" / "run.json"
     recorder = TrajectoryRecorder(path, durability=durability, task="endure")  # type: ignore[arg-type]
     call(recorder, asked("before"), said("x" * 5000))
@@ -63,7 +63,7 @@ def test_it_may_be_removed_again_and_again(tmp_path: Path) -> None:
 
 
 def test_what_is_made_again_is_locked(tmp_path: Path) -> None:
-    """A run whose journal was removed is running for whoever reads it, and another run leaves it its name."""
+    """A reader sees a run with a removed journal as running, and another run does not use its name."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     (tmp_path / "run.jsonl").unlink()
@@ -111,7 +111,7 @@ def test_another_run_s_file_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_a_run_in_a_temporary_directory_does_not_make_it_again(tmp_path: Path) -> None:
-    """A process that removed its directory and records nothing more leaves nothing behind."""
+    """A process that removed its directory, and records nothing more, leaves no file."""
     ended = python(
         """
         import sys, tempfile

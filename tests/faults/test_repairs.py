@@ -1,4 +1,4 @@
-"""After a fault that left something half done: what was written before and is written later stays whole."""
+"""After a fault in the middle of a write, all earlier and later records are complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def append(journal: Journal, text: str) -> None:
 
 
 def fail_to_append(journal: Journal, *, can_be_cut: bool) -> None:
-    """Have a record cut off in the middle; what is there of it can be taken back, or not."""
+    """Have a record cut off in the middle; the written part can be taken back, or cannot."""
     with limit(resource.RLIMIT_FSIZE, journal.path.stat().st_size + 50):
         if can_be_cut:
             with pytest.raises(OSError, match="only 50 of"):
@@ -57,7 +57,7 @@ def test_a_torn_end_that_stays_costs_no_later_record(tmp_path: Path) -> None:
 
 
 def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
-    """Of a stream, what could not be written when it came is written with what comes next."""
+    """The parts of a stream that could not be written are written with the next part."""
     path = tmp_path / "run.json"
     with (
         serving(stream(*PIECES)) as server,
@@ -78,7 +78,7 @@ def test_a_stream_over_a_full_disk_is_whole_in_the_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
 def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, streamed: bool, awaited: bool) -> None:
-    """Of a response in parts, none can be written: the caller has it whole all the same, and the file says so."""
+    """No part of a large response can be written: the caller has all of it, and a gap is recorded."""
     path, text = tmp_path / "run.json", "word " * 40_000
     answer = (
         stream(chat_chunk(text), chat_chunk(None, "stop"))
@@ -109,7 +109,7 @@ def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, st
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
-    """A journal of which not a byte more is taken for a while has every other record, numbered without a hole."""
+    """A journal that takes no byte for a while has every other record, with consecutive numbers."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     journal = recorder.trajectory_path.with_suffix(".jsonl")

@@ -1,4 +1,4 @@
-"""How a run ended is the same however it was attached: in a block, in async code, open at the exit, or from outside."""
+"""How a run ended is the same in a block, in async code, open at the exit, or from outside."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_run_that_is_open_at_the_exit_ends_as_its_process_does(tmp_path: Path,
 
 @pytest.mark.parametrize("code", ["pass", "sys.exit(0)", "sys.exit(3)"])
 def test_a_run_that_nobody_ended_is_interrupted(tmp_path: Path, code: str) -> None:
-    """With which code a process exits is known to nobody inside it; nobody has said that the run was over."""
+    """The process does not know its own exit code, and nobody ended the run."""
     program = OPEN.format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
 
@@ -105,7 +105,7 @@ def server() -> Iterator[Server]:
 def test_a_program_that_is_run_from_outside_ends_the_same(
     tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """Of a text that a program exits with, the exit code is known: 1."""
+    """A program that exits with a text has the exit code 1."""
     code, expected = ENDINGS[name]
     if name == "exit with a text":
         expected = ("failed", False, ("SystemExit", "1"))
@@ -159,7 +159,7 @@ def test_a_task_that_is_cancelled_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_a_generator_that_is_closed_is_interrupted(tmp_path: Path) -> None:
-    """Whoever drives an agent may leave it early."""
+    """The caller of a generator may leave it early."""
 
     def agent() -> Iterator[int]:
         with TrajectoryRecorder(tmp_path / "run.json"):
@@ -189,7 +189,7 @@ def test_several_exceptions_are_what_all_of_them_are(error: BaseException, statu
 
 
 def test_a_step_that_exits_with_0_has_not_failed(tmp_path: Path) -> None:
-    """Nor has the run around it."""
+    """The run around the step has not failed either."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     with pytest.raises(SystemExit), recorder, recorder.step():
         sys.exit(0)

@@ -1,4 +1,4 @@
-"""What a handler of the user's raises while something is recorded is the user's: it passes, and the run is in order."""
+"""An exception of the user's signal handler reaches the user, and the run is in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trace_recorder.storage.journal_reader import Record, read
 
 
 class TooLateError(Exception):
-    """What a time limit of the user's raises."""
+    """The exception of a user's time limit."""
 
 
 def limit(_: int, __: FrameType | None) -> None:
@@ -65,7 +65,7 @@ def signalled() -> None:
 
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_what_a_handler_raises_passes_the_guard(handler: str) -> None:
-    """Whatever a handler is, what it raises in a guarded block reaches the agent, and is no failure."""
+    """An exception of any handler in a guarded block reaches the agent, and is not counted as a failure."""
     guard = Guard()
 
     with handling(HANDLERS[handler]), pytest.raises(TooLateError), guard.protect("record"):
@@ -90,7 +90,7 @@ def once(number: int, frame: FrameType | None) -> None:
 
 
 def once_of_any(*given: object) -> None:
-    """The same, of whatever arguments."""
+    """Return a handler that does the same once, for any arguments."""
     once(signal.SIGUSR1, None)
     assert given
 
@@ -161,7 +161,7 @@ def calls_of_ours(act: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_nothing_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) -> None:  # noqa: FBT001
-    """What a handler raises in a destructor is lost: when a response goes, there is none of ours."""
+    """A handler's exception in a destructor is lost, so our code runs in none when a response is released."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         answer = streamed("a", "b")
         wire = Wire(Answer(answer.body, media=answer.media, size=8))
@@ -181,7 +181,7 @@ def test_nothing_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) ->
 
 
 def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:
-    """It ends the call that was made; the calls before and after it are on file, and the files agree."""
+    """The interrupted call ends; the calls before and after it are recorded, and the files agree."""
     interrupting = False
 
     def interrupt(text: str) -> str:
@@ -289,7 +289,7 @@ def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_pa
 
 
 def test_what_a_handler_records_while_a_record_is_refused(tmp_path: Path) -> None:
-    """It is on file, whenever it comes, and what is refused is taken back only where nothing comes after it."""
+    """The handler's record is written at any moment; the refused record is taken back only if none follows it."""
     for moment in count(1):
         journal = Journal.create(tmp_path / f"{moment}.jsonl")
         appended(journal, "first")

@@ -45,7 +45,7 @@ def limit(number: int, value: int) -> Iterator[None]:
 
 
 def limited_size(directory: Path) -> AbstractContextManager[None]:
-    """Have no file grow beyond the journal and a hundred bytes: what is written then is cut off there."""
+    """Limit files to the size of the journal and a hundred bytes, so that later writes are cut off."""
     return limit(resource.RLIMIT_FSIZE, (directory / "run.jsonl").stat().st_size + 100)
 
 
@@ -108,7 +108,7 @@ def moved_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def removed_directory(directory: Path) -> Iterator[None]:
-    """Remove the directory with all that is in it; whoever needs it may make it again."""
+    """Remove the directory and its files; the recorder may create it again."""
     shutil.rmtree(directory)
     yield
 
@@ -159,7 +159,7 @@ def ask(client: openai.OpenAI, question: str, *, stream: bool = False) -> str:
 
 
 def questions(phase: str) -> list[str]:
-    """What is asked in a phase."""
+    """Return the questions of a phase."""
     return [f"{phase}.{number}" for number in range(CALLS)]
 
 

@@ -1,4 +1,4 @@
-"""What every test of a framework has: programs that run in a directory of its own."""
+"""Shared by the tests of every framework: programs that run in a directory of their own."""
 
 from __future__ import annotations
 

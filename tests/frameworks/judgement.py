@@ -135,7 +135,7 @@ class Runs:
         return steps
 
     def _replayed(self, code: str, document: Path) -> str:
-        """What a program prints that is answered from its run; it has to ask for all of it, and for nothing else."""
+        """Return the output of a program that a replay answers; it has to use every recorded call, and no other."""
         options = [word for path in self.ignore for word in ("--ignore", path)]
         command = ["-m", "trace_recorder", "replay", *options, str(document), "--", sys.executable]
         return self.printed(code, NOWHERE, *command)

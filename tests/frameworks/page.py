@@ -40,7 +40,7 @@ def _written(tree: ast.AST) -> str:
 
 
 class _WithoutUs(ast.NodeTransformer):
-    """Takes out our import, statements that call us, what we make or mark, and `with` blocks of our recorders."""
+    """Removes our import, statements that call us, values that we make or mark, and `with` blocks of our recorders."""
 
     def visit_Import(self, node: ast.Import) -> ast.AST | None:
         return None if node.names[0].name == OURS else node

@@ -39,7 +39,7 @@ def test_every_framework_has_its_place() -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_an_agent_without_us_is_a_program(name: str) -> None:
-    """What is left of each block without our lines is code, in which the recorded one's last line is."""
+    """Each block without our lines is code that contains the recorded block's last line."""
     for block in blocks(name):
         plain = without_us(block)
         assert ast.unparse(ast.parse(block)).splitlines()[-1].strip() == plain.splitlines()[-1].strip()
@@ -47,7 +47,7 @@ def test_an_agent_without_us_is_a_program(name: str) -> None:
 
 
 def test_the_results_are_those_of_the_sessions() -> None:
-    """Each framework of noxfile.py has tests, and results on the same Pythons, none failed and none skipped."""
+    """Each framework of noxfile.py has tests and results on the same Pythons, without failures and skips."""
     tables = matrix()
     results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(RESULTS, "Results")]
     pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in results)]  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_the_last_observation_is_a_result_too(tmp_path: Path) -> None:
-    """It is in the step that called, though no later call saw it."""
+    """The result belongs to the step that called, although no later call saw it."""
     document = {**FOREIGN, "steps": FOREIGN["steps"][:2]}
 
     [step] = load(written(tmp_path / "atif.json", document)).agent_steps

@@ -168,7 +168,7 @@ def written(path: Path, document: Payload) -> Path:
 
 
 def _lost(before: Payload, after: Payload, path: str = "") -> Iterator[str]:
-    """What the first has and the second has not, or otherwise."""
+    """Return the differences between the first and the second, in both directions."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name, value in before.items():
             yield from _lost(value, after.get(name), f"{path}.{name}")
@@ -256,7 +256,7 @@ def _tools(directory: Path) -> Path:
 
 
 def test_every_run_comes_back_whole(runs: Mapping[str, Trajectory], tmp_path: Path) -> None:
-    """Of every document of ours that is read, the view makes the same again; of each continuation, too."""
+    """Each of our documents, and each continuation, is the same after it is read and written again."""
     images = tmp_path / "images"
     for name, run in runs.items():
         for file, document in [("whole.json", to_atif(run, images)), *to_atif_files(run, "run.json", images)]:
@@ -309,7 +309,7 @@ def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Pat
 
 
 def test_a_document_with_a_sound_in_a_sub_agent_without_answers_stays_of_version_1_8(tmp_path: Path) -> None:
-    """Such a trajectory is no call of the run: it is kept as it is."""
+    """The sub-agent is not a call of the run, and is kept unchanged."""
     sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3"}}
     header = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}}
     silent = {**header, "trajectory_id": "ear", "steps": [{"step_id": 1, "source": "user", "message": [sound]}]}

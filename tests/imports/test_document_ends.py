@@ -25,7 +25,7 @@ def written(path: Path, task: str = "ask", result: str = "done", note: object = 
 @pytest.mark.parametrize("task", ["ask", LONG, LONG * (HEAD_BYTES // 8)])
 @pytest.mark.parametrize("result", ["done", LONG, LONG * (TAIL_BYTES // 8)])
 def test_both_ends_are_what_the_whole_document_says(task: str, result: str, tmp_path: Path) -> None:
-    """However long they are, and although their texts look like members."""
+    """The result is right for long ends, and for texts that look like members."""
     path = written(tmp_path / "run.json", task, result, {"success": True, "llm_interactions": [LONG]})
     whole = json.loads(path.read_bytes())
     del whole["llm_interactions"], whole["agent_steps"]
@@ -58,7 +58,7 @@ def test_of_a_running_run_the_ends_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_document_in_another_form_has_no_ends(indent: int | None, tmp_path: Path) -> None:
-    """It must be read as a whole."""
+    """The document must be read as a whole."""
     path = written(tmp_path / "run.json")
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=indent), encoding="utf-8")
 
@@ -67,7 +67,7 @@ def test_a_document_in_another_form_has_no_ends(indent: int | None, tmp_path: Pa
 
 
 def test_a_document_that_is_cut_off_has_no_ends(tmp_path: Path) -> None:
-    """At whatever byte."""
+    """The document may be cut off at any byte."""
     path = written(tmp_path / "run.json")
     data = path.read_bytes().rstrip()
     for length in range(0, len(data), 7):

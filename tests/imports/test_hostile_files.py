@@ -1,4 +1,4 @@
-"""Files from strangers: whatever they say, reading them is bounded, and ends in a trajectory or one of our errors."""
+"""Files from strangers: reading is bounded, and ends in a trajectory or one of our errors."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_range_names_no_more_than_there_is() -> None:
 
 
 def test_an_item_is_not_as_far_away_as_its_number_says() -> None:
-    """A number beyond all measure makes no room for a range up to it; behind items that are lost, others count."""
+    """A huge number allocates no range up to it; after lost items the others are counted."""
     far = ("item", {**ITEM, "n": 10**9})
     lost = request(items={"messages": [[0, 10**9 - 1]]})
     behind = ("item", {**ITEM, "n": 500})
@@ -97,7 +97,7 @@ def test_an_item_is_not_as_far_away_as_its_number_says() -> None:
 
 @pytest.mark.parametrize("size", [100_000_000, 1000])
 def test_a_stream_grows_no_more_than_streams_do(size: int) -> None:
-    """Of parts that would unpack to what no stream is, nothing is unpacked, and a gap says so."""
+    """Parts that would unpack to more than any stream are not unpacked, and a gap says so."""
     packed = base64.b64encode(zlib.compress(b"data: {}\n\n" * (size // 10), 9)).decode()
     part = {"interaction_id": "llm_1", "attempt": 0, "status": 200, "headers": {}, "bytes": size, "zlib": packed}
 
@@ -109,7 +109,7 @@ def test_a_stream_grows_no_more_than_streams_do(size: int) -> None:
 
 
 def test_bad_lines_are_told_a_thousand_times_and_counted() -> None:
-    """However many lines of a file are damaged, the gaps stay few."""
+    """The gaps stay few, however many lines of a file are damaged."""
     gaps = folded(journal_of(("start", START)) + b"x\n" * 5000).gaps
 
     assert (len(gaps), gaps[999].why, gaps[1000].why) == (
@@ -128,7 +128,7 @@ def places(value: Payload, above: tuple[Payload, ...] = ()) -> list[tuple[Payloa
 
 
 def test_documents_of_wrong_types_are_refused_or_can_be_used(tmp_path: Path) -> None:
-    """Whatever is in whatever place: `load` refuses it with its error, or every view can be made of it."""
+    """`load` refuses any value in any place with its error, or every view can be made of the document."""
     document = rich_run(tmp_path / "run.json").read_text()
     path, random_ = tmp_path / "other.json", random.Random(7)
     broken = []
@@ -146,7 +146,7 @@ def test_documents_of_wrong_types_are_refused_or_can_be_used(tmp_path: Path) -> 
 
 
 def problems(path: Path) -> list[str]:
-    """What is raised other than our own error in reading a document and in making views of it."""
+    """Return the exceptions, other than our own errors, of reading a document and making views of it."""
     try:
         trajectory = load(path)
     except TrajectoryFormatError:

@@ -1,4 +1,4 @@
-"""Reading back: any file of a run, finished or not, whole or not; and a clear refusal of what is none."""
+"""Reading any file of a run, finished or not, complete or not; other files are clearly refused."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_running(tmp_path: Path) -> None:
-    """While its recorder holds the journal, a run without an end is running, read from either of its files."""
+    """While a recorder has the journal's lock, a run without an end is running, read from either of its files."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
 
@@ -105,7 +105,7 @@ def test_a_run_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_with_an_end_says_how_it_ended(tmp_path: Path, ending: Payload, expected: str) -> None:
-    """The last record counts, whoever holds the file, and wherever it was written."""
+    """The last record decides, for any lock and any writer."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(started(host="elsewhere") + line(2, "finalize", ending))
 
@@ -121,7 +121,7 @@ def test_a_run_of_another_host_without_an_end_is_unknown(tmp_path: Path) -> None
 
 
 def test_a_document_alone_cannot_say_that_it_is_running(tmp_path: Path) -> None:
-    """Of a document whose journal is gone it is unknown whether its run goes on."""
+    """For a document without its journal it is unknown whether the run is still recorded."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     (tmp_path / "copy.json").write_bytes(recorder.trajectory_path.read_bytes())
@@ -174,7 +174,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_newer_version_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    """What only a later version can read is refused with the way out."""
+    """A file that only a later version can read is refused, and the message says what to do."""
     (tmp_path / name).write_bytes(content)
 
     with pytest.raises(TrajectoryFormatError, match=rf"{name} .*version 2.*up to 1. Install a newer trace_recorder"):
@@ -232,7 +232,7 @@ def test_a_jsonl_file_that_is_no_journal_is_refused(tmp_path: Path, content: byt
     "content", [b"", bytes(4096), b'{"se', started()[:-20], started()[:-1], bytes(100) + started()], ids=range(6)
 )
 def test_a_journal_of_which_little_is_left_is_a_trajectory(tmp_path: Path, content: bytes) -> None:
-    """A process that was killed before its first record was whole leaves a run of which nothing is known."""
+    """A process that was killed before its first record was complete leaves a run without facts."""
     (tmp_path / "run.jsonl").write_bytes(content)
 
     assert load(tmp_path / "run.jsonl").llm_interactions == []
@@ -249,7 +249,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
     st.binary(max_size=60) | st.lists(st.sampled_from([*FOREIGN, started(), b"\0"])).map(b"".join),
 )
 def test_any_bytes_are_a_trajectory_or_refused(tmp_path: Path, suffix: str, content: bytes) -> None:
-    """Whatever a file contains, load gives a trajectory that can be written, or says that it is none."""
+    """For any bytes, load returns a trajectory that can be written, or raises its error."""
     path = tmp_path / f"run{suffix}"
     path.write_bytes(content)
 
@@ -379,7 +379,7 @@ TRAE = {
 
 
 def test_loading_a_run_reads_no_call_until_one_is_asked_for(tmp_path: Path) -> None:
-    """The task and the status of a run cost no call; its calls are read once, whatever is asked for afterwards."""
+    """Reading the task and the status reads no call. The calls are read once, for all later questions."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="t") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "Hi"}], {"content": "Ho"}, "p", "m")

@@ -12,7 +12,7 @@ from trace_recorder import TrajectoryFormatError, UnreadableRunsError, load_all
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Two runs, and a file that is none between them."""
+    """Return a directory with two runs, and another file between them."""
     recorded(tmp_path / "a.json", "first")
     (tmp_path / "b.json").write_text("{}")
     recorded(tmp_path / "c.json", "second")

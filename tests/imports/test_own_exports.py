@@ -41,7 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
 @pytest.mark.parametrize("told", RUNS)
 @pytest.mark.parametrize("name", EXPORTS)
 def test_what_was_exchanged_comes_back(name: str, told: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
-    """Each answer with its calls and their arguments, what tools gave, and what an answer took."""
+    """Each answer has its calls with their arguments, the tools' results, and its tokens."""
     before, after = facts([runs[told]]), facts([*exported_and_read(name, runs[told], tmp_path)])
 
     lost = LOST.get((name, told), LOST.get((name, "*"), set()))
@@ -53,7 +53,7 @@ def test_what_was_exchanged_comes_back(name: str, told: str, runs: dict[str, Tra
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_no_answer_comes_back_twice(name: str, tmp_path: Path) -> None:
-    """Neither one that two conversations begin with, nor one that the agent put into its history."""
+    """Two conversations may begin with the same answer, and an agent may put an answer into its history."""
     before = [system("s"), "q", assistant("a")]
     made = run(
         call(before[:2], "a"),
@@ -66,7 +66,7 @@ def test_no_answer_comes_back_twice(name: str, tmp_path: Path) -> None:
 
 
 def facts(trajectories: list[Trajectory]) -> dict[str, list[Any]]:
-    """What was exchanged in runs, in an order that does not depend on where a format has it; white space aside."""
+    """Return the content of runs in an order that does not depend on the format, without white space."""
     calls = [one for trajectory in trajectories for one in trajectory.llm_interactions]
     counts = [counts_of(one) for one in calls]
     seen = {

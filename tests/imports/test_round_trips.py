@@ -1,4 +1,4 @@
-"""Our runs, exported and read again: what is equal, and what a format cannot carry (docs/import-results.md has why)."""
+"""Our runs, exported and read again: equal members, and members that a format cannot carry (docs/import-results.md)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_what_a_format_cannot_carry_differs(name: str, runs: dict[str, Traj
 
 @pytest.mark.parametrize("name", _DIFFERS)
 def test_an_ordinary_run_comes_back(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
-    """Of a run with tools: what was asked and answered, which tools were called with what, and what they gave."""
+    """A run with tools comes back: questions, answers, tools with their arguments, and results."""
     run = runs["tools"]
     again = _exported_and_read(name, run, tmp_path)
     asked = [[(text or None, calls) for _, text, calls, _ in call["prompt"] if text or calls] for call in _calls(run)]

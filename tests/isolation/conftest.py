@@ -1,4 +1,4 @@
-"""What holds for every test here: nothing of the environment's own."""
+"""Shared by all tests here: no variable of the environment's own."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Agent:
         return self.client.chat.completions.stream(**ASK)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until something holds."""
+        """Wait until a condition is true."""
         while not condition():
             await anyio.sleep(0.005)
 
@@ -56,7 +56,7 @@ class Agent:
         await self.until(lambda: self.server.requests)
 
     async def until_heard(self) -> None:
-        """Wait until the first piece has come."""
+        """Wait until the first piece has arrived."""
         await self.until(lambda: self.heard)
 
 
@@ -66,7 +66,7 @@ class StubbornError(Exception):
 
 @dataclass(frozen=True)
 class Ending:
-    """What the server answers, what the agent does, and what is on file of it: how it ended, and what had come."""
+    """A server's answer, an agent's act, and the expected record: how the call ended, and the received part."""
 
     answer: Answer
     act: Callable[[Agent], Payload]

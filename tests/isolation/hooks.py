@@ -40,7 +40,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 class BrokenError(Exception):
-    """Nobody but a test raises it."""
+    """An exception that only a test raises."""
 
 
 def fail(*_: object, **__: object) -> Payload:
@@ -104,7 +104,7 @@ def fresh_guard(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Hook:
-    """A place that fails: how, and what is on file of it."""
+    """A place that fails: how to make it fail, and the gaps that this causes."""
 
     breaks: Break
     gaps: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Hook:
 
 
 def always(*gaps: str) -> Mapping[str, frozenset[str]]:
-    """The same gaps, whatever the call."""
+    """Return the same gaps for every call."""
     return dict.fromkeys(KINDS, frozenset(gaps))
 
 
@@ -140,7 +140,7 @@ STREAMED = ("stream", "cut", "closed", "left")
 
 
 def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
-    """Gaps of streams; `whole` is that of a response that comes in one piece."""
+    """Return the gaps of streams. `whole` are those of a response in one piece."""
     return always(*filter(None, [whole])) | dict.fromkeys(STREAMED, frozenset(gaps))
 
 

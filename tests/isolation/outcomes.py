@@ -1,6 +1,6 @@
-"""What the caller of a model gets, in every detail, so that it can be compared with what it gets unwrapped.
+"""The result of a call for its caller, in every detail, for comparison with the unwrapped call.
 
-Eight calls, of four SDKs, sync and async; six ways in which each of them can go.
+Eight calls, of four SDKs, sync and async, each in six ways.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REFUSED = plain({"error": {"message": "no such model", "type": "invalid_request_
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a caller got, piece by piece, the type of each and its content; and what was raised."""
+    """A caller's result: the type and content of each piece, and the exception."""
 
     got: Payload = field(default_factory=list)
     raised: Payload = None
@@ -117,7 +117,7 @@ TAKES = {"closed": _closed, "left": _left}
 
 
 def described(value: Payload) -> Payload:
-    """A value's type, and what it holds as far as that is plain data."""
+    """Return a value's type, and its content if that is plain data."""
     said = plainly(value)
     return type(value), said if said is not value or isinstance(value, str | dict) else None
 
@@ -136,7 +136,7 @@ _unwrapped: dict[tuple[str, str], Outcome] = {}
 
 
 def unwrapped(call: str, kind: str) -> Outcome:
-    """What the caller gets of a client that nobody has wrapped."""
+    """Return the caller's result of a client that is not wrapped."""
     if (call, kind) not in _unwrapped:
         shape, answer = shape_of(call, kind)
         with serving(answer) as server:

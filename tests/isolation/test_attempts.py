@@ -1,4 +1,4 @@
-"""Which exchanges are attempts of one interaction: what an SDK retries, and what looks like a retry of the user's."""
+"""Which exchanges are attempts of one interaction: retries of an SDK, and requests that look like a user's retry."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def create(client: Payload, messages: Payload = ASK) -> Payload:
 
 
 def attempts(one: LLMInteraction) -> list[tuple[int | None, str | None, bool]]:
-    """Of each attempt of an interaction: its status, its error, and whether it is one by inference."""
+    """Return of each attempt of an interaction its status, its error, and whether it is inferred."""
     assert [each.number for each in one.attempts] == list(range(len(one.attempts)))
     assert all(each.duration_seconds is not None and each.timestamp for each in one.attempts)
     return [(each.status, each.error.type if each.error else None, each.inferred) for each in one.attempts]
@@ -129,7 +129,7 @@ SDKS = {
 
 @pytest.mark.parametrize("sdk", SDKS)
 def test_what_an_sdk_retries_is_one_interaction(tmp_path: Path, sdk: str) -> None:
-    """Each attempt is on file with its status, error and time; google-genai sends no header that says so."""
+    """Each attempt is recorded with its status, error and time. google-genai marks retries by no header."""
     path = tmp_path / "run.json"
     ask, body, inferred = SDKS[sdk]
     with serving(BUSY, plain({"error": {"message": "no"}}, 503, **{"retry-after-ms": "1"}), plain(body)) as server:
@@ -160,7 +160,7 @@ def test_attempts_that_repeat_the_key_do_so_on_no_file(tmp_path: Path) -> None:
 
 
 def test_the_pause_before_a_retry_is_time_of_the_call_and_not_of_the_tool_before(tmp_path: Path) -> None:
-    """An SDK that is told to wait 300 ms: the call has them, in both files; the tool has the time that it ran."""
+    """An SDK has to wait 300 ms: the time belongs to the call in both files, and the tool has its own time."""
     path = tmp_path / "run.json"
     busy = plain({"error": {"type": "rate_limit"}}, 429, **{"retry-after-ms": "300"})
     with serving(plain(CHAT), busy, plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -218,7 +218,7 @@ def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> Non
 
 
 def test_a_retry_loop_of_the_users_own_is_inferred(tmp_path: Path) -> None:
-    """Every call of a loop around an SDK that retries too is on file; which of them belong together is inferred."""
+    """Every call of a loop around an SDK that retries too is recorded, and their grouping is inferred."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, BUSY, BUSY, plain(CHAT), retries=1) as (client, _):
         tenacity.Retrying(stop=tenacity.stop_after_attempt(3))(create, client)
@@ -260,7 +260,7 @@ def test_a_changed_request_is_another(tmp_path: Path) -> None:
 
 
 def test_an_equal_call_of_another_run_is_another(tmp_path: Path) -> None:
-    """What failed in one run is not retried in another."""
+    """A failure in one run is not retried in another."""
     with serving(BUSY, plain(CHAT)) as server:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client:
             for name in ("one", "two"):
@@ -279,7 +279,7 @@ def create_or_fail(client: Payload) -> None:
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_equal_calls_side_by_side_that_fail_and_retry(tmp_path: Path, retries: int) -> None:
-    """Ten equal requests in ten threads, five of which fail at first, are ten interactions."""
+    """Ten equal requests in ten threads, five of which first fail, are ten interactions."""
     path = tmp_path / "run.json"
     with recorded(path, *[BUSY] * 5, plain(CHAT), retries=retries) as (client, server):
         threads = [threading.Thread(target=create_or_fail, args=(client,)) for _ in range(10)]
@@ -295,7 +295,7 @@ def test_equal_calls_side_by_side_that_fail_and_retry(tmp_path: Path, retries: i
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_equal_tasks_side_by_side_that_fail_and_retry(tmp_path: Path, retries: int) -> None:
-    """Ten equal requests in ten tasks, five of which fail at first, are ten interactions."""
+    """Ten equal requests in ten tasks, five of which first fail, are ten interactions."""
     path = tmp_path / "run.json"
 
     async def calls(url: str, recorder: TrajectoryRecorder) -> None:
@@ -312,7 +312,7 @@ def test_equal_tasks_side_by_side_that_fail_and_retry(tmp_path: Path, retries: i
 
 
 def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_path: Path) -> None:
-    """Equal jobs of one worker look like a retry loop: they are grouped, as inferred, and none is lost."""
+    """Equal jobs of one worker look like a retry loop: they are grouped, as inferred, and no job is lost."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with ThreadPoolExecutor(1) as pool:
@@ -322,7 +322,7 @@ def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_pa
 
 
 def test_a_failure_has_one_successor(tmp_path: Path) -> None:
-    """Of ten tasks that begin after a failure and ask the same, one at most is its retry: no call hides another."""
+    """At most one of ten equal tasks after a failure is its retry, so no call hides another."""
     path = tmp_path / "run.json"
 
     async def calls(url: str, recorder: TrajectoryRecorder) -> None:
@@ -351,7 +351,7 @@ def test_a_failure_has_one_successor_in_threads(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_was_broken_off_is_retried(tmp_path: Path) -> None:
-    """A stream that the server cut off, and the same request after it, are two attempts; what came of both is kept."""
+    """A cut stream and the same request after it are two attempts, and the received parts of both are kept."""
     path = tmp_path / "run.json"
     half = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"ha"}}]}\n\n', 0.02, DROP], 200, SSE)
     whole = Answer([b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n', b"data: [DONE]\n\n"], 200, SSE)
@@ -366,7 +366,7 @@ def test_a_stream_that_was_broken_off_is_retried(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_had_ended_is_no_failure(tmp_path: Path) -> None:
-    """A connection that breaks behind the end of a stream has cost nothing: the same request again is a new call."""
+    """A connection that breaks after the end of a stream loses nothing: the same request again is a new call."""
     path = tmp_path / "run.json"
     ended = Answer([b"data: [DONE]\n\n", 0.02, DROP], 200, SSE)
     with serving(ended) as server, TrajectoryRecorder(path, strict=True) as recorder:

@@ -1,4 +1,4 @@
-"""Many agents at once, in tasks and threads, on one client: no call is lost, and none is in the wrong file."""
+"""Many agents at once, in tasks and threads, on one client: every call is recorded in the right file."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Echo(httpx2.AsyncBaseTransport):
 
 
 def questions(agent: int) -> list[str]:
-    """What an agent asks."""
+    """Return an agent's questions."""
     return [f"agent {agent}, question {number}" for number in range(CALLS)]
 
 
 def answered(path: Path) -> list[tuple[Payload, str | None, bool]]:
-    """Of every interaction of a run: the question, the answer, and whether it is complete."""
+    """Return of every interaction its question, its answer, and whether it is complete."""
     found = load(path).llm_interactions
     return [(one.input_messages[0].content, one.response and one.response.content, one.complete) for one in found]  # type: ignore[misc]
 
@@ -82,7 +82,7 @@ def test_two_hundred_agents_on_one_client(tmp_path: Path) -> None:
 
 
 def in_threads(number: int, work: Callable[[int], object]) -> None:
-    """Do something in many threads at once; what one of them raises is raised."""
+    """Act in many threads at once, and raise what one of them raises."""
     begin = Barrier(number)
 
     def together(one: int) -> object:
@@ -150,7 +150,7 @@ def test_to_thread_takes_the_context_along(tmp_path: Path) -> None:
 
 
 def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
-    """Of many recorders running, the one that a client is bound to has its calls, in whatever thread they are made."""
+    """Of many open recorders, the one that a client is bound to records its calls in any thread."""
     with serving(plain(CHAT)) as server:
 
         def agent(number: int) -> None:
@@ -169,7 +169,7 @@ def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
 
 
 def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With several recorders running, a call in a thread without context is none's: warned of, and a gap in each."""
+    """With several open recorders, a call without a context is recorded by no run: each run has a gap, and warns."""
     with shared_client() as (client, _):
         with TrajectoryRecorder(tmp_path / "0.json"), TrajectoryRecorder(tmp_path / "1.json"):
             in_threads(1, lambda _: ask(client, "whose?"))
@@ -184,7 +184,7 @@ def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.
 
 
 def test_recorders_may_come_and_go_meanwhile(tmp_path: Path) -> None:
-    """A call that looks for the only recorder running finds it, whatever others begin and end at whatever moment."""
+    """A call that looks for the only open recorder finds it, while other recorders begin and end."""
     there: list[TrajectoryRecorder] = []
 
     def come_or_go(_: FrameType, event: str, __: object) -> Payload:

@@ -1,4 +1,4 @@
-"""However a call ends before its time: for its caller as it does unwrapped, and on file once, as what it was."""
+"""A call that ends early ends for its caller as it does unwrapped, and is recorded once, with the reason."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload]
 
 @pytest.mark.parametrize(("ending", "make", "run"), ENDINGS)
 def test_an_ending_is_on_file_as_what_it_was(tmp_path: Path, ending: Ending, make: Payload, run: Payload) -> None:
-    """What is raised is what is raised unwrapped; on file is one interaction, what had come, and why it ended."""
+    """The same exception is raised as unwrapped; one interaction is recorded, with the received part and the reason."""
     unwrapped = raised(ending, make, run, lambda client: client)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = raised(ending, make, run, recorder.wrap)
@@ -88,7 +88,7 @@ ERRORS = ("ConnectError", "ConnectTimeout", "ReadTimeout", "WriteTimeout", "Pool
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_a_call_that_reaches_nobody(tmp_path: Path, name: str) -> None:
-    """Whatever the transport raises passes untouched, and is the error of the interaction."""
+    """Any exception of the transport passes unchanged, and is the interaction's error."""
     error = getattr(httpx2, name)("no luck")
 
     def fail(_: httpx2.Request) -> httpx2.Response:

@@ -24,7 +24,7 @@ SAME = dict.fromkeys(("record a broken response", "record a response that was cl
 
 
 def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Outcome:
-    """What a caller gets while a hook fails."""
+    """Return the caller's result while a hook fails."""
     shape, answer = shape_of(call, kind)
     with serving(answer) as server, pytest.MonkeyPatch.context() as patch:
         if hook.has_begun:
@@ -53,7 +53,7 @@ def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 def test_a_caller_notices_nothing(tmp_path: Path, hook: Hook, kind: str, call: str) -> None:
-    """While a hook fails, the caller gets what it gets unwrapped; what was not recorded is on file as a gap."""
+    """While a hook fails, the caller's result is the unwrapped one; unrecorded parts are gaps."""
     notices_nothing(tmp_path / "run.json", hook, call, kind)
 
 
@@ -87,7 +87,7 @@ def test_a_failure_is_counted_and_logged_once_a_kind(
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 @pytest.mark.parametrize("kind", ["plain", "error", "stream", "cut", "closed"])
 def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str) -> None:
-    """Of a response that no redactor lets pass its status is on file, and that it has ended; the files are in order."""
+    """If no redactor accepts a response, its status and its end are recorded, and the files are in order."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     broken(HOOKS["mask the response"], call, kind, recorder)
     recorder.finalize()
@@ -102,7 +102,7 @@ def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str)
 @pytest.mark.parametrize("hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises])
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 def test_a_strict_recorder_raises(tmp_path: Path, hook: Hook, call: str) -> None:
-    """With strict=True the caller learns of every failure of recording."""
+    """With strict=True every failure of recording is raised."""
     kind = next(kind for kind in ("plain", "stream", "cut") if hook.gaps.get(kind))
     recorder = hook.recorder(tmp_path / "run.json", strict=True)
     outcome = broken(hook, call, kind, recorder)

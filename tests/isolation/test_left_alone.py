@@ -1,4 +1,4 @@
-"""The user's program is left alone: what goes over the wire, what comes back, and other people's transports."""
+"""The user's program is unchanged: its requests, its responses, and transports of other libraries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def looks(value: object) -> Payload:
 
 
 def see(client: openai.OpenAI) -> Iterator[Payload]:
-    """Everything that a client gives its user to hold."""
+    """Return all objects that a client gives to its user."""
     chat = client.chat.completions
     yield looks(client)
     yield looks(client._client)
@@ -110,7 +110,7 @@ class Others(httpx2.BaseTransport):
 
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_a_tracer_beside_ours_changes_nothing(tmp_path: Path, first: str) -> None:
-    """With somebody else's transport around ours or inside, and wrapped once more, each call is recorded once."""
+    """With another library's transport around ours or inside it, each call is recorded once."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
             if first == "ours":
@@ -195,7 +195,7 @@ def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_body_that_is_made_while_it_is_sent_is_left_alone(tmp_path: Path) -> None:
-    """A request whose body comes from a generator is sent as it would be; its answer is on file, and a gap for it."""
+    """A request whose body is a generator is sent unchanged; its answer is recorded, and a gap for the request."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving(plain(CHAT)) as server, recorder.wrap(httpx2.Client()) as client:
@@ -249,7 +249,7 @@ def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payloa
 @pytest.mark.parametrize("run", [lambda work: asyncio.run(work()), trio.run], ids=["asyncio", "trio"])
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_an_iteration_is_closed_as_it_would_be(tmp_path: Path, module: ModuleType, run: Callable[..., None]) -> None:
-    """What is closed when a stream is released, and in what order, is the same unwrapped; nothing of ours is left."""
+    """A released stream closes the same objects in the same order as unwrapped, and nothing of ours remains."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = _break_out(run, module, recorder.wrap)
 

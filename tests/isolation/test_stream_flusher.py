@@ -1,4 +1,4 @@
-"""The pulse goes on for the streams of others, whatever becomes of one."""
+"""The pulse flushes all other streams, whatever happens to one of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ending(Stream):
 
 
 def test_a_beat_that_fails_stops_no_other() -> None:
-    """After a stream of a strict run has raised in the pulse's thread, other streams are flushed as ever."""
+    """After a strict run's stream has raised in the pulse's thread, other streams are still flushed."""
     flusher = StreamFlusher(seconds=0.02)
     failing, stream = Failing(), Stream()
     flusher.watch(failing)

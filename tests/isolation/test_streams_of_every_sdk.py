@@ -1,6 +1,6 @@
-"""A stream of any SDK that ends before its time: the caller gets what it gets unwrapped, and what had come is on file.
+"""A stream of any SDK that ends early: the caller's result is the unwrapped one, and the received part is recorded.
 
-`test_endings.py` has all the ways to end, with one method of one SDK; this has all the methods, with two ways.
+`test_endings.py` has all the ways to end, with one method of one SDK; this file has all the methods, with two ways.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ async def cancelled(client: Payload, method: Method) -> list[object]:
 
 
 def outcome(method: Method, url: str, wrap: Callable[[Payload], object], *, asynchronous: bool) -> list[object]:
-    """What the caller has of it."""
+    """Return the caller's result."""
     client = method.make(url, asynchronous)
     wrap(client)
     if asynchronous:
@@ -214,7 +214,7 @@ ERRORS: dict[Callable[[str, bool], Payload], bytes] = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_an_error_event_in_a_stream_is_why_it_ended(tmp_path: Path, name: str) -> None:
-    """The caller has the exception that the SDK makes of it; on file are what had come and the provider's error."""
+    """The caller has the SDK's exception; the received part and the provider's error are recorded."""
     method = METHODS[name]
     answer = Answer([*method.answer.chunks[:-1], ERRORS[method.make]], 200, method.answer.headers)
 

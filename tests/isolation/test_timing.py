@@ -121,7 +121,7 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path) ->
 
 
 def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
-    """While another thread holds a stream, to write what has come, the caller has its next chunks, and none is lost."""
+    """While another thread writes the received part of a stream, its caller gets the next chunks, and none is lost."""
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
     responses: list[ReceivedResponse] = []
@@ -156,7 +156,7 @@ def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Path) -> None:
-    """Where another thread finalizes at a stream's very end, the response is on file before that."""
+    """If another thread finalizes at a stream's very end, the response is recorded before that."""
 
     def slow(text: str) -> str:
         if text == last and finalizing.ident is None:
@@ -199,7 +199,7 @@ def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
 
 
 def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:
-    """Another task of the caller's runs between the chunks; recording starts no loop and blocks none."""
+    """The caller's other tasks run between the chunks; recording starts no loop and blocks none."""
     patient = Patient()
 
     async def work(url: str, recorder: TrajectoryRecorder) -> None:

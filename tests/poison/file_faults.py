@@ -1,4 +1,4 @@
-"""What is wrong with the files of a run, whatever values it was given."""
+"""Faults in the files of a run that was given odd values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def no_constant(name: str) -> NoReturn:
 
 
 def faults(path: Path) -> list[str]:
-    """What is wrong with the files of a run."""
+    """Return the faults in the files of a run."""
     text = path.read_bytes().decode()
     json.loads(text, parse_constant=no_constant)
     parse(text, MAX_DOCUMENT_DEPTH)

@@ -115,7 +115,7 @@ def _redaction() -> Redaction:
 
 
 def take_apart(data: bytes) -> None:
-    """What is JSON for the strict reader is what it is for Python; a request taken apart comes back."""
+    """Check that strict JSON reads as in Python, and that a split request comes back whole."""
     try:
         text = data.decode()
         value = parse(text)
@@ -146,7 +146,7 @@ TARGETS: dict[str, Target] = {
 
 @cache
 def seeds(target: str) -> tuple[bytes, ...]:
-    """What a target's mutations begin with."""
+    """Return the inputs from which a target's mutations begin."""
     if target == "join":
         return tuple(text.encode() for texts in streams().values() for text in texts if len(text) < 20_000)
     if target == "journal":
@@ -196,9 +196,9 @@ def example(target: str, random: Random) -> bytes:
 
 
 def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float = inf) -> tuple[int, Counter[str]]:
-    """Try until there were enough tries; return how many, and what was found, by kind.
+    """Try until there were enough tries.
 
-    What takes more than `slow` seconds is a finding too.
+    Returns their number, and the findings by kind. A try of more than `slow` seconds is a finding too.
     """
     counts: Counter[str] = Counter()
     tries = 0

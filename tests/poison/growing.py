@@ -178,7 +178,7 @@ def redaction() -> Redaction:
 
 
 def look(text: str) -> None:
-    """What a text goes through that came in a stream, or as a body."""
+    """Pass a text through the functions that read streams and bodies."""
     masking = redaction()
     default_redactor(text)
     masking.mask_plain(text)
@@ -191,7 +191,7 @@ def look(text: str) -> None:
 
 
 def take(text: str) -> None:
-    """What a text goes through that is JSON."""
+    """Pass a JSON text through the functions that read JSON."""
     parse(text)
     redaction().mask(text)
     redaction().mask_stream(f"data: {text}\n\n".encode())
@@ -219,7 +219,7 @@ WORKS: dict[str, tuple[Callable[..., None], Mapping[str, Callable[[int], str | b
 
 
 def work(kind: str, name: str, size: int) -> Callable[[], None]:
-    """Prepare a text of a size, and return what is to be done with it; what is no JSON is refused, and that is well."""
+    """Prepare a text of a size, and return the work on it, which may refuse a text that is not JSON."""
     act, made = WORKS[kind]
     text = made[name](size)
 

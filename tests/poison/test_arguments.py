@@ -83,7 +83,7 @@ def ended(
 
 @contextmanager
 def refused_at_most() -> Iterator[None]:
-    """What is inside may be refused as misuse, in the words that say what is expected."""
+    """Call a method, which may refuse the value as misuse if the message says what is expected."""
     try:
         yield
     except TypeError as error:
@@ -117,7 +117,7 @@ def recorded(use: Use, value: Payload) -> Callable[[Path], TrajectoryRecorder]:
 
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_no_value_harms_a_record(tmp_path: Path, argument: str) -> None:
-    """Whatever an argument is, a record is written and the files are sound; then the call returns, or says misuse."""
+    """A record is written for any argument, and the files are sound; then the call returns, or reports misuse."""
 
     def act(path: Path) -> TrajectoryRecorder:
         recorder = TrajectoryRecorder(path, task="x")
@@ -136,13 +136,13 @@ def test_no_value_harms_a_record(tmp_path: Path, argument: str) -> None:
 
 
 def test_a_list_without_an_end_is_cut(tmp_path: Path) -> None:
-    """What iterates for ever is recorded as far as it is bearable."""
+    """An endless iterable is recorded up to a limit."""
     assert outcome(recorded(ARGUMENTS["annotation"], Endless([1])), tmp_path) == []
 
 
 @pytest.mark.parametrize("argument", LIFE)
 def test_no_value_harms_the_life_of_a_run(tmp_path: Path, argument: str) -> None:
-    """Whatever is said of a run at its beginning and its end, it begins and ends, and the files are sound."""
+    """A run begins and ends with any arguments, and its files are sound."""
     complaints = {
         name: outcome(lambda path, make=make: LIFE[argument](path, make()), tmp_path)  # type: ignore[misc]
         for name, make in MAKERS.items()
@@ -189,7 +189,7 @@ WORDLESS = (
 
 @given(WORDLESS)
 def test_what_json_cannot_say_is_described(tmp_path: Path, value: object) -> None:
-    """What JSON has no word for is on file as its class and its repr."""
+    """A value outside of JSON is recorded as its class and its repr."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     recorder.annotate("a", [value])
     recorder.finalize()

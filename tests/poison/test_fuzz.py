@@ -29,7 +29,7 @@ def test_any_bytes_break_nothing(target: str, data: bytes) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_mutations_begin_with_is_sound(target: str) -> None:
-    """A seed itself breaks nothing: what is found later comes of its mutations."""
+    """The seeds themselves cause no finding, so that later findings come from mutations."""
     for seed in seeds(target)[:20]:
         TARGETS[target](seed)
 

@@ -1,7 +1,7 @@
-"""The work grows with the length of what is read, and not with its square, whatever it is.
+"""The work grows with the length of the input, and not with its square.
 
-Each text is taken once and then four times as long. Counted are the lines of our code that run: four times as many at
-the second, and a little; a square would make sixteen.
+Each text is taken once and then four times as long. The test counts the lines of our code that run: slightly more than
+four times as many for the long text. A square would need sixteen times.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def test_the_type_of_a_part_may_be_any_json(kind: Payload, member: str) -> None:
 
 
 def test_a_part_whose_type_is_no_text_is_left_out_and_counted() -> None:
-    """It is not taken for a text: nobody knows what it is."""
+    """The part is not taken for a text, because its kind is unknown."""
     prompt = [{"role": "user", "content": [{"type": ["text"], "text": "x"}, {"type": "text", "text": "y"}]}]
     export = retyped_runs.EXPORT_FORMATS["trl"].with_options()
 
@@ -109,7 +109,7 @@ def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path)
 
 
 def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> None:
-    """What an agent passed as the state of a step, or as a provider, is shown as its `repr`, in the document too."""
+    """A step's state or provider of another type is shown as its `repr`, in the document too."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="\ud800") as recorder:
         recorder.record_llm_interaction([], {"content": "a"}, provider=b"openai", model="m")  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ END: Payload = {"status": True, "success": "yes", "execution_time": [1]}
 
 
 def test_members_of_the_run_have_their_types_whatever_a_journal_says() -> None:
-    """A text is made of what stands for a text; what else has another type is left out, with a gap."""
+    """A value that represents a text becomes a text; a member of another type is omitted, with a gap."""
     trajectory = folded(journal_of(("start", START), ("finalize", END)))
 
     assert (trajectory.task, trajectory.provider, trajectory.model) == ('["mend"]', "5", '{"a": 1}')
@@ -169,7 +169,7 @@ def test_members_of_the_run_have_their_types_whatever_a_journal_says() -> None:
 
 
 def test_a_journal_whose_records_are_odd_is_replayed_without_them(tmp_path: Path) -> None:
-    """They count as damaged, like lines that cannot be read."""
+    """The odd records count as damaged, like lines that cannot be read."""
     path = tmp_path / "run.jsonl"
     odd = [("llm_request", {"interaction_id": {"a": 1}}), ("llm_response", {}), ("item", {"n": "x"}), ("tool_call", {})]
     path.write_bytes(journal_of(("start", {}), *odd))

@@ -69,14 +69,14 @@ STREAMS = st.lists(
 
 
 def test_every_address_is_one_of_a_model() -> None:
-    """What is sent here is recorded."""
+    """All requests to these addresses are recorded."""
     urls = [httpx.URL(address) for address in ADDRESSES]
 
     assert [url for url in urls if endpoint_of("POST", url.host, url.path) is None] == []
 
 
 def got(directory: Path, address: str, request: bytes, answer: Answer) -> tuple[object, list[str]]:
-    """What a recorded client gets for a request, and what is wrong with the files."""
+    """Return a recorded client's response, and the faults in the files."""
     recorder = TrajectoryRecorder(directory / f"{uuid.uuid4().hex}.json", task="x")
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:
         response = recorder.wrap(client).post(address, content=request)
@@ -88,7 +88,7 @@ def got(directory: Path, address: str, request: bytes, answer: Answer) -> tuple[
 def test_no_body_harms_a_record(
     tmp_path: Path, address: str, request: bytes, response: bytes, media: str, status: int
 ) -> None:
-    """Whatever is asked and answered, the caller has it, and the files are sound."""
+    """The caller gets any answer to any request, and the files are sound."""
     answer = Answer(response, status, media)
 
     assert got(tmp_path, address, request, answer) == ((status, response), [])
@@ -96,7 +96,7 @@ def test_no_body_harms_a_record(
 
 @given(st.sampled_from(ADDRESSES), STREAMS, st.sampled_from(MEDIA[1:3]), st.integers(1, 30))
 def test_no_stream_harms_a_record(tmp_path: Path, address: str, stream: bytes, media: str, size: int) -> None:
-    """Whatever comes as a stream, in whatever pieces, the caller has it, and the files are sound."""
+    """The caller gets any stream, in any pieces, and the files are sound."""
     answer = Answer(stream, 200, media, size)
 
     assert got(tmp_path, address, b'{"stream": true}', answer) == ((200, stream), [])
@@ -104,7 +104,7 @@ def test_no_stream_harms_a_record(tmp_path: Path, address: str, stream: bytes, m
 
 @given(json_texts(json_values))
 def test_what_was_sent_and_what_came_is_equal(tmp_path: Path, text: str) -> None:
-    """A body that is JSON is on file as it was, however it was written."""
+    """A JSON body is recorded with the same values, however it was written."""
     body = f'{{"messages":[{text}],"x":{text}}}'
     recorder = TrajectoryRecorder(directory=tmp_path)
     with recorder, httpx.Client(transport=Wire(Answer(body.encode())), trust_env=False) as client:

@@ -35,7 +35,7 @@ DONE = Action("Done.", "It is sunny in Tokyo.")
 
 @dataclass(frozen=True)
 class Program:
-    """A program: its command, what the model says to a request of it, and its variables."""
+    """A program: its command, the model's answer to each of its requests, and its variables."""
 
     name: str
     command: Sequence[str]

@@ -24,7 +24,7 @@ class RunningProxy:
     sessions: Sessions
 
     def runs(self) -> list[Trajectory]:
-        """The runs as they are on file, in the order in which they began."""
+        """Return the recorded runs, in the order in which they began."""
         return [load(path) for path in self.sessions.documents]
 
 

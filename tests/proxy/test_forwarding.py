@@ -55,7 +55,7 @@ def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: Runn
 def test_only_a_server_of_this_machine_may_say_that_its_answer_was_recorded(
     server: Server, tmp_path: Path, name: str, believed: bool
 ) -> None:
-    """The program's own recorder believes this proxy, which is of this machine. `127.1` stands for a provider."""
+    """The program's own recorder trusts this proxy, because it is on this machine. `127.1` stands for a provider."""
     server.answers[:] = [plain(CHAT, **{"trace-recorder-replayed-from": '{"interaction_id": "llm_1"}'})]
     with proxying(tmp_path, {"openai": server.url.replace("127.0.0.1", name)}) as proxy:
         response = httpx.post(proxy.url + PATH, content=BODY)
@@ -99,7 +99,7 @@ def test_a_client_that_expects_100_is_told_to_go_on(proxy: RunningProxy, server:
 
 
 def test_a_large_request_passes_as_it_is(proxy: RunningProxy, server: Server) -> None:
-    """Four megabytes, of which a client of Python sends pieces."""
+    """A client of Python sends four megabytes in pieces."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "0123456789 " * 400_000}]}).encode()
     httpx.post(proxy.url + PATH, content=body)
     assert [body for _, _, body in server.requests] == [body]
@@ -107,7 +107,7 @@ def test_a_large_request_passes_as_it_is(proxy: RunningProxy, server: Server) ->
 
 
 def test_a_slow_reader_has_the_whole_stream(proxy: RunningProxy, server: Server) -> None:
-    """It reads nothing until more has come than fits into the buffers on the way."""
+    """The reader waits until more bytes have arrived than the buffers on the way hold."""
     filler = b": " + b"x" * 100_000 + b"\n\n"
     chunks = [*[filler] * 100, *CHAT_STREAM]
     server.answers[:] = [stream(*chunks)]
@@ -141,7 +141,7 @@ def test_other_requests_pass_and_are_not_recorded(proxy: RunningProxy, server: S
 
 
 def test_a_stream_that_breaks_breaks_for_the_program_too(proxy: RunningProxy, server: Server) -> None:
-    """It sees the exception that it sees without a proxy."""
+    """The program gets the same exception as without a proxy."""
     server.answers[:] = [stream(CHAT_STREAM[0], DROP)]
     with pytest.raises(httpx.RemoteProtocolError), httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         response.read()
@@ -232,7 +232,7 @@ def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
 
 
 def test_a_client_that_goes_away_ends_its_call(proxy: RunningProxy, server: Server) -> None:
-    """The part that it received is on file, and the provider sees that nobody reads any more."""
+    """The received part is recorded, and the provider sees that nobody reads any more."""
     server.answers[:] = [stream(CHAT_STREAM[0], SILENCE)]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
         assert next(response.iter_raw()) == CHAT_STREAM[0]
@@ -257,7 +257,7 @@ def test_compressed_bodies_pass_as_they_are_and_are_on_file_as_text(
 
 
 def test_a_key_is_not_on_file(proxy: RunningProxy, tmp_path: Path) -> None:
-    """Neither in a header that passes, nor where the body repeats it."""
+    """The key is masked in a header that passes, and where the body repeats it."""
     key = "mykey-verysecret-of-no-known-form"
     httpx.post(proxy.url + PATH, headers={"authorization": f"Bearer {key}"}, json={"messages": [], "user": key})
     proxy.sessions.end()

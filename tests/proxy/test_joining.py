@@ -1,4 +1,4 @@
-"""`--join`: what the session file of a program says of its tools, as records of the run that the proxy recorded."""
+"""`--join`: a program's session file tells about its tools, which become records of the proxy's run."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
 
 
 def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """Also where another program's session is there, of which no call is one of the run."""
+    """There is also a gap if only another program's session exists, which has no call of the run."""
     claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
     run = recorded(server, tmp_path / "runs", **{"session-id": "other"})
     assert [(gap.what, gap.why) for gap in run.gaps] == [
@@ -157,7 +157,7 @@ def gemini_cli(home: Path, session: str) -> None:
 
 
 def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server, tmp_path: Path, home: Path) -> None:
-    """Gemini CLI states none, and the ids in its file are its own."""
+    """Gemini CLI sends no session id, and the ids in its file are its own."""
     gemini_cli(home, "g")
     run = recorded(server, tmp_path / "runs")
     assert [(one.call_id, one.duration_seconds, one.result) for one in results(run)] == [("t1", 3.0, "made")]

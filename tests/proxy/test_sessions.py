@@ -26,7 +26,7 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
 
 
 def ask(proxy: RunningProxy, *texts: str, path: str = CHAT_PATH, **headers: str) -> None:
-    """Send a prompt whose messages are those of a user and of an assistant, in turn."""
+    """Send a prompt with these texts of a user and of an assistant, in turn."""
     roles = ["user", "assistant"] * len(texts)
     messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -73,7 +73,7 @@ def test_a_path_names_task_group_and_attempt(proxy: RunningProxy, server: Server
 
 
 def test_names_with_slashes_in_a_path_stay_apart(proxy: RunningProxy) -> None:
-    """As in the names of repositories, of which a task and a group may be made."""
+    """Tasks and groups may be names of repositories, which contain slashes."""
     ask(proxy, "one", path=f"run/a%2Fb/c/0/{CHAT_PATH}")
     ask(proxy, "two", path=f"run/a/b%2Fc/0/{CHAT_PATH}")
     assert [(run.task, run.metadata["group"]) for run in proxy.runs()] == [("a/b", "c"), ("a", "b/c")]
@@ -180,7 +180,7 @@ def test_a_long_conversation_goes_on(proxy: RunningProxy) -> None:
 
 
 def test_idle_runs_are_ended_before_descriptors_run_out(server: Server, tmp_path: Path) -> None:
-    """The one that was idle for longest makes room; none is lost."""
+    """The run that was idle for longest ends first, and no run is lost."""
     with proxying(tmp_path, {"openai": server.url}, max_open=2) as proxy:
         for session in "abac":
             ask(proxy, session, session_id=session)

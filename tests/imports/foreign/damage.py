@@ -25,7 +25,7 @@ def check_damaged(path: Path, data: bytes) -> None:
 
 
 def _unexpected_error(path: Path) -> BaseException | None:
-    """Return the error in a reader that a TrajectoryFormatError stands for."""
+    """Return the reader's error that a TrajectoryFormatError wraps."""
     try:
         for run in runs_of(path):
             load_lines(journal_lines(run), path).to_document()

@@ -28,7 +28,7 @@ DIRECTORY = Path(os.environ.get("TRACE_RECORDER_FOREIGN", Path(__file__).parents
 
 
 def real_files(pattern: str) -> list[Path]:
-    """Return the real files that match, in order. Skips the test where there are none."""
+    """Return the matching real files, in order. Skips the test if there are no such files."""
     found = sorted(path for path in DIRECTORY.glob(pattern) if path.is_file())
     if not found:
         pytest.skip(f"there is no {pattern} in {DIRECTORY}")
@@ -72,7 +72,7 @@ def results_in(run: Trajectory) -> list[tuple[str, str | None, bool | None, Any]
 
 
 def check_run(run: ForeignRun, directory: Path) -> Trajectory:
-    """Check what holds of every imported run, and return it.
+    """Check an imported run, and return it.
 
     Its journal and document are valid, each call has the messages that the source gave it, and nothing is lost.
     """

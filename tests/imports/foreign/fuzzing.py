@@ -93,7 +93,7 @@ def _retyped(value: Payload, random: Random) -> Payload:
 
 
 def failure(path: Path) -> BaseException | None:
-    """Read a file; return what a reader raised that is none of its own errors."""
+    """Read a file. Return the exception if it is not one of the reader's own errors."""
     try:
         for run in runs_in(Source(path)):
             load_lines(journal_lines(run), path).to_document()

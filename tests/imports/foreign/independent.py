@@ -94,7 +94,7 @@ def _codex(path: Path) -> Reading:
 
 
 def _claude(path: Path) -> Reading:
-    """Read the lines of each answer of the session and its sub-agents. Its time is that of the request it names."""
+    """Read the lines of each answer of the session and its sub-agents. The time is that of the named request."""
     files = [path, *sorted(path.parent.glob(f"{path.stem}/subagents/*.jsonl"))]
     lines = [line for file in files for line in _lines(file)]
     sent = {line["id"]: line["timestamp"] for line in lines if line["type"] == "api-request"}
@@ -218,7 +218,7 @@ def _completion_log(path: Path) -> Reading:
 
 
 def _spans(path: Path) -> Reading:
-    """Read the times of calls, and the results of tools by their spans; the answers are those of the provider."""
+    """Read the times of calls, and the results of tools by their spans. The answers come from the provider."""
     document = json.loads(path.read_text())
     spans = [span for one in document["resourceSpans"] for scope in one["scopeSpans"] for span in scope["spans"]]
     times: list[str] = []
@@ -248,7 +248,7 @@ READERS: dict[str, Callable[[Path], Reading]] = {
 
 
 def provider_said(path: Path) -> list[Answer] | None:
-    """Return what the scripted provider said, where `truth.json` has the file. It does not know the times."""
+    """Return the scripted provider's answers, if `truth.json` lists the file. It has no times."""
     facts = json.loads((NEWEST / "truth.json").read_text()).get(path.relative_to(NEWEST).as_posix())
     if facts is None:
         return None

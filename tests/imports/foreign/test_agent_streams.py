@@ -1,4 +1,4 @@
-"""What programs print or log while they run: events of Codex, Gemini CLI, Claude Code and Grok, each produced by it."""
+"""Output and logs of running programs: events of Codex, Gemini CLI, Claude Code and Grok, each from the program."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_stream_of_gemini_that_succeeds_after_an_error_has_none(tmp_path: Path
 
 
 def test_claude_code_s_stream_does_not_state_the_tokens_of_its_answers() -> None:
-    """The lines come before an answer has ended: their output tokens are those of its first event."""
+    """The lines are written before an answer has ended, so their output tokens are those of its first event."""
     run = load(PRODUCED / "claude-code" / "weather.stream.jsonl")
     usages = [call.response.usage for call in run.llm_interactions]
     assert [(one.input_tokens, one.output_tokens, one.extra["output_tokens_at_start"]) for one in usages] == [

@@ -1,4 +1,4 @@
-"""What a hostile file may cost: memory and time are bounded, and what is left out is named."""
+"""The cost of a hostile file: memory and time are bounded, and omitted parts are named."""
 
 from __future__ import annotations
 

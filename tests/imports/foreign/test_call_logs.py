@@ -91,7 +91,7 @@ def test_a_batch_is_its_requests_with_their_outputs_whichever_file_is_named(name
 
 
 def test_an_imported_batch_has_the_requests_as_they_were_sent(tmp_path: Path) -> None:
-    """It has the records of a recording, so it can be replayed."""
+    """The imported batch has the records of a recording, so it can be replayed."""
     done = [*import_file(Source(PRODUCED / "openai-batch" / "weather_output.jsonl"), tmp_path)]
     assert [one.done for one in done] == ["written"] * 4
     journals = "".join(path.read_text() for path in tmp_path.glob("*.jsonl"))
@@ -147,7 +147,7 @@ def test_of_two_files_with_the_same_ids_the_one_with_the_most_alike_name_is_take
 
 
 def test_the_outputs_of_a_batch_may_be_in_two_files(tmp_path: Path) -> None:
-    """Those that failed are in a file of errors. Two files with the same ids are not from one batch."""
+    """A file of errors has the failed outputs. Two files with the same ids are not from one batch."""
     copy(PRODUCED / "openai-batch" / "weather_input.jsonl", tmp_path / "b_input.jsonl")
     lines = (PRODUCED / "openai-batch" / "weather_output.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "b_output.jsonl").write_text("".join(lines[:2]))

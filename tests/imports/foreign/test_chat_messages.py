@@ -1,4 +1,4 @@
-"""Plain conversations and tau-bench's results: what the model saw, results that nobody saw, rewards."""
+"""Plain conversations and tau-bench's results: the model's prompts, results that no model saw, rewards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real sessions of Claude Code: what is read of them is what a second reading of their lines finds."""
+"""Real sessions of Claude Code, compared with a second reading of their lines."""
 
 from __future__ import annotations
 

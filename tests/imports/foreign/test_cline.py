@@ -1,4 +1,4 @@
-"""Tasks of Cline and Roo: what was sent to the model and what was shown, together or alone."""
+"""Tasks of Cline and Roo: the requests to the model and the messages in the editor, together or alone."""
 
 from __future__ import annotations
 

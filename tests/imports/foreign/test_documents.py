@@ -1,4 +1,4 @@
-"""ATIF and documents as described runs: what a journal of them says is what the file says."""
+"""ATIF and documents as described runs: a journal of them has the same content as the file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_real_files(pattern: str, tmp_path: Path) -> None:
 
 
 def test_results_without_ids_answer_the_calls_of_their_step(tmp_path: Path) -> None:
-    """An imported run has as many tool calls as the file that is loaded; each result is that of its call."""
+    """The imported run has as many tool calls as the file, and each result belongs to its call."""
     asked = [{"tool_call_id": f"c{number}", "function_name": "look", "arguments": {"at": number}} for number in (1, 2)]
     step = {"step_id": 1, "source": "agent", "message": "I look.", "tool_calls": asked}
     step["observation"] = {"results": [{"content": "one"}, {"content": "two"}]}

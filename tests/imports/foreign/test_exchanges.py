@@ -147,7 +147,7 @@ def test_a_trace_of_claude_tap(name: str, tmp_path: Path) -> None:
 
 
 def test_a_stream_without_its_events_is_read_and_cannot_be_replayed(tmp_path: Path) -> None:
-    """claude-tap keeps the events of streams only if it is told to."""
+    """claude-tap keeps the events of streams only if an option asks for them."""
     line = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])
     del line["response"]["sse_events"]
     path = tmp_path / "trace.jsonl"
@@ -221,7 +221,7 @@ def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) 
 
 
 def test_a_compressed_body_of_several_members_is_read_whole() -> None:
-    """Some servers compress each part of a response by itself. What follows the last member is no part of it."""
+    """Some servers compress each part of a response by itself. Bytes after the last member are ignored."""
     headers = [(b"content-encoding", b"gzip")]
     parts = gzip.compress(b"one, ") + gzip.compress(b"two")
     assert without_encoding(parts + b"junk", headers) == (b"one, two", None)

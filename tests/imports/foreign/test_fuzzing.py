@@ -26,7 +26,7 @@ def test_damaged_copies_are_read_or_refused_and_secrets_are_masked() -> None:
 
 
 def test_keys_are_put_everywhere() -> None:
-    """What is searched for is there before it is imported."""
+    """Each searched key is in the file before the import."""
     some = [*keys(1)][:12]
     lines = b"".join(json.dumps({"text": "a", "more": ["b", {"c": "d"}]}).encode() + b"\n" for _ in range(200))
     with_keys = planted(lines, some, Random(1))
@@ -88,7 +88,7 @@ def _with_sub_agent(key: Key, path: Path) -> None:
 
 
 def _with_model(key: Key, path: Path) -> None:
-    """Write a chat of Copilot whose model is a key with a slash in it, behind a provider."""
+    """Write a chat of Copilot whose model is a key that contains a slash, after a provider's name."""
     [chat] = produced_files("copilot-chat/*1.json")
     path.write_text(chat.read_text().replace('"copilot/gpt-4.1"', json.dumps(f"copilot/gpt {key.text}")))
 

@@ -219,7 +219,7 @@ def test_what_the_standard_refuses_is_described(tmp_path: Path) -> None:
 
 
 def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
-    """It would have taken no time at all."""
+    """A duration of zero would be wrong."""
     answer = Call(time="2026-01-01T00:00:01+00:00", conversation=None, response={"content": "a"})
     run = ForeignRun(identity="r", events=[answer])
     assert run.times() == ("2026-01-01T00:00:01+00:00", "")

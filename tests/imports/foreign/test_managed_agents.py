@@ -133,7 +133,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
 
 
 def test_real_sessions(tmp_path: Path) -> None:
-    """Calls, tools, results and tokens are those of the raw events."""
+    """Calls, tools, results and tokens equal those of the raw events."""
     for path in real_files("langsmith/sdk-tests/anthropic_managed*"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         events = [value for method, value in lines if method.endswith(".stream")]

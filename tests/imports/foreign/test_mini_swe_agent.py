@@ -1,4 +1,4 @@
-"""mini-swe-agent's trajectories: its two forms, and that contents are those of the file."""
+"""mini-swe-agent's trajectories: both forms, and contents that equal the file's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest files of other tools: what we read is what the provider said, and what a second reading finds."""
+"""The newest files of other tools, compared with the provider's answers and with a second reading."""
 
 from __future__ import annotations
 

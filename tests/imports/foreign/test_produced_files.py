@@ -77,7 +77,7 @@ def _lists(value: Payload) -> Iterator[list[Payload]]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_a_file_that_is_twice_as_long_costs_at_most_twice_as_much(folder: str, tmp_path: Path) -> None:
-    """Of reading and of making the journal, all calls of functions are counted."""
+    """All calls of functions for reading and for making the journal are counted."""
     files = [path for path in produced_files(f"{folder}/**/*") if path.suffix in {".json", ".jsonl", ".har", ".md"}]
     for path in files[-1:]:
         costs: list[float] = []

@@ -1,4 +1,4 @@
-"""Real sessions of agents of which there are few: calls, results and tokens are those of their lines."""
+"""Real sessions of rarer agents: calls, results and tokens equal those of their lines."""
 
 from __future__ import annotations
 

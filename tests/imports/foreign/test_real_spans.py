@@ -1,4 +1,4 @@
-"""Real files of spans: what is read of them is what an independent reading of the file says."""
+"""Real files of spans, compared with an independent reading of the file."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_row_of_harbor_continues_any_row_before_it(tmp_path: Path) -> None:
 
 
 def test_answers_that_a_row_of_harbor_repeats_after_a_compaction_are_no_new_calls(tmp_path: Path) -> None:
-    """It begins anew with a summary and the last messages. Answers of rows that were left out are calls."""
+    """After a compaction a row begins with a summary and the last messages. Answers of omitted rows are calls."""
     first = [("user", "q"), ("assistant", "ok"), ("user", "r"), ("assistant", "b")]
     compacted = [("user", "summary"), ("assistant", "b"), ("user", "s"), ("assistant", "ok"), ("user", "t")]
     later = [*compacted, ("assistant", "ok"), ("user", "u"), ("assistant", "c")]

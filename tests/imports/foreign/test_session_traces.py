@@ -1,4 +1,4 @@
-"""Session traces of the Hugging Face Hub. Those that we write are in `tests/views/test_session_traces.py`."""
+"""Session traces of the Hugging Face Hub. `tests/views/test_session_traces.py` has those that we write."""
 
 from __future__ import annotations
 

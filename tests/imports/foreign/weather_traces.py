@@ -1,4 +1,4 @@
-"""What traces in several tests hold: a question about the weather, a call of a tool, and its answer."""
+"""The content of traces in several tests: a question about the weather, a call of a tool, and its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPLY = {
 
 
 def check_only_run(directory: Path, path: Path) -> Trajectory:
-    """Check what holds of every imported run of the only one in a file, and return it."""
+    """Check the only imported run of a file, and return it."""
     runs = directory / "runs"
     runs.mkdir()
     (run,) = runs_of(path)

@@ -103,7 +103,7 @@ def _done(service: MLflow | Phoenix, directory: Path) -> list[str]:
 
 @pytest.mark.skipif(find_spec("sqlalchemy") is None or find_spec("mlflow") is None, reason="mlflow is not installed")
 def test_an_experiment_of_a_real_mlflow_is_imported(tmp_path: Path) -> None:
-    """Its traces come in pages; a second import fetches none, and one after an assessment that one trace."""
+    """The traces come in pages. A second import fetches no trace, and a third fetches the trace that was assessed."""
     mlflow = pytest.importorskip("mlflow")
     database, port = f"sqlite:///{tmp_path / 'traces.db'}", _free_port()
     address = f"http://127.0.0.1:{port}"
@@ -147,7 +147,7 @@ def test_a_mlflow_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch:
 
 @pytest.mark.skipif(find_spec("phoenix.server") is None if find_spec("phoenix") else True, reason="no Phoenix server")
 def test_a_project_of_a_real_phoenix_is_imported(tmp_path: Path) -> None:
-    """What `export --format otlp` sends to it comes back: the same calls, messages and tokens."""
+    """The traces that `export --format otlp` sends come back with the same calls, messages and tokens."""
     from openinference.semconv.trace import SpanAttributes
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -192,7 +192,7 @@ def test_a_project_of_a_real_phoenix_is_imported(tmp_path: Path) -> None:
 
 
 def _listed(service: Phoenix) -> list[str]:
-    """Return the traces of a project; none where it does not exist yet."""
+    """Return the traces of a project, or an empty list before it exists."""
     from httpx import HTTPStatusError
 
     try:

@@ -1,4 +1,4 @@
-"""The traces of services, fetched by their own clients: each once, in whole files, whatever stops it."""
+"""The traces of services, fetched by their own clients: each once, in complete files, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _phoenix(address: str, project: str) -> TraceService:
 
 @dataclass(frozen=True)
 class Kind:
-    """A stand-in of a service, and how its real client is made."""
+    """A stand-in of a service, and the constructor of its real client."""
 
     server: Callable[[int], StandIn]
     service: Callable[[str, str], TraceService]
