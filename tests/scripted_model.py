@@ -28,7 +28,7 @@ SCRIPT = (
 
 @dataclass(frozen=True)
 class Turn:
-    """What the model is asked: the number of the request, from 1, its path without the query, and its JSON."""
+    """A request to the model: its number, from 1, its path without the query, and its JSON."""
 
     number: int
     path: str
@@ -55,7 +55,7 @@ class Sent:
 
 
 def script_of(actions: Sequence[Action]) -> Callable[[Turn], Action]:
-    """Return a model's policy: these actions one after the other, of which the last one is repeated."""
+    """Return a model's policy: these actions one after the other, and the last one repeatedly."""
 
     def decide(turn: Turn) -> Action:
         turn.conversation()

@@ -58,7 +58,7 @@ def test_laps_are_compared_within_their_round() -> None:
 
 
 def test_goals_are_told_of_what_was_measured_alone() -> None:
-    """Where ten turns were measured, their goals are told, met or not, and no others."""
+    """Only the goals of ten turns are printed, met or not, if only ten turns were measured."""
     results = Results(rounds=[{"unrecorded": laps(1.0), "control": laps(1.01), "ours": laps(1.04)}] * 2)
 
     told = list(goals({"turns-10": (WORKLOADS["turns-10"], results)}))
@@ -70,7 +70,7 @@ def test_goals_are_told_of_what_was_measured_alone() -> None:
 
 
 def test_the_end_of_a_run_by_hand_has_a_row_for_each_history() -> None:
-    """What `finalize` costs is a ratio, for calls and steps; both files together grow with what is new."""
+    """The cost of `finalize` is a ratio, for calls and steps; both files together grow with the new content."""
     command = [sys.executable, "-m", "benchmarks.by_hand", "--turns", "20", "--tries", "1"]
     printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
     rows = [line.strip("| ").split(" | ") for line in printed.splitlines()[2:]]

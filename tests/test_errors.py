@@ -26,7 +26,7 @@ def test_each_exception_is_one_of_the_package_and_of_python(name: str, bases: tu
 
 
 def test_the_header_draws_every_exception() -> None:
-    """No exception is missing from the drawing, and none is drawn that does not exist."""
+    """The drawing has every exception, and no other."""
     drawn = {word for word in (errors.__doc__ or "").split() if word.endswith("Error")}
 
     assert drawn == {name for name, one in vars(errors).items() if getattr(one, "__module__", "") == errors.__name__}

@@ -1,4 +1,4 @@
-"""The guard: what goes wrong in recording stays in it, is counted, logged once and kept for the file."""
+"""The guard: failures of recording do not pass it. They are counted, logged once and kept for the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def guarded(guard: Guard, error: BaseException, what: str = "record a request") 
     ids=repr,
 )
 def test_a_failure_does_not_reach_the_agent(error: Exception) -> None:
-    """Whatever fails in recording, what comes after the guarded block is done."""
+    """The code after the guarded block runs, whatever fails in recording."""
     assert guarded(Guard(), error) == "the agent goes on"
 
 
@@ -50,7 +50,7 @@ def test_an_exit_is_no_failure(error: BaseException) -> None:
 
 
 def test_strict_raises_what_went_wrong() -> None:
-    """With `strict`, a failure is counted and passes."""
+    """With `strict`, a failure is counted and raised."""
     guard = Guard(strict=True)
 
     with pytest.raises(ValueError, match="x"):
@@ -60,7 +60,7 @@ def test_strict_raises_what_went_wrong() -> None:
 
 
 def test_a_failure_is_kept_with_what_and_why() -> None:
-    """What could not be done and why wait until they can be written."""
+    """The failed act and the reason wait until they can be written."""
     guard = Guard()
 
     guarded(guard, ValueError("x"))
@@ -90,7 +90,7 @@ def test_each_kind_of_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -
 
 
 def test_failures_do_not_fill_the_memory() -> None:
-    """Of failures that cannot be written, the newest thousand are kept; the log of kinds ends too."""
+    """The newest thousand failures that cannot be written are kept; the log of kinds is bounded too."""
     guard = Guard()
 
     for number in range(1500):
@@ -100,7 +100,7 @@ def test_failures_do_not_fill_the_memory() -> None:
 
 
 def test_failures_that_cost_no_record_are_counted_together() -> None:
-    """The first is told when it can be; how often it came again, when it is over or another comes."""
+    """The first failure is recorded when possible; the number of repetitions, at the end or before another kind."""
     guard = Guard()
 
     def fail(what: str, times: int) -> None:

@@ -19,7 +19,7 @@ _ELSEWHERE = {"all_clients.py", "method_seams.py"}
 
 
 def test_a_thread_holds_a_lock_until_it_leaves_it() -> None:
-    """Also if it holds the lock twice. Another thread does not hold it."""
+    """A thread may hold the lock twice. Another thread does not hold it."""
     lock, of_others = new_lock(), list[bool]()
     before = holds_lock()
     with lock:
@@ -35,7 +35,7 @@ def test_a_thread_holds_a_lock_until_it_leaves_it() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a process with several threads, since Python 3.12
 def test_a_forked_child_holds_no_lock_of_another_thread() -> None:
-    """A new thread of the child may have the id of the thread that held a lock in the parent."""
+    """A new thread of the child may have the id of a thread of the parent that held a lock."""
     lock, is_held, may_end = new_lock(), threading.Event(), threading.Event()
 
     def hold() -> None:

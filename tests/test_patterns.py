@@ -72,7 +72,7 @@ def groups_repeated(parsed: Any) -> Iterator[Any]:
 
 
 def fails_late(group: Any) -> bool:
-    """Whether a group may fail behind a part of it that has moved the position; doubtful ones count."""
+    """Return whether a group may fail after a part of it has moved the position; doubtful groups count."""
     has_moved = has_matched = False
     for code, arguments in group:
         if code in _ONE_CHARACTER:
@@ -108,7 +108,7 @@ def fails_late(group: Any) -> bool:
     ],
 )
 def test_such_groups_are_found(text: str, *, expected: bool) -> None:
-    """Those that Python 3.11.2 matches wrongly, of random texts, and none that it matches rightly."""
+    """Of random texts, the groups that Python 3.11.2 matches wrongly are found, and no other."""
     assert any(map(fails_late, groups_repeated(_parser.parse(text)))) is expected
 
 

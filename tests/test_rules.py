@@ -37,7 +37,7 @@ def module_of(path: Path) -> str:
 
 @cache
 def imports() -> dict[str, frozenset[str]]:
-    """What every module of the package imports, wherever in it, by the name of a module."""
+    """Return for every module of the package the names of the modules that it imports anywhere."""
     return {module_of(path): frozenset(_imported(path)) for path in PACKAGE.rglob("*.py")}
 
 
@@ -92,7 +92,7 @@ def part(module: str) -> str:
 
 
 def in_circles(ways: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Those of the modules, or folders, that cannot be put into an order, with what they import."""
+    """Return the modules, or folders, that cannot be ordered, with their imports."""
     left = {name: imported - {name} for name, imported in ways.items()}
     while free := {name for name, imported in left.items() if not imported & left.keys()}:
         left = {name: imported for name, imported in left.items() if name not in free}
@@ -111,7 +111,7 @@ def test_the_table_of_rooms_is_that_of_the_folders() -> None:
 
 
 def test_no_room_imports_one_below_it() -> None:
-    """The rooms are one-way: what a room imports is above it, or next to it."""
+    """Rooms are one-way: a room imports rooms above it."""
     wrong = [
         (module, imported)
         for module, modules in imports().items()
@@ -123,7 +123,7 @@ def test_no_room_imports_one_below_it() -> None:
 
 
 def test_folders_inside_a_room_are_one_way_too() -> None:
-    """What lies in a room, its files and its folders as wholes, can be put into an order as well."""
+    """The files and folders of a room can be ordered as well."""
     ways: dict[str, set[str]] = {}
     for module, modules in imports().items():
         ways.setdefault(part(module), set()).update(map(part, own(modules)))
@@ -142,7 +142,7 @@ def test_nobody_inside_imports_the_top() -> None:
 
 
 def test_rooms_import_no_sdk() -> None:
-    """What records, reads and exports needs no SDK; rich is for the command line."""
+    """Recording, reading and exporting need no SDK; rich is for the command line."""
     allowed = {
         "trace_recorder.cli": {"rich", "typer"},
         "trace_recorder.proxy": {"httpx"},
@@ -187,7 +187,7 @@ def test_what_is_exported_is_all() -> None:
 
 
 def test_every_export_has_a_docstring() -> None:
-    """Whoever asks help() of a public name is told what it does."""
+    """help() of a public name says what it does."""
     exported = {name: getattr(trace_recorder, name) for name in trace_recorder.__all__}
     aliases = {name for name, value in exported.items() if isinstance(value, GenericAlias)}  # they can have none
 
@@ -196,7 +196,7 @@ def test_every_export_has_a_docstring() -> None:
 
 
 def test_every_error_is_exported() -> None:
-    """Whatever the package raises can be caught by a name of its top."""
+    """A user can catch every exception of the package by a name of its top."""
     raised = {name for name, value in vars(errors).items() if getattr(value, "__module__", "") == errors.__name__}
 
     assert raised <= set(trace_recorder.__all__)
@@ -328,7 +328,7 @@ MEASURING = ROOT / "tests" / "imports" / "foreign" / "memory.py"
 
 
 def test_no_test_measures_the_machine() -> None:
-    """What a test asserts of cost is a count: seconds of CPU and sizes of a process are no tests' business."""
+    """A test of cost asserts counts, and no seconds of CPU or sizes of a process."""
     tests = [path for path in (ROOT / "tests").rglob("*.py") if path not in {Path(__file__), MEASURING}]
 
     assert [path.name for path in tests if any(word in path.read_text(encoding="utf-8") for word in MEASURES)] == []

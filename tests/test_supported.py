@@ -1,4 +1,4 @@
-"""What is said of supported versions is said once: pyproject, noxfile, README and docs/versions.md agree."""
+"""The supported versions are the same in pyproject, noxfile, README and docs/versions.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_oldest_version_is_the_oldest_that_is_run() -> None:
 
 
 def test_every_supported_python_is_run() -> None:
-    """The Pythons of the classifiers and of requires-python are those of the matrix."""
+    """The classifiers and requires-python name the Pythons of the matrix."""
     found = (re.fullmatch(r".*:: (3\.\d+)", classifier) for classifier in PROJECT["classifiers"])
     named = tuple(match[1] for match in found if match)
 
@@ -30,7 +30,7 @@ def test_every_supported_python_is_run() -> None:
 
 
 def test_the_results_are_those_of_the_matrix() -> None:
-    """docs/versions.md has one row for each session, and in none of them did a test fail."""
+    """docs/versions.md has one row for each session, without failed tests."""
     tables = matrix()
     names = [name for table in ("OLDEST", "BETWEEN", "NEWEST") for name in tables[table]]
     said = [(row, python, failed) for row, python, _, _, failed, _ in rows("docs/versions.md", "Results")]

@@ -1,4 +1,4 @@
-"""Types, as a user's type checker sees them: what the pages show, and what a call returns."""
+"""Types in a user's type checker: the pages' code, and the results of calls."""
 
 from __future__ import annotations
 

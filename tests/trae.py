@@ -70,7 +70,7 @@ class State(Enum):
 
 
 class Recorder(Protocol):
-    """What Trae Agent knows of its recorder."""
+    """The recorder as Trae Agent knows it."""
 
     trajectory_path: Any
     start_recording: Callable[..., object]
@@ -205,7 +205,7 @@ class Agent:
         self.trajectory_recorder = recorder
 
     def run(self, task: str) -> str:
-        """Two steps with tools, of which one fails, one that breaks, and a last one."""
+        """Record two steps with tools, one of which fails, a step that breaks, and a last step."""
         if self.trajectory_recorder:
             self.trajectory_recorder.start_recording(task=task, provider="anthropic", model="claude", max_steps=20)
         first = [Message("system", "You mend code."), Message("user", task)]

@@ -203,7 +203,7 @@ def test_runs_of_one_second_keep_their_names(server: Server, tmp_path: Path) -> 
 
 
 def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: Server) -> None:
-    """No conversation can be told from it, so each is one."""
+    """Such requests belong to no conversation, so each is one of its own."""
     bodies = [b"{", b"{", b"[" * 50_000]
     for body in bodies:
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)

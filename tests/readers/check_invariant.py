@@ -42,7 +42,7 @@ def accept(messages: list[dict[str, Any]]) -> None:
 
 
 def dumped(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What it has of messages when it has read them."""
+    """Return the content of messages after the reader has read them."""
     return [event.model_dump() for event in Input(messages).data]
 
 

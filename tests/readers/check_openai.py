@@ -31,14 +31,14 @@ def exhaust(value: Any) -> None:
 
 
 def whole(value: Any) -> Any:
-    """What was validated, with the lists that pydantic gives as iterators."""
+    """Return the validated values, with the lists that pydantic gives as iterators."""
     if isinstance(value, Mapping):
         return {name: whole(inner) for name, inner in value.items()}
     return [whole(inner) for inner in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
 def check(row: dict[str, Any]) -> None:
-    """Raise where a row is none."""
+    """Raise if a row is invalid."""
     exhaust(MESSAGES.validate_python(row["messages"]))
     exhaust(TOOLS.validate_python(row.get("tools", [])))
     assert not row.keys() - MEMBERS, f"members {row.keys() - MEMBERS}"

@@ -82,7 +82,7 @@ def serving() -> Iterator[Service]:
 
 
 def export(service: str, url: str, *arguments: object, keys: bool = True) -> subprocess.CompletedProcess[str]:
-    """What the command did; what it printed has no key in it."""
+    """Return the result of the command, after a check that its output contains no key."""
     names = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "LANGSMITH_API_KEY")
     environment = {**os.environ, "NO_PROXY": "*", **dict.fromkeys(names, SECRET if keys else "")}
     command = [sys.executable, "-m", "trace_recorder", "export", "-f", service, "--endpoint", url]
@@ -174,7 +174,7 @@ CALLS = {"langfuse": langfuse_calls, "langsmith": langsmith_calls}
 
 
 def contents(service: str, run: Path) -> None:
-    """What arrives is what was exchanged."""
+    """The service gets the exchanged content."""
     with serving() as server:
         ended = export(service, server.url, run)
         assert ended.returncode == 0, ended.stderr

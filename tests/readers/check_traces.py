@@ -60,7 +60,7 @@ def check(path: Path, cache: str) -> None:
 
 
 def rows_of(sessions: list[list[dict[str, Any]]], cache: str) -> list[dict[str, Any]]:
-    """What a dataset has of sessions."""
+    """Return the rows of a dataset made from sessions."""
     rows = []
     for number, session in enumerate(sessions):
         path = Path(cache, f"session{number}.jsonl")

@@ -40,14 +40,14 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def without_nulls(value: Any) -> Any:
-    """What datasets pads is null: a row without a member and one with null there are the same to a template."""
+    """Remove the nulls with which datasets fills rows, because a template treats null as missing."""
     if isinstance(value, dict):
         return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def words(messages: list[dict[str, Any]]) -> list[str]:
-    """What a template must show of messages."""
+    """Return the words of messages that a template must show."""
     texts = []
     for message in messages:
         content = message["content"]

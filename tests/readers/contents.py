@@ -1,7 +1,7 @@
-"""What a reader has of the scripted runs when it has read their exports, held against the scripts.
+"""The content of the scripted runs after a reader has read their exports, compared with the scripts.
 
-A check gives a function that has the reader read what an export has of a run, and returns what the reader has then, as
-JSON in the export's form, or in another that `tests/contents/shown.py` reads.
+A check passes a function that has the reader read the export of a run. The function returns the reader's content as
+JSON, in the export's form or in another form that `tests/contents/shown.py` reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ Read = Callable[[list[Any], Path], list[Any]]
 
 
 class Contents:
-    """Counts, aspect by aspect, what is equal, what differs, and why. `accepted` and `refused` are those counts."""
+    """Counts, for each aspect, equal and different values, and the reasons.
+
+    `accepted` and `refused` are those counts.
+    """
 
     def __init__(self, name: str, export: str, *packages: str, shows: Shown | None = None) -> None:
         self.name = name
@@ -64,7 +67,7 @@ class Contents:
             print(f"DIFFERENT in {self.name}: {run}: {aspect}: {what[:500]}", flush=True)
 
     def result(self) -> dict[str, Any]:
-        """What it found, as the session wants it."""
+        """Return the findings in the form of the session."""
         aspects = {
             aspect: {
                 "equal": counts["equal"],

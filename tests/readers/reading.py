@@ -20,7 +20,7 @@ RESULT = "RESULT "
 
 
 class Reader:
-    """Counts what a reader took, and what it refused. `packages` are those whose versions say which reader it is."""
+    """Counts what a reader accepted and refused. The versions of `packages` identify the reader."""
 
     def __init__(self, name: str, what: str, *packages: str) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class Reader:
         self.passed_over: dict[str, int] = {}
 
     def take(self, what: str, read: Callable[[], object]) -> bool:
-        """Have it read something; what it raises is the finding."""
+        """Have the reader read something; its exception is the finding."""
         try:
             read()
         except Exception:  # noqa: BLE001 - whatever a reader raises is the finding
@@ -45,14 +45,14 @@ class Reader:
         self.passed_over[why] = self.passed_over.get(why, 0) + 1
 
     def result(self) -> dict[str, Any]:
-        """What it did, as the session wants it."""
+        """Return the counts in the form of the session."""
         besides = "".join(f"; {count} passed over: {why}" for why, count in self.passed_over.items())
         counts = {"accepted": self.accepted, "refused": self.refused}
         return {"reader": self.name, "version": self.versions, "what": self.what + besides, **counts}
 
 
 class Judge(Protocol):
-    """What has given a reader things to read, and counted."""
+    """An object that has given inputs to a reader, and counted."""
 
     @property
     def accepted(self) -> int: ...

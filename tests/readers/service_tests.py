@@ -14,7 +14,7 @@ class TestedClients(Reader):
     """Counts the tests that passed; those that need something else are skipped by themselves."""
 
     def run(self, *tests: str) -> TestedClients:
-        """Run tests. Deprecations are those of the installed packages, one of which is a plugin of pytest."""
+        """Run tests. Deprecation warnings come from the installed packages, such as a plugin of pytest."""
         command = [sys.executable, "-m", "pytest", "-W", "ignore::DeprecationWarning", *tests]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", ended.stdout)}

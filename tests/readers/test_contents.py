@@ -1,4 +1,4 @@
-"""What a reader has of the scripted runs is counted aspect by aspect, and printed in a table of its own."""
+"""The content of the scripted runs after a reader is counted for each aspect, and printed in a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session that has readers read: what is refused, broken off or not installed is never taken for accepted."""
+"""The session of all readers: refused, broken or uninstalled readers are never counted as accepted."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def refuse() -> None:
 
 
 def test_every_check_has_its_environment() -> None:
-    """And every environment checks something that is there."""
+    """Every environment checks something that exists."""
     there = {path.stem for path in Path(__file__).parent.glob("check_*.py")}
 
     assert sorted(check for one in ENVIRONMENTS for check in one.checks) == sorted(there)
 
 
 def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """What it refused is printed, with why; the exit code says that there was something."""
+    """Refused inputs are printed with the reasons, and the exit code says that there were some."""
     reader = Reader("R", "things", "pytest")
     reader.take("one", lambda: None)
     reader.take("two", refuse)
@@ -55,7 +55,7 @@ def test_a_reader_that_was_given_nothing_has_accepted_nothing() -> None:
 
 
 def test_what_cannot_be_installed_is_named(tmp_path: Path) -> None:
-    """With why, and without counts."""
+    """The reason is named, and there are no counts."""
     [result] = read_in(Environment("future", ("pytest",), ("check_atif",), python=(9, 9)), tmp_path)
 
     assert result == {
@@ -69,7 +69,7 @@ def test_what_cannot_be_installed_is_named(tmp_path: Path) -> None:
 
 
 def test_a_check_that_breaks_off_counts_as_refused(tmp_path: Path) -> None:
-    """It may have been about to refuse anything."""
+    """A check that breaks off might have refused its next input."""
     [result] = checked(sys.executable, "no_such_check", tmp_path)
 
     assert (result["what"], result["accepted"], result["refused"]) == ("it broke off", 0, 1)

@@ -1,4 +1,4 @@
-"""Sub-agents: each call, step and tool knows whose it is, however many run at once, and in whichever process."""
+"""Sub-agents: each call, step and tool belongs to its agent, in any number of tasks and processes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def whose(recorder: TrajectoryRecorder) -> list[Payload]:
 
 
 def test_a_call_knows_its_agent_and_the_one_around_it(recorder: TrajectoryRecorder) -> None:
-    """Blocks nest; behind them it is as before."""
+    """Blocks nest, and end where they are left."""
     with recorder.agent("lead") as lead:
         ask(recorder)
         with recorder.agent("helper") as helper:
@@ -75,7 +75,7 @@ def test_everything_that_is_recorded_knows_its_agent(recorder: TrajectoryRecorde
 
 
 def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
-    """With one name for all of them, each has its own id, calls and steps."""
+    """All agents have one name, and each has its own id, calls and steps."""
     lead = recorder.agent("lead")
 
     async def research(number: int) -> None:
@@ -107,7 +107,7 @@ def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_agents_whose_sibling_fails_are_on_file_as_cancelled(recorder: TrajectoryRecorder, backend: str) -> None:
-    """Streams of two sub-agents end with the task group: each in its own step, with what had come of it."""
+    """Streams of two sub-agents end with the task group: each in its own step, with the received part."""
 
     async def research(client: openai.AsyncOpenAI, number: int, heard: list[int]) -> None:
         async with recorder.agent(f"researcher {number}"), recorder.step():
@@ -197,7 +197,7 @@ def test_agents_of_one_name_have_their_own_tool_results(recorder: TrajectoryReco
 
 
 def test_a_sub_agent_without_steps_is_in_the_step_around_it(recorder: TrajectoryRecorder) -> None:
-    """Its calls are gathered there; the step's own answer is that of its agent."""
+    """The step around it gathers its calls; the step's answer is that of the step's agent."""
     with recorder.step():
         ask(recorder, "lead")
         with recorder.agent("helper"):

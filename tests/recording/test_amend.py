@@ -38,7 +38,7 @@ def test_a_reward_is_appended_and_the_rest_stays_byte_for_byte(tmp_path: Path) -
 
 
 def test_the_run_is_as_it_was_but_for_the_reward(tmp_path: Path) -> None:
-    """Its status, its end, its steps and its calls are those that were recorded."""
+    """The status, end, steps and calls are unchanged."""
     document = rich_run(tmp_path / "run.json")
     before = load(document).to_document()
 
@@ -106,7 +106,7 @@ def test_a_document_alone_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    """What its records mean is not known here."""
+    """The meaning of a newer version's records is unknown here."""
     writing = Writing(tmp_path / "run.jsonl")
     writing.journal.close()
     change(writing.path, lambda record: record["data"].update(version=99))

@@ -1,4 +1,4 @@
-"""Steps: what is inside a block is of it, whatever happens there, and the document shows what the journal says."""
+"""Steps: a step has what happens inside its block, and the document equals the journal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from trace_recorder.values.trajectory import AgentStep
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
-    """The steps, of which the document says what the journal says."""
+    """Return the steps of a run whose document equals its journal."""
     assert agrees_when_saved(recorder)
     return list(load(recorder.trajectory_path).agent_steps)
 
 
 def shown(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Of each step its number, its state, the interactions inside, and its tool calls' names."""
+    """Return of each step its number, its state, its interactions, and the names of its tool calls."""
     return [
         (one.step_number, one.state, [*one.interaction_ids], [tool.name for tool in one.tool_calls])
         for one in steps(recorder)
@@ -76,7 +76,7 @@ def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_that_is_open_is_thinking(recorder: TrajectoryRecorder) -> None:
-    """What has happened in it is shown while it goes on."""
+    """The document shows what has happened in the open step."""
     with recorder.step():
         begun = shown(recorder)
         asks(recorder)
@@ -180,7 +180,7 @@ def test_what_another_recorder_records_is_not_inside(recorder: TrajectoryRecorde
 
 
 def test_steps_count_on_from_the_last_number(recorder: TrajectoryRecorder) -> None:
-    """Whoever gave it: the block, or record_agent_step."""
+    """The next number follows that of a block or of record_agent_step."""
     for number in (None, 10, None):
         with recorder.step(number):
             pass
@@ -218,7 +218,7 @@ def test_steps_that_repeat_a_number_are_two(recorder: TrajectoryRecorder) -> Non
 
 
 def test_a_step_that_is_told_inside_its_block_is_one(recorder: TrajectoryRecorder) -> None:
-    """What is recorded by hand replaces what was gathered; the rest stays."""
+    """A step recorded by hand replaces the members that it states; the gathered others stay."""
     with recorder.step() as step:
         asks(recorder)
         told = [{"call_id": "c1", "success": True, "result": 3}]
@@ -256,7 +256,7 @@ def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_after_the_end_is_misuse(tmp_path: Path) -> None:
-    """It says what to do, like every recording method."""
+    """The error says what to do, as that of every recording method."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     recorder.finalize()
@@ -290,7 +290,7 @@ def test_a_run_that_ends_inside_a_step_ends_the_step(tmp_path: Path) -> None:
 
 
 def test_a_generator_that_is_closed_in_a_step_has_not_failed(recorder: TrajectoryRecorder) -> None:
-    """A loop that is a generator may be left by whoever drives it."""
+    """The caller of a loop that is a generator may leave it."""
 
     def loop() -> Iterator[int]:
         with recorder.step() as step:

@@ -1,4 +1,4 @@
-"""What the agent records itself: copied at once, from any objects with attributes, errors as well."""
+"""Records by hand: copied at once, from any objects with attributes, including errors."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_exception_as_response_is_a_failed_call(tmp_path: Path) -> None:
 
 
 def test_rewards_annotations_and_summaries_are_in_the_document(tmp_path: Path) -> None:
-    """What is known of a run other than its calls is at the root, and a summary at its step."""
+    """Rewards and annotations are members of the root, and a summary is a member of its step."""
     with TrajectoryRecorder(tmp_path / "run.json", metadata={"suite": "s"}, strict=True) as recorder:
         recorder.record_agent_step(7, "completed")
         recorder.update_lakeview(7, "it listed files")

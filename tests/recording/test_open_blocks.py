@@ -1,4 +1,4 @@
-"""Blocks that are left elsewhere than where they were entered, or not in turn: what comes later is not inside them."""
+"""Blocks that are left in another place or order than they were entered: later calls are not inside them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def broken_out_of(items: AsyncIterator[None]) -> None:
 
 @pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
 def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, leave: Left) -> None:
-    """Whoever closes it: what its caller does later is in the caller's own agent and step."""
+    """The caller's later acts belong to the caller's agent and step, whoever closes the generator."""
 
     async def research() -> AsyncIterator[None]:
         async with recorder.agent("researcher"), recorder.step():

@@ -18,7 +18,7 @@ CHILD = "import sys; from trace_recorder import *; TrajectoryRecorder(sys.argv[1
 
 
 def shown() -> str | None:
-    """What a program that is started now finds."""
+    """Return the variable that a newly started program gets."""
     code = f"import os; print(os.environ.get({PARENT_VARIABLE!r}, ''))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -34,7 +34,7 @@ def started(path: Path) -> tuple[TrajectoryRecorder, str]:
 def test_one_open_run_is_shown_and_several_are_not(
     inherited: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the environment said before, it says again while several runs are open, and after them."""
+    """The earlier value of the variable comes back while several runs are open, and after them."""
     if inherited is not None:
         monkeypatch.setenv(PARENT_VARIABLE, inherited)
     values = [shown()]

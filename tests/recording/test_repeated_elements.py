@@ -1,4 +1,4 @@
-"""Elements that an agent passes again are on file as they are now, whatever was edited in place; only new ones cost."""
+"""Elements that an agent passes again are recorded as they are now, also after edits in place. Only new ones cost."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Body:
 
 
 def expected(value: object) -> str:
-    """Return the JSON that must be on file for a list."""
+    """Return the expected recorded JSON of a list."""
     return to_json(objects_to_jsonable(copy.deepcopy(value)))
 
 
@@ -96,7 +96,7 @@ def test_a_change_is_written(change: Callable[[Message], object]) -> None:
 
 
 def test_a_name_that_is_none_is_not_taken_for_a_list() -> None:
-    """{None: "x"} becomes an object with one member, and ["x"] a list: neither is on file for the other."""
+    """{None: "x"} becomes an object with one member, and ["x"] a list: one is not taken for the other."""
     body = Body()
     written = [json.loads(body.written([{"content": content}])) for content in (["x"], {None: "x"}, ["x"])]
 
@@ -254,7 +254,7 @@ def test_any_values(histories: list[list[Any]]) -> None:
 @pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_values(make: Callable[[], object], holder: Callable[[object], object]) -> None:
-    """Whatever a message contains, its text is JSON, the second time as well."""
+    """The text of any message is JSON, the second time as well."""
     body, value = Body(), [holder(make()), call()]
 
     first = body.written(value)
@@ -263,7 +263,7 @@ def test_hostile_values(make: Callable[[], object], holder: Callable[[object], o
 
 
 def test_many_parts_are_cut_as_a_whole() -> None:
-    """The limit of parts is one of the whole list, however its elements are remembered."""
+    """The limit of parts applies to the whole list, however its elements are remembered."""
     half = [0] * (jsonable.MAX_NODES // 2)
     messages = [{"content": half}, {"content": half}]
 
@@ -286,7 +286,7 @@ def test_little_is_kept() -> None:
 
 
 def test_a_history_that_is_longer_than_the_limit_is_found() -> None:
-    """However long a history is, its elements are found by the next call."""
+    """The next call finds the elements of a history of any length."""
     body, history = Body(max_chars=1000), [{"content": f"{number:090}"} for number in range(100)]
     body.written(history)
 

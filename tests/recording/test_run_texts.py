@@ -32,7 +32,7 @@ def test_what_is_kept_is_bounded_by_what_is_there() -> None:
 
 
 def test_a_text_that_a_handler_adds_meanwhile_is_kept() -> None:
-    """It is masked the next time."""
+    """The text is masked the next time."""
     texts = RunTexts()
     texts.keep(1, "a secret")
 

@@ -1,4 +1,4 @@
-"""In which execution of a tool a sub-agent was started: a fact that its records hold, and the document shows."""
+"""The execution of a tool in which a sub-agent was started: recorded, and shown in the document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _ask(name: str, **arguments: Payload) -> Payload:
 
 
 def test_every_kind_of_tool_says_who_was_started_in_it(tmp_path: Path) -> None:
-    """Functions, generators, coroutines, blocks; what its caller does between two items is not inside a generator."""
+    """Functions, generators, coroutines, blocks; the caller's acts between two items are not inside a generator."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
 
         @recorder.tool
@@ -91,7 +91,7 @@ def test_every_kind_of_tool_says_who_was_started_in_it(tmp_path: Path) -> None:
 
 
 def test_parallel_executions_are_told_apart(tmp_path: Path) -> None:
-    """Of several at once of one tool, each agent says in which it is; one inside another says the innermost."""
+    """Of several executions of one tool, each agent names its own; nested executions name the innermost."""
 
     async def main(recorder: TrajectoryRecorder) -> None:
         @recorder.tool

@@ -1,4 +1,4 @@
-"""What a tool is to its callers: a function of the same kind, name, signature and result."""
+"""A tool is for its callers a function of the same kind, name, signature and result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def asynchronous(a: int) -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("function", [plain, coroutine, generator, asynchronous])
 def test_a_tool_is_of_its_own_kind(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
-    """Name, signature, documentation and kind are those of the function."""
+    """The tool has the function's name, signature, documentation and kind."""
     marked = recorder.tool(function)
 
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
@@ -59,7 +59,7 @@ def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, functi
 
 
 def test_a_result_is_the_same_object(recorder: TrajectoryRecorder) -> None:
-    """What JSON has no word for is described on file, and given as it is."""
+    """A result outside of JSON is described in the file, and returned unchanged."""
     result = object()
 
     assert recorder.tool(lambda: result, name="make")() is result
@@ -114,7 +114,7 @@ class Fetcher:
 
 
 def test_partials_and_objects_that_can_be_called_are_tools(recorder: TrajectoryRecorder) -> None:
-    """Whatever can be called can be marked."""
+    """Every callable can be marked."""
     partly = recorder.tool(functools.partial(plain, 1), name="partly")
     called = recorder.tool(Fetcher())
 

@@ -37,7 +37,7 @@ def results(step: AgentStep) -> list[Payload]:
 
 
 def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """The tool's result keeps its structure; what the agent made of it for the model is next to it."""
+    """The tool's result keeps its structure, and the text that the model got is beside it."""
 
     @recorder.tool
     def bash(command: str) -> dict[str, object]:
@@ -78,7 +78,7 @@ def test_a_stream_that_is_closed_late_has_asked_before(recorder: TrajectoryRecor
 
 
 def test_what_no_open_stream_asked_for_waits_once_with_each(recorder: TrajectoryRecorder) -> None:
-    """However many streams are open when a result comes that none of them asked for, it costs its bytes in each."""
+    """A result that no open stream asked for costs its bytes once in each open stream."""
     events = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n'
     transport = Wire(Answer(events, media="text/event-stream", size=len(events)))
     with recorder.wrap(httpx.Client(transport=transport, trust_env=False)) as client, ExitStack() as streams:
@@ -135,7 +135,7 @@ def test_a_tool_that_failed_may_be_tried_again(recorder: TrajectoryRecorder) -> 
 
 
 def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRecorder) -> None:
-    """It is shown with the last call of its agent."""
+    """The tool is shown with the last call of its agent."""
     ask(recorder)
     recorder.tool(plain)(1)
 

@@ -1,4 +1,4 @@
-"""Tools: what is recorded of them, and that they behave as they would without."""
+"""Tools: what is recorded of them, and that they behave as without a recorder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_recorder.values.messages import Payload
 
 
 def test_a_tool_leaves_its_arguments_before_and_its_result_after(recorder: TrajectoryRecorder) -> None:
-    """The call is on file while the tool runs; then what it gave, and how long that took."""
+    """The call is recorded while the tool runs; then its result, and its duration."""
     during: list[Payload] = []
 
     @recorder.tool
@@ -57,7 +57,7 @@ def test_what_changes_later_changes_nothing_on_file(recorder: TrajectoryRecorder
 
 
 def test_a_secret_in_a_tool_is_masked(recorder: TrajectoryRecorder) -> None:
-    """Arguments and results are masked like everything that is said."""
+    """Arguments and results are masked like all other texts."""
     secret = "sk-proj-" + "a1B2" * 12
 
     @recorder.tool
@@ -85,7 +85,7 @@ def test_an_exception_is_the_error_and_passes(recorder: TrajectoryRecorder) -> N
 
 
 def test_arguments_that_do_not_fit_raise_as_ever(recorder: TrajectoryRecorder) -> None:
-    """A wrong call is the tool's own TypeError, and on file as it was made."""
+    """The tool raises its own TypeError, and the call is recorded as it was made."""
 
     @recorder.tool
     def one(value: int) -> int:
@@ -98,7 +98,7 @@ def test_arguments_that_do_not_fit_raise_as_ever(recorder: TrajectoryRecorder) -
 
 
 def test_a_coroutine_is_recorded(recorder: TrajectoryRecorder) -> None:
-    """What it gives when it is awaited is its result."""
+    """The recorded result is the awaited value."""
 
     @recorder.tool(name="fetch")
     async def fetch_page(url: str) -> str:
@@ -129,7 +129,7 @@ def test_a_cancelled_tool_says_so(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_generator_is_recorded_by_what_it_yields(recorder: TrajectoryRecorder) -> None:
-    """Nothing is on file before it runs; then its items, and what it returned."""
+    """Nothing is recorded before the generator runs; then its items, and its return value."""
 
     @recorder.tool
     def count(end: int) -> Generator[int, str, str]:
@@ -150,7 +150,7 @@ def test_a_generator_is_recorded_by_what_it_yields(recorder: TrajectoryRecorder)
 
 @pytest.mark.parametrize("many", [1000, 1001])
 def test_of_endless_output_the_beginning_is_kept(recorder: TrajectoryRecorder, many: int) -> None:
-    """A generator's first thousand items are on file, and the number of all."""
+    """The first thousand items of a generator are recorded, and the number of all items."""
     list(recorder.tool(lambda: (yield from range(many)), name="many")())
 
     [_, (_, result, yielded)] = facts(recorder, "result", "yielded")
@@ -158,7 +158,7 @@ def test_of_endless_output_the_beginning_is_kept(recorder: TrajectoryRecorder, m
 
 
 def test_a_closed_generator_says_so(recorder: TrajectoryRecorder) -> None:
-    """Whoever stops listening has not made the tool fail; the tool itself learns that it is closed."""
+    """A tool that is closed early has not failed, and the tool itself sees that it is closed."""
     heard: list[str] = []
 
     @recorder.tool
@@ -249,7 +249,7 @@ def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_tool_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With one warning; and a run that ends while a tool runs has only its call."""
+    """There is one warning. A run that ends while a tool runs has only the tool's call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
     @recorder.tool
@@ -276,7 +276,7 @@ def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> No
 
 
 def test_a_disabled_recorder_leaves_tools_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is on file, and everything works."""
+    """Nothing is recorded, and everything works."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
@@ -316,7 +316,7 @@ def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Path, marked: bool, locked: bool) -> None:
-    """Its end is on file behind the record of a thread that holds the run's lock, and otherwise at once."""
+    """If a thread holds the run's lock, the end is recorded after that thread's record, and otherwise at once."""
     running: list[Iterator[int]] = []
 
     class Value:
@@ -348,7 +348,7 @@ def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Pat
 
 
 def test_a_name_in_the_place_of_a_function_is_misuse(recorder: TrajectoryRecorder) -> None:
-    """It says how a name is given."""
+    """The error says how to give a name."""
     with pytest.raises(TypeError, match=r"given 'bash', and takes a function.*tool\(name="):
         recorder.tool("bash")  # type: ignore[type-var]
 

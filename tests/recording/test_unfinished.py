@@ -16,22 +16,22 @@ class Work:
         """Nothing waits."""
 
     def wait(self) -> None:
-        """Nobody writes it."""
+        """Nobody writes the work."""
 
     def abandoned_by_caller(self) -> None:
         """Note it."""
         self.is_abandoned = True
 
     def end_with_run(self) -> None:
-        """It may end."""
+        """Return whether the work may end."""
 
 
 class Owner:
-    """What holds it."""
+    """An owner of the work."""
 
 
 def test_work_that_lost_its_owner_is_abandoned() -> None:
-    """With the next record."""
+    """The work is abandoned with the next record."""
     unfinished, work, owner = UnfinishedWork(), Work(), Owner()
     unfinished.hold(work)
     kept = unfinished.watch(work, owner)

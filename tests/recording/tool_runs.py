@@ -1,4 +1,4 @@
-"""What the tests of tools use: a model that asks for them, a plain tool, and what a run has of both."""
+"""Shared by the tests of tools: a model that asks for them, a plain tool, and the recorded facts of both."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from trace_recorder.values.trajectory import AgentStep
 
 
 def facts(recorder: TrajectoryRecorder, *names: str) -> list[Payload]:
-    """These members of the records of tools, in order."""
+    """Return these members of the records of tools, in order."""
     tools = [one for one in records_of(recorder.trajectory_path) if one.kind.startswith("tool_")]
     return [(one.kind, *(one.data.get(name) for name in names)) for one in tools]
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
-    """The steps, of which the document says what the journal says."""
+    """Return the steps of a run whose document equals its journal."""
     recorder.save_trajectory()
     trajectory = load(recorder.trajectory_path)
     assert json.loads(recorder.trajectory_path.read_bytes())["agent_steps"] == [

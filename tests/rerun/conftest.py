@@ -1,4 +1,4 @@
-"""What holds for every test of replays."""
+"""Shared by all tests of replays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.rerun.runs import made_clients
 
 @pytest.fixture(autouse=True)
 def _closed_clients() -> Iterator[None]:
-    """Close every client behind its test."""
+    """Close every client after its test."""
     yield
     while made_clients:
         made_clients.pop().close()

@@ -1,4 +1,4 @@
-"""The demo's agent in five dialects, with its tools marked, in a directory that is looked at behind it.
+"""The demo's agent in five dialects, with its tools marked, in a directory that is compared afterwards.
 
 As a program (`python -m tests.rerun.demo_runs SDK FORM URL DIRECTORY FILE`) it makes a recorded run, to be killed.
 """
@@ -49,7 +49,7 @@ class MarkedToolbox(Toolbox):
 
 @dataclass(frozen=True)
 class Done:
-    """What an agent said at its end, the tools that it ran, and the files that it left."""
+    """An agent's final answer, the tools that it ran, and its files."""
 
     answer: str
     ran: list[str]
@@ -57,7 +57,7 @@ class Done:
 
 
 def work(sdk: str, url: str, root: Path, wrap: Any, ran: list[str] | None = None) -> Done:
-    """Let the agent mend a new project in a directory; `ran` is told what is run, also if the agent fails."""
+    """Let the agent mend a new project in a directory. `ran` is called with each tool, also if the agent fails."""
     root.mkdir()
     project.create(root)
     toolbox = MarkedToolbox(root)
@@ -87,7 +87,7 @@ def files(root: Path) -> dict[str, str]:
 
 
 def but_for_seconds(live: Any, recorded: Any) -> bool:
-    """Whether two requests are the same but for how long the project's tests took."""
+    """Return whether two requests differ only in the time that the project's tests took."""
     return _SECONDS.sub("", json.dumps(live)) == _SECONDS.sub("", json.dumps(recorded))
 
 

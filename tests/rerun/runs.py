@@ -1,4 +1,4 @@
-"""Runs to replay: an OpenAI client, what a server answers it, and recording what is done with it."""
+"""Runs to replay: an OpenAI client, a server's answers, and a recording of both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def client(url: str = NOWHERE, **options: Any) -> openai.OpenAI:
 
 
 def ask(made: openai.OpenAI, text: str = "Please list the files", **more: Any) -> str:
-    """What the model says to one message."""
+    """Return the model's answer to one message."""
     answer = made.chat.completions.create(model="m", messages=[{"role": "user", "content": text}], **more)
     return answer.choices[0].message.content or ""
 

@@ -1,4 +1,4 @@
-"""What a test asks of a run, and what the plugin prints of a test that failed."""
+"""Questions of a test to a run, and the plugin's output for a failed test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answer(content: str | None, *calls: dict[str, object], tokens: int = 10, cos
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A run of two calls, of which the first asks for a tool that works and one that fails."""
+    """Return a run of two calls, the first of which asks for a tool that works and a tool that fails."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         calls = call("search", "1", query="tea"), call("fetch", "2", url="u")
         recorder.record_llm_interaction(MESSAGES, answer(None, *calls), "openai", "m")
@@ -64,7 +64,7 @@ def test_a_failure_says_what_was_there(path: Path) -> None:
 
 
 def test_a_run_may_be_asked_while_it_goes_on(tmp_path: Path) -> None:
-    """What has been recorded since is there; what is unknown is None, never 0."""
+    """The newest records are visible; unknown values are None, never 0."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         run = TrajectoryAssertions(tmp_path / "run.jsonl")
         before = run.final_text, run.total_tokens, run.cost, run.errors
@@ -107,7 +107,7 @@ def test_a_test_that_failed_shows_the_last_steps(project: Project) -> None:
 
 
 def test_the_fixture_alone_is_a_marker_without_arguments(project: Project) -> None:
-    """It is recorded, and replayed; a test that has neither is shown nothing of."""
+    """The test is recorded, and replayed. A test without marker and fixture has no section."""
     tests = "def test_one(trajectory):\n    run('a')\n    assert trajectory.steps\n\ndef test_two():\n    assert 0\n"
     for _ in range(2):
         result = project.run(tests)

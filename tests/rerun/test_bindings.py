@@ -84,7 +84,7 @@ def test_a_recorder_goes_on_behind_a_replay(tmp_path: Path, recorder_wraps_first
 
 
 def test_wrapping_twice_answers_once_and_leaves_nothing(tmp_path: Path) -> None:
-    """A client that is wrapped twice is answered once, and has its own transport and retries behind the block."""
+    """A client that is wrapped twice is answered once, and has its own transport and retries after the block."""
     path = recorded_run(tmp_path / "run.json", "one")
     made = client()
     before = made._client._transport, {name for name in vars(made) if "retry" in name}
@@ -144,7 +144,7 @@ def test_two_replays_at_once_keep_their_runs_apart(tmp_path: Path) -> None:
 
 
 def test_a_replay_whose_tools_run_is_not_answered_by_another(tmp_path: Path) -> None:
-    """With tools="live", the tools of a task run, whatever another task replays."""
+    """With tools="live", the tools of a task run while another task replays."""
     paths = [recorded_run(tmp_path / f"{name}.json", name, f"result {name}") for name in ("one", "two")]
 
     async def other() -> str:
@@ -159,7 +159,7 @@ def test_a_replay_whose_tools_run_is_not_answered_by_another(tmp_path: Path) -> 
 
 
 def in_a_thread(act: Callable[[], str]) -> list[str]:
-    """What something gives in a thread without a context: its result, or the class of its exception."""
+    """Return the result of a function in a thread without a context, or the class of its exception."""
     results: list[str] = []
 
     def run() -> None:

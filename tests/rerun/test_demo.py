@@ -41,13 +41,13 @@ def sdk(request: pytest.FixtureRequest) -> str:
 
 
 def recorded(sdk: str, provider: LocalProvider, place: Path) -> Done:
-    """A run of the agent, on file as run.json."""
+    """Return a run of the agent, recorded as run.json."""
     with TrajectoryRecorder(place / "run.json", strict=True) as recorder:
         return work(sdk, provider.url, place / "recorded", recorder.wrap)
 
 
 def said(path: Path) -> list[tuple[Any, ...]]:
-    """What the model said in a run, call by call: its text, its thoughts and its calls of tools."""
+    """Return the model's answers in a run, call by call: text, thoughts and tool calls."""
     answers = [one.response for one in load(path).llm_interactions if one.response]
     return [
         (one.content, one.reasoning, [(call.name, call.arguments) for call in one.tool_calls or ()]) for one in answers

@@ -36,7 +36,7 @@ def write(name: str) -> str:
 
 
 def work(made: openai.OpenAI) -> list[str]:
-    """Three calls, and a tool behind each."""
+    """Make three calls, and run a tool after each."""
     ran.clear()
     done = []
     for text in ("first", "second", "third"):
@@ -64,13 +64,13 @@ def record(tmp_path: Path, answers: list[Answer], act: Callable[[openai.OpenAI],
 
 
 def texts(path: Path) -> list[str | None]:
-    """What the model said in a run, call by call."""
+    """Return the model's texts in a run, call by call."""
     return [one.response.content if one.response else None for one in load(path).llm_interactions]
 
 
 @pytest.mark.parametrize("point", [{"point": "llm_2"}, {"at_step": 2}])
 def test_a_run_goes_on_live_from_a_call(point: dict[str, Any], path: Path, server: Server) -> None:
-    """What was before it is given, tools too; that call and those behind it are made, and their tools run."""
+    """Earlier calls and tools are answered from the run. The call and the later ones are made, and their tools run."""
     with fork(path, **point) as branch:
         done = work(branch.wrap(client(f"{server.url}/v1")))
 
@@ -104,7 +104,7 @@ def test_live_requests_are_edited_and_recorded_as_they_were_sent(path: Path, ser
 
 
 def test_an_answer_by_hand_is_given_for_that_call(path: Path, server: Server) -> None:
-    """It is not made; the next one is."""
+    """That call is not made, but the next one is."""
     by_hand = json.loads(b"".join(said("by hand").chunks))  # type: ignore[arg-type]
     with fork(path, at="llm_2", answer=by_hand) as branch:
         done = work(branch.wrap(client(f"{server.url}/v1")))
@@ -119,7 +119,7 @@ def streamed(made: openai.OpenAI) -> str:
 
 
 def test_a_stream_is_answered_by_the_text_of_one(tmp_path: Path) -> None:
-    """And by nothing else, as a call that does not stream is by JSON alone."""
+    """A text is required for a stream, and JSON for any other call."""
     path = record(tmp_path, [stream(*CHAT_STREAM)], streamed)
     by_hand = (chat_chunk("by ") + chat_chunk("hand") + b"data: [DONE]\n\n").decode()
 
@@ -139,7 +139,7 @@ def test_a_program_that_was_changed_forks_where_the_recording_ends(path: Path, s
 
 
 def test_a_call_before_the_fork_that_differs_is_refused(path: Path, server: Server) -> None:
-    """It is not made, and the block does not end as if all were well, whatever the agent hides."""
+    """The call is not made, and the block raises, even if the agent hides the error."""
 
     def hide() -> None:
         with fork(path, at="llm_3") as branch:
@@ -152,7 +152,7 @@ def test_a_call_before_the_fork_that_differs_is_refused(path: Path, server: Serv
 
 
 def test_a_tool_before_the_fork_that_differs_is_refused(path: Path, server: Server) -> None:
-    """It does not run."""
+    """The tool does not run."""
     ran.clear()
 
     def differ() -> None:
@@ -166,7 +166,7 @@ def test_a_tool_before_the_fork_that_differs_is_refused(path: Path, server: Serv
 
 
 def test_a_block_that_ends_before_the_fork_is_refused(path: Path) -> None:
-    """Nothing went live: what was to be tried was not."""
+    """No call went live, so nothing was tried."""
     with pytest.raises(ReplayMismatchError, match="ended before llm_3"), fork(path, at="llm_3") as branch:
         ask(branch.wrap(client()), "first")
 
@@ -213,7 +213,7 @@ def test_async_clients_fork_too(tmp_path: Path, server: Server) -> None:
 
 
 def test_the_whole_process_forks(path: Path, server: Server, tmp_path: Path) -> None:
-    """With `instrument`, clients that nobody wraps; the recorder may be the caller's."""
+    """With `instrument`, clients that nobody wrapped; the recorder may be the caller's."""
     recorder = TrajectoryRecorder(tmp_path / "child.json")
     with fork(path, at="llm_3", instrument=True, recorder=recorder):
         done = work(client(f"{server.url}/v1"))
@@ -230,7 +230,7 @@ def test_http_clients_fork(path: Path, server: Server) -> None:
 
 
 def test_what_cannot_be_forked_is_refused(path: Path, tmp_path: Path) -> None:
-    """A call that is not there, none or two of them, and a recorder whose run has begun."""
+    """A call that does not exist, no call or two of them, and a recorder whose run has begun."""
     for wrong in ({}, {"at": "llm_1", "at_step": 1}, {"at": "llm_9"}, {"at_step": 9}):
         with pytest.raises(ValueError, match=r"at=|has no call"):
             fork(path, **wrong)  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ def test_what_cannot_be_forked_is_refused(path: Path, tmp_path: Path) -> None:
 
 
 def test_an_edit_returns_the_body(path: Path) -> None:
-    """What it returns in its place is said."""
+    """The error names the type of the returned value."""
     with pytest.raises(TypeError, match="edit= returned NoneType"), fork(path, at="llm_1", edit=print) as branch:
         work(branch.wrap(client(NOWHERE)))
 

@@ -1,4 +1,4 @@
-"""Replay with missing="live": what the recording does not hold is sent, and the tool is run."""
+"""Replay with missing="live": requests that were not recorded are sent, and their tools run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, tool
 
 
 def ask(made: openai.OpenAI, text: str) -> str | None:
-    """What the model says to one message."""
+    """Return the model's answer to one message."""
     asked: Any = [{"role": "user", "content": text}]
     return made.chat.completions.create(model="m", messages=asked).choices[0].message.content
 
@@ -65,7 +65,7 @@ def test_async_calls_are_sent_too(server: Server, path: Path) -> None:
 
 
 def test_an_http_client_of_the_replay_has_a_network_then(server: Server, path: Path) -> None:
-    """One that is made for a replay that answers everything has none."""
+    """The HTTP client of a replay that answers everything has no network."""
     with replay(path, missing="live", strict=False) as run, run.http_client("httpx") as made:
         answer = made.post(f"{server.url}/v1/chat/completions", json={"model": "m", "messages": []})
     with pytest.raises(ReplayMismatchError), replay(path) as run, run.http_client("httpx") as made:
@@ -133,7 +133,7 @@ def test_a_replay_that_is_recorded_names_the_same_exception(tmp_path: Path) -> N
 
 
 def test_other_traffic_is_sent_as_ever(server: Server, path: Path) -> None:
-    """It is none of the replay's business."""
+    """Other requests are not part of the replay."""
     with serving(plain({"fine": True})) as other, replay(path, missing="live", strict=False) as run:
         with httpx.Client(trust_env=False) as made:
             assert run.wrap(made).post(f"{other.url}/weather", content=b"?").json() == {"fine": True}

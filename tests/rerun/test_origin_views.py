@@ -73,7 +73,7 @@ REPLAYED = {"first": 0, "again": 2, "branch": 1, "hand": 2}
 
 @pytest.mark.parametrize("name", MADE)
 def test_no_figure_counts_a_call_that_was_not_made(name: str, runs: Runs) -> None:
-    """Calls, tokens and costs are those of the made calls, in whatever view."""
+    """Calls, tokens and costs count only the calls that were made, in every view."""
     run, made, replayed = runs.loaded(name), MADE[name], REPLAYED[name]
     stats = Stats()
     stats.add(run)
@@ -155,7 +155,7 @@ def labelled(said: str, label: str) -> list[str]:
 
 
 def test_tail_says_it_too(runs: Runs) -> None:
-    """Its first line names the other run, and its steps are those of show."""
+    """The first line names the other run, and the steps are those of `show`."""
     said = invoke("tail", runs["again"]).output
 
     assert said.splitlines()[0] == f"{runs['again'].with_suffix('.jsonl')}: replay of first.jsonl, 2 steps so far"
@@ -211,7 +211,7 @@ def test_the_viewer_links_a_run_and_its_calls_to_their_source(runs: Runs) -> Non
 
 
 def test_the_one_file_has_the_sources(runs: Runs) -> None:
-    """It knows no other run, so it has their names alone."""
+    """The one file has no other run, so it shows only names."""
     again = run_data(load(runs["again"]), "again")["run"]
 
     assert again["run"]["replay_of"]["file"] == "first.jsonl"

@@ -64,7 +64,7 @@ def origins(path: Path) -> list[tuple[str, ReplayedFrom | None]]:
 
 
 def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path: Path) -> None:
-    """In both files, in every record of an answer; what was not made is in no figure."""
+    """Both files name them in every record of an answer, and no figure counts the replayed calls."""
     path = tmp_path / "again.json"
     with replay(source) as run, TrajectoryRecorder(path, strict=True) as recorder:
         work(recorder.wrap(run.wrap(client(max_retries=0))))
@@ -124,7 +124,7 @@ def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
 
 
 def test_a_call_that_a_replay_sends_is_made(source: Path, tmp_path: Path) -> None:
-    """With `missing="live"`, what equals no recorded call; the marks of others are not its."""
+    """With `missing="live"`, a request that equals no recorded call is made, and does not get another call's mark."""
     path = tmp_path / "again.json"
     with serving(used("new")) as server, replay(source, missing="live", strict=False) as run:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -137,7 +137,7 @@ def test_a_call_that_a_replay_sends_is_made(source: Path, tmp_path: Path) -> Non
 
 
 def test_a_call_to_the_local_provider_names_its_source(source: Path, tmp_path: Path) -> None:
-    """`serve` states the source in a header, which is not on file as one; a call that it refuses was not given."""
+    """`serve` names the source in a header, which is not recorded as a header. A refused call has no source."""
     path = tmp_path / "again.json"
     with ReplayServer(replay(source)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What a live request of a fork becomes: each dialect's model and system prompt."""
+"""The live requests of a fork: each dialect's model and system prompt."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PROMPTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("api", "before", "after"), PROMPTS.values(), ids=PROMPTS)
 def test_the_system_prompt_of_each_dialect_is_replaced(api: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Where the dialect has it; a dialect that has none is left alone."""
+    """The prompt is replaced in the place of its dialect; a dialect without a system prompt is unchanged."""
     sent = Changes(system="Be brief.").applied(Endpoint(api, "", None, streams=False), json.dumps(before).encode())
 
     assert json.loads(sent.body) == after

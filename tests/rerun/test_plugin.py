@@ -29,7 +29,7 @@ def test_a_marked_test_is_recorded_once_and_replayed_from_then_on(project: Proje
 
 
 def test_a_run_of_its_own_is_on_file_in_a_replay_too(project: Project) -> None:
-    """What a replay gives is recorded as in any run: the fixture speaks of this run, and not of the journal."""
+    """The answers of a replay are recorded as in any run: the fixture shows this run, and not the journal."""
     asking = ONE.replace("test_one()", "test_one(trajectory)") + "    print(trajectory.path, trajectory.tools_called)\n"
     project.run(asking).assert_outcomes(passed=1)
 
@@ -86,7 +86,7 @@ def test_without_a_journal_none_says_what_to_do(project: Project) -> None:
 
 
 def test_new_episodes_are_added(project: Project) -> None:
-    """What the journal holds is replayed; a call and a tool that it does not hold are made, and are in it then."""
+    """Recorded calls are replayed; a new call and a new tool are made, and added to the journal."""
     project.run(ONE)
     added = project.run(TWO, "--trajectory-mode=new_episodes", answers=("new",))
     replayed = project.run(TWO, "--trajectory-mode=none")
@@ -99,7 +99,7 @@ def test_new_episodes_are_added(project: Project) -> None:
 
 
 def test_a_journal_stays_as_it_is_where_nothing_is_new(project: Project) -> None:
-    """And where the test failed, whatever was new."""
+    """The journal is also unchanged if the test failed."""
     project.run(ONE)
     before = project.journals
 
@@ -112,7 +112,7 @@ def test_a_journal_stays_as_it_is_where_nothing_is_new(project: Project) -> None
 
 
 def test_all_records_anew(project: Project) -> None:
-    """The provider is asked again, and the journal is that of the new run."""
+    """The provider is called again, and the journal is that of the new run."""
     project.run(ONE)
     project.run(ONE.replace('"hi"', '"ho"'), "--trajectory-mode=all", answers=("ho",)).assert_outcomes(passed=1)
     project.run(ONE.replace('"hi"', '"ho"')).assert_outcomes(passed=1)
@@ -122,7 +122,7 @@ def test_all_records_anew(project: Project) -> None:
 
 
 def test_a_test_that_fails_leaves_no_journal(project: Project) -> None:
-    """Nor does one that is skipped on its way."""
+    """A test that skips in the middle leaves no journal either."""
     project.run(ONE + "    assert 0\n").assert_outcomes(failed=1)
     project.run(ONE + "    pytest.skip('no')\n").assert_outcomes(skipped=1)
 
@@ -182,7 +182,7 @@ def test_secrets_are_masked(project: Project) -> None:
 
 
 def test_a_test_without_calls_is_warned_of(project: Project) -> None:
-    """It would never be replayed: its calls go another way than through httpx, or there are none."""
+    """A test whose calls do not use httpx, or that has no calls, would never be replayed."""
     result = project.run("@pytest.mark.trajectory\ndef test_one():\n    pass\n", "-Wdefault")
 
     result.assert_outcomes(passed=1, warnings=1)
@@ -191,7 +191,7 @@ def test_a_test_without_calls_is_warned_of(project: Project) -> None:
 
 
 def test_where_recording_is_disabled_a_marked_test_says_so(project: Project) -> None:
-    """It can do nothing of what its marker says."""
+    """A marker has no effect then."""
     project.monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     result = project.run(ONE)
 

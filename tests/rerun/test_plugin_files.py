@@ -38,7 +38,7 @@ def test_each_test_has_a_file_of_its_own(project: Project) -> None:
 
 
 def test_many_workers_record_and_replay(project: Project) -> None:
-    """With xdist, each worker those tests that it runs."""
+    """With xdist, each worker records and replays its own tests."""
     project.run(MANY, "-n", "2", subprocess=True).assert_outcomes(passed=7)
     project.run(MANY, "-n", "2", "--trajectory-mode=none", subprocess=True).assert_outcomes(passed=7)
 
@@ -64,7 +64,7 @@ def test_path():
 
 @given(st.lists(st.text(alphabet="aAbB_.-/[]é\ud800", max_size=5), unique=True, min_size=2))
 def test_names_never_collide(names: list[str]) -> None:
-    """Two names are two files, on file systems too that do not distinguish upper case from lower case."""
+    """Two names are two files, even on file systems that ignore case."""
     safe = [safe_name(name) for name in names]
 
     assert len({one.casefold() for one in safe}) == len(names)

@@ -1,4 +1,4 @@
-"""What a replay reads: journals that it refuses, that are damaged, and how the nearest request is found in one."""
+"""The input of a replay: refused and damaged journals, and how the nearest request is found."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
-    """The other calls are answered; who asks for that one is told that lines are damaged."""
+    """The other calls are answered; a request for that call is told that lines are damaged."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
     journal = path.with_suffix(".jsonl")

@@ -1,4 +1,4 @@
-"""Replay: a run is answered from its journal, and what it does not hold is refused with what differs."""
+"""Replay: a run is answered from its journal, and any other request is refused with the differences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_run_is_given_again_without_its_server(tmp_path: Path) -> None:
 
 
 def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_path: Path) -> None:
-    """What was asked twice in the same way is given twice, and no third time."""
+    """A request that was made twice is answered twice, and not a third time."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made), ask(made)))
 
@@ -53,7 +53,7 @@ def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_p
 
 
 def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:
-    """Boundaries of chunks are those of the recording, whatever the events are."""
+    """The chunks have the recorded boundaries, whatever the events are."""
     path = tmp_path / "run.json"
     pieces = [
         chat_chunk("Hel") + chat_chunk("lo")[:10],
@@ -113,7 +113,7 @@ def test_an_error_is_the_same_exception_again(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_broke_breaks_at_the_same_place(tmp_path: Path) -> None:
-    """What had come comes, and then the exception of the same class."""
+    """The received part comes, and then an exception of the same class."""
     path = tmp_path / "run.json"
 
     def broken(made: openai.OpenAI) -> tuple[list[str], str]:
@@ -256,7 +256,7 @@ def test_async_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
 
 
 def test_the_whole_process_can_be_answered(tmp_path: Path) -> None:
-    """With `instrument`, clients that nobody wraps are answered, and go back to their network behind the block."""
+    """With `instrument`, clients that nobody wrapped are answered, and use their network again after the block."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
     made = client(max_retries=0)
@@ -280,7 +280,7 @@ def test_http_clients_of_both_libraries_are_made(tmp_path: Path, library: Any) -
 
 
 def test_other_traffic_of_a_wrapped_client_goes_on(tmp_path: Path) -> None:
-    """A client that is used for other things too sends these as ever."""
+    """A client's requests for other purposes are sent."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 

@@ -57,7 +57,7 @@ class Agent:
                 self.came.append(chunk.choices[0].delta.content)
 
     async def cancelled(self, server: Server) -> None:
-        """Ask, and be cancelled when the server has the request, or when a chunk has come."""
+        """Make a call, and cancel it when the server has the request, or when a chunk has arrived."""
         task = asyncio.create_task(self.call())
         while not (self.came if self._streams else server.requests):
             await asyncio.sleep(0.01)
@@ -67,7 +67,7 @@ class Agent:
 
 
 def cancelled_run(path: Path, *, streams: bool) -> list[str]:
-    """Record a call that is cancelled; return what had come."""
+    """Record a call that is cancelled. Return the received part."""
     answer = stream(chat_chunk("a"), SILENCE) if streams else UNANSWERED
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
         agent = Agent(f"{server.url}/v1", recorder.wrap, streams=streams)
@@ -116,7 +116,7 @@ BODIES = {
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_odd_bodies_are_found_again(tmp_path: Path, body: bytes) -> None:
-    """A request is found again whatever its bytes are, also where they are no JSON that every reader takes."""
+    """A request with any bytes is found, even if strict readers refuse its JSON."""
     path = tmp_path / "run.json"
     headers = {"authorization": f"Bearer {KEY}"}
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:

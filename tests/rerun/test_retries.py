@@ -45,7 +45,7 @@ def _as_it_is(_: Any, made: Any) -> Any:
 @pytest.mark.parametrize("instrument", [False, True])
 @pytest.mark.parametrize("use", [_wrapped, _copied, _as_it_is])
 def test_retries_wait_for_nothing_whoever_makes_them(use: Callable[..., Any], instrument: bool, tmp_path: Path) -> None:
-    """Wrapped clients, their copies, and every client with `instrument`; those that are not answered wait as ever."""
+    """Wrapped clients, their copies, and every client with `instrument` do not wait; other clients still wait."""
     path = tmp_path / "run.json"
     record(path, [Answer([b"{}"], 429, {"retry-after": "0.001"}), said("at last")], ask)
     own = RetryTimes(client())

@@ -24,7 +24,7 @@ DEAD.server_close()
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, name: str) -> None:
-    """The client of each SDK gives its caller what it gave, and is as it was behind the block."""
+    """Each SDK's client returns what it returned when recorded, and is unchanged after the block."""
     call, body, *_ = CALLS[name]
     path = tmp_path / "run.json"
     with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -38,7 +38,7 @@ def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, na
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_of_each_client_is_answered_in_the_whole_process(tmp_path: Path, name: str) -> None:
-    """With `instrument`, the same holds for clients that nobody wraps."""
+    """With `instrument` the same is true for clients that nobody wrapped."""
     call, body, *_ = CALLS[name]
     path = tmp_path / "run.json"
     with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -53,7 +53,7 @@ def google(url: str) -> Any:
 
 
 def generated(made: Any, text: str) -> Any:
-    """What a model says, asked in an event loop of its own."""
+    """Return the model's answer, awaited in a new event loop."""
 
     async def call() -> Any:
         answer = await made.aio.models.generate_content(model="m", contents=text)
@@ -82,7 +82,7 @@ def test_a_google_client_is_answered_in_loops_that_come_later(tmp_path: Path) ->
 
 @pytest.mark.parametrize("recorder_first", [True, False])
 def test_a_google_client_is_recorded_and_replayed_in_each_loop(tmp_path: Path, recorder_first: bool) -> None:
-    """In whichever order recorder and replay wrap it, and behind the replay it is still recorded."""
+    """Recorder and replay may wrap the client in any order; after the replay it is still recorded."""
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -125,7 +125,7 @@ def test_a_deployment_at_azure_is_part_of_the_request(tmp_path: Path) -> None:
 
 
 def test_the_module_openai_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module's own functions are answered; behind the block it has no HTTP client that it did not have."""
+    """The module's own functions are answered; after the block the module has no additional HTTP client."""
     path = tmp_path / "run.json"
     monkeypatch.setattr(openai, "api_key", KEY)
     monkeypatch.setattr(openai, "base_url", f"{DEAD.url}/v1/")

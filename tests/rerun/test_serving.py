@@ -225,7 +225,7 @@ def test_what_ended_without_an_answer_ends_so(tmp_path: Path) -> None:
 
 
 def raw(server: ReplayServer, request: bytes) -> http.client.HTTPResponse:
-    """What is answered to bytes."""
+    """Return the answer to some bytes."""
     with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
         connection.sendall(request)
         answer = http.client.HTTPResponse(connection)
@@ -258,7 +258,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize(("request_", "status"), REQUESTS.values(), ids=REQUESTS)
 def test_requests_are_read_as_http_says(request_: bytes, status: int, path: Path) -> None:
-    """What is no LLM call is refused."""
+    """A request that is not an LLM call is refused."""
     with local_provider(path) as server:
         assert raw(server, request_.replace(b"PORT", b"%d" % server.server_port)).status == status
 
@@ -287,5 +287,5 @@ def test_the_variables_are_those_of_the_dialects_that_were_spoken(path: Path, tm
 
 
 def test_an_error_of_an_unknown_dialect_is_stated_as_openai_s() -> None:
-    """It is what most clients read."""
+    """Most clients read that form."""
     assert error_body("", "why") == error_body("openai-chat", "why")

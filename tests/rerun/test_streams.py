@@ -77,7 +77,7 @@ def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> N
 
 
 def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
-    """What had come is given, and then the reader gets an error that the recording ends."""
+    """The received part is given, and then an error says that the recording ends."""
     path = tmp_path / "run.json"
     record(path, [stream(*THREE, *DONE)], chunks_of)
     kinds = [one["kind"] for one in lines_of(path)]
@@ -105,7 +105,7 @@ def _shorten(part: dict[str, Any]) -> None:
 
 
 def test_a_call_that_was_not_answered_says_so(tmp_path: Path) -> None:
-    """A run that was killed while it waited for an answer has none to give, and no retry hides that."""
+    """A run that was killed while it waited has no answer to give, and no retry hides that."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
     kinds = [one["kind"] for one in lines_of(path)]
@@ -165,7 +165,7 @@ def test_encoded_answers_come_decoded(tmp_path: Path, how: str, streams: bool) -
 
 
 def test_bytes_in_an_encoding_that_nobody_undid_come_as_they_came(tmp_path: Path) -> None:
-    """Of an encoding that is unknown here the bytes themselves are on file."""
+    """For an unknown encoding the bytes themselves are recorded."""
     path = tmp_path / "run.json"
     answer = Answer([b"\xff\xfe\x00raw"], headers={"content-type": "application/json", "content-encoding": "x-own"})
 
@@ -188,7 +188,7 @@ def test_a_stream_that_its_server_ended_too_early_ends_so_again(tmp_path: Path) 
 
 
 def test_a_stream_that_is_iterated_twice_goes_on(tmp_path: Path) -> None:
-    """What an SDK reads behind the last event is what follows, not the stream from its beginning."""
+    """After the last event an SDK reads the rest, and not the stream from its beginning."""
     path = tmp_path / "run.json"
 
     async def pieces(made: openai.AsyncOpenAI) -> list[int]:

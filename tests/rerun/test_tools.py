@@ -59,7 +59,7 @@ def test_tools_give_what_they_gave_without_being_run(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_is_called_otherwise_is_a_mismatch(tmp_path: Path) -> None:
-    """It is not run; what differs is shown."""
+    """The tool is not run, and the error shows the difference."""
     path = tmp_path / "run.json"
     ran.clear()
     with TrajectoryRecorder(path, strict=True):

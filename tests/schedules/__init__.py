@@ -1,1 +1,1 @@
-"""Random schedules of what agents do, and the judge that holds each document against its journal."""
+"""Random schedules of agents' acts, and the judge that compares each document with its journal."""

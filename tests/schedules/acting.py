@@ -44,7 +44,7 @@ WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One act: what is done, by whom, and the number of which its details are made."""
+    """One act: its kind, its actor, and the number from which its details are made."""
 
     name: str
     actor: int
@@ -53,7 +53,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What is done, in order; `history` is how the document is written, `large` whether messages are long."""
+    """The acts in order. `history` is the form of the document, `large` says whether messages are long."""
 
     acts: tuple[Act, ...]
     history: Literal["auto", "inline", "delta"] = "auto"

@@ -115,10 +115,10 @@ def problems(
 
 
 def problems_at_every_record(schedule: Schedule, directory: Path) -> list[str]:
-    """Do what a schedule says, and look at the document after each record; return what was wrong with it.
+    """Run a schedule, and check the document after each record.
 
-    It must be the document of a part of the journal that is there, valid, and never one of fewer records than before.
-    The thread waits for nothing, so that it writes at any moment.
+    Returns the faults. Each document must be valid, equal a prefix of the journal, and cover no fewer records than the
+    one before. The thread has no delays, so it writes at any moment.
     """
     looked = EveryRecord(directory / "run.json")
     before = sys.getprofile()
@@ -178,7 +178,7 @@ def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
 
 
 def tried(schedule: Schedule, way: Way | None = one_by_one) -> list[str]:
-    """The same, in a directory that is removed; what is raised is a problem too. Without a way, at every record."""
+    """Do the same in a temporary directory; an exception is a problem too. Without a way, check at every record."""
     directory = Path(tempfile.mkdtemp(prefix="schedule-"))
     try:
         return problems(schedule, directory, way) if way else problems_at_every_record(schedule, directory)

@@ -1,4 +1,4 @@
-"""Random schedules for a short time, each document held against its journal; `scripts/schedules` runs for longer."""
+"""Random schedules for a short time, each document compared with its journal; `scripts/schedules` runs for longer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOUND = (24, 42, 120, 131, 172, 181, 268, 299)
 
 @pytest.mark.parametrize("seed", [*range(8), *FOUND])
 def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> None:
-    """Whatever is open how long: whenever it is saved, and at the end, where validate finds nothing."""
+    """Each save is checked while calls are open, and the end, where validate finds nothing."""
     assert problems(schedule_of(seed), tmp_path) == []
 
 
@@ -84,7 +84,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
 
 
 def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_path: Path) -> None:
-    """Of two calls of one name only one is left when the stream ends: the tool ran for that one."""
+    """When the stream ends only one of two calls of a name remains: the tool ran for that call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     response = _open(recorder, _chunk("r1"))
     call(recorder, asked("a"), said(None, identity="r2", calls=[("c1", "bash", "{}"), ("c2", "bash", "{}")]))
@@ -103,7 +103,7 @@ def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_pa
 
 
 def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> None:
-    """What the first answer asked for is known to a tool that ran before the second, however late both are read."""
+    """A tool before the second answer knows the calls of the first answer, however late both are read."""
     identity = {"interaction_id": "llm_1", "api": "openai-chat", "provider": "p", "model": "m"}
 
     def answered(attempt: int) -> tuple[str, Payload]:

@@ -1,4 +1,4 @@
-"""Requests and answers in five dialects: a talk as a request, what a model says as bytes, whole and streamed."""
+"""Requests and answers in five dialects: a talk as a request, a model's answer as bytes, whole and streamed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One entry of a talk: a user's text, what the model said, or what a tool gave (`asks` has its call then)."""
+    """One entry of a talk: a user's text, a model's answer, or a tool's result (then `asks` has its call)."""
 
     role: str
     text: str
@@ -30,14 +30,14 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a model says: the response's id, a text, the tools that it asks for."""
+    """A model's answer: the response's id, a text, and the tools that it asks for."""
 
     identity: str
     text: str
     asks: tuple[Ask, ...] = ()
 
     def turn(self) -> Turn:
-        """It, as an entry of the talk."""
+        """Return the answer as an entry of the talk."""
         return Turn("assistant", self.text, self.asks)
 
 

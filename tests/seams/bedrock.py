@@ -1,4 +1,4 @@
-"""What the tests of Bedrock share: a question, keys, and what a run has on file."""
+"""Shared by the tests of Bedrock: a question, keys, and the recorded calls of a run."""
 
 from __future__ import annotations
 

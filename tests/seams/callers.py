@@ -27,7 +27,7 @@ IMPATIENT_SECONDS = 0.3
 
 @dataclass
 class Outcome:
-    """What a caller got, piece by piece with its type, and what was raised."""
+    """A caller's result: each piece with its type, and the exception."""
 
     got: list[Payload] = field(default_factory=list)
     raised: Payload = None

@@ -1,4 +1,4 @@
-"""Bedrock by the real aiobotocore, over aiohttp and over httpx: what the server sent is what is on file."""
+"""Bedrock by the real aiobotocore, over aiohttp and over httpx: the server's bytes are recorded."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
 
 @each_transport
 def test_a_whole_answer(tmp_path: Path, transport: str) -> None:
-    """It is recorded once, by either library, with the request that the server got."""
+    """The answer is recorded once, with either library, with the request that the server got."""
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json", strict=True) as recorder:
         message = called(server.url, asked, recorder.wrap, transport)
     call = only_call(tmp_path / "a.json")
@@ -197,7 +197,7 @@ def test_a_replay_answers_a_whole_call(tmp_path: Path, transport: str) -> None:
 
 
 def test_a_replay_answers_a_stream(tmp_path: Path) -> None:
-    """Its events are those that came."""
+    """The events are the recorded ones."""
     path = tmp_path / "run.json"
     with serving(cut(CONVERSE, 7)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         came = called(server.url, streamed, recorder.wrap, "aiohttp")

@@ -1,4 +1,4 @@
-"""Bedrock by the real boto3, and by Anthropic's client for it: what the server sent is what is on file."""
+"""Bedrock by the real boto3, and by Anthropic's client for it: the server's bytes are recorded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def recorded(path: Path, *answers: Answer) -> Iterator[tuple[Payload, Server]]:
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_a_stream_of_converse_is_on_file(tmp_path: Path, size: int) -> None:
-    """However it is cut, botocore and the recording read the same, and the frames can be made anew."""
+    """botocore and the recording read the same from any chunks, and the frames can be rebuilt."""
     path = tmp_path / "a.json"
     with recorded(path, cut(CONVERSE, size)) as (client, _):
         answer = client.converse_stream(modelId=MODEL, messages=ASK, system=[{"text": "Be brief."}])
@@ -60,7 +60,7 @@ def test_a_stream_of_converse_is_on_file(tmp_path: Path, size: int) -> None:
 
 
 def test_a_whole_answer_of_converse(tmp_path: Path) -> None:
-    """Its body is on file as it came, and its parameters and tools are read."""
+    """The body is recorded unchanged, and its parameters and tools are read."""
     body = {
         "output": {"message": {"role": "assistant", "content": [{"text": "hi"}]}},
         "stopReason": "end_turn",
@@ -82,7 +82,7 @@ def test_a_whole_answer_of_converse(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
-    """InvokeModel wraps the events in base64: on file they are JSON, so that their text is masked and joined."""
+    """InvokeModel wraps the events in base64: they are recorded as JSON, so that their text is masked and joined."""
     path = tmp_path / "a.json"
     model = "anthropic.claude-sonnet-4-v1:0"
     body = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
@@ -124,7 +124,7 @@ def test_bodies_of_other_makers(
 
 
 def test_a_stream_that_carries_an_exception(tmp_path: Path) -> None:
-    """What had come is on file, and the exception that botocore raises."""
+    """The received part is recorded, and the exception that botocore raises."""
     failed = frame("throttlingException", {"message": "Too many requests."}, "exception")
     with recorded(tmp_path / "a.json", cut([*CONVERSE[:7], failed], 9)) as (client, _):
         stream = client.converse_stream(modelId=MODEL, messages=ASK)["stream"]
@@ -146,7 +146,7 @@ def test_a_stream_that_carries_an_exception(tmp_path: Path) -> None:
     ids=["exception", "error"],
 )
 def test_a_stream_of_a_model_s_own_events_that_fails(tmp_path: Path, failure: bytes) -> None:
-    """The error is that of the call, and the frames can be made anew."""
+    """The error is the call's, and the frames can be rebuilt."""
     path = tmp_path / "a.json"
     with recorded(path, cut([*CLAUDE[:4], failure], 9)) as (client, _):
         answer = client.invoke_model_with_response_stream(modelId="anthropic.claude-3", body=b'{"messages":[]}')
@@ -171,7 +171,7 @@ def test_what_is_no_frame_is_said(tmp_path: Path) -> None:
 
 
 def test_no_key_is_on_file(tmp_path: Path) -> None:
-    """Neither the signature's parts, nor the session's token, nor a key that the model says in pieces."""
+    """Neither the signature's parts, nor the session's token, nor a key that the model streams in pieces."""
     path = tmp_path / "a.json"
     key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
     pieces = [wrapped({"outputText": key[at : at + 6]}) for at in range(0, len(key), 6)]
@@ -185,7 +185,7 @@ def test_no_key_is_on_file(tmp_path: Path) -> None:
 
 
 def test_anthropic_s_client_for_bedrock(tmp_path: Path) -> None:
-    """It speaks the same by httpx: it is wrapped, recorded, and replayed, its frames made anew."""
+    """It uses the same protocol over httpx: it is wrapped, recorded, and replayed with rebuilt frames."""
     anthropic = pytest.importorskip("anthropic")
     path = tmp_path / "a.json"
 
@@ -276,7 +276,7 @@ def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
 
 
 def test_a_fork_of_signed_requests(tmp_path: Path) -> None:
-    """A request that goes on as it is, is sent. One that would be changed is refused: its signature would not hold."""
+    """An unchanged request is sent. A changed request is refused, because its signature would be wrong."""
     call, answer = CALLS["converse"]
     with recorded(tmp_path / "run.json", answer) as (client, _):
         call(client)

@@ -46,7 +46,7 @@ def caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     "hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises and name not in NOT_PASSED]
 )
 def test_a_strict_recorder_raises(tmp_path: Path, kind: type[Library], hook: Hook) -> None:
-    """With strict=True the caller learns of every failure of recording; otherwise the failure is a gap."""
+    """With strict=True every failure of recording is raised; otherwise the failure is a gap."""
     name = next(
         name for way, name in (("stream", "lines"), ("plain", "whole"), ("cut", "cut off")) if hook.gaps.get(way)
     )
@@ -124,7 +124,7 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
 
 
 def asked_and_told(path: Path) -> list[Payload]:
-    """Return the questions that are on file, and how each was answered."""
+    """Return the recorded questions, and the answer to each."""
     calls = load(path).llm_interactions
     return [(one.input_messages[0].content, one.response.content, one.complete) for one in calls]
 
@@ -173,7 +173,7 @@ def by_tasks(url: str, directory: Path) -> None:
 
 @each_library
 def test_many_agents_on_one_client(tmp_path: Path, kind: type[Library]) -> None:
-    """Each finds its own calls in its own file, in order; none is lost, none is in the wrong file."""
+    """Each agent has its own calls in its own file, in order, and no call is lost."""
     answer = stream(CHAT_STREAM[0], 0.01, *CHAT_STREAM[1:])
     with serving(answer) as server:
         if kind is Aiohttp:

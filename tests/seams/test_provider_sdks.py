@@ -138,7 +138,7 @@ CASES: dict[str, tuple[Call, Answer]] = {
 
 @pytest.mark.parametrize(("call", "answer"), CASES.values(), ids=CASES)
 def test_a_call_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call, answer: Answer) -> None:
-    """The caller gets what it gets unrecorded; on file is the request that the server had, and a whole answer."""
+    """The caller gets the unrecorded result; the recording has the server's request, and a complete answer."""
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it asks the network for prices otherwise
     with serving(answer) as server:
         alone = call(server.url)

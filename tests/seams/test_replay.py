@@ -92,7 +92,7 @@ def test_a_replay_that_is_recorded(tmp_path: Path, kind: type[Library], recorder
 @each_library
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_client_is_as_it_was_afterwards(tmp_path: Path, kind: type[Library], is_recorded: bool) -> None:
-    """It sends its calls again, and they are recorded if the client is still wrapped."""
+    """The client sends its calls again, and they are recorded if it is still wrapped."""
     recorded(kind, tmp_path / "run.json", "whole")
     library = kind()
     client = library.client()
@@ -121,7 +121,7 @@ FRAMES = {
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("size", [1, 100_000])
 def test_frames_are_built_anew(tmp_path: Path, kind: type[Library], name: str, size: int) -> None:
-    """The bytes of an event stream are those that came, however they were cut."""
+    """The bytes of an event stream equal the original, from any chunks."""
     path = f"/model/anthropic.claude-3/{name.partition(',')[0]}"
 
     def post(url: str, bind: Callable[[Payload], object]) -> bytes:
@@ -163,7 +163,7 @@ def test_other_traffic_goes_to_its_server(tmp_path: Path, kind: type[Library]) -
 
 @each_library
 def test_a_fork_goes_on_live(tmp_path: Path, kind: type[Library]) -> None:
-    """What was recorded before its call is given; the call is sent with another model, and all of it is recorded."""
+    """Earlier calls are answered from the run; the call is sent with another model, and all calls are recorded."""
     with serving(plain(CHAT), stream(*CHAT_STREAM)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         first = kind().outcome(server.url + PATH, "whole", recorder.wrap)
         kind().outcome(server.url + PATH, "lines", recorder.wrap)
@@ -184,7 +184,7 @@ def test_a_fork_goes_on_live(tmp_path: Path, kind: type[Library]) -> None:
 
 @each_library
 def test_a_block_is_recorded_and_replayed(tmp_path: Path, kind: type[Library]) -> None:
-    """What the pytest plugin does for a test: the first time the calls are recorded, the second time answered."""
+    """Like the pytest plugin does for a test: the first time the calls are recorded, the second time answered."""
     journal = tmp_path / "journal.jsonl"
     with serving(plain(CHAT)) as server:
         with RecordOrReplay(journal, tmp_path / "1"):

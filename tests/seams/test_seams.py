@@ -74,7 +74,7 @@ def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple
 @each_library
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_caller_gets_the_same(tmp_path: Path, kind: type[Library], name: str) -> None:
-    """Status, headers, pieces, types and exceptions are those of an unrecorded call."""
+    """Status, headers, pieces, types and exceptions equal those of an unrecorded call."""
     alone, outcome, _ = recorded(kind, tmp_path / "a.json", *ANSWERS[name])
 
     assert outcome.joined() == alone.joined()
@@ -110,7 +110,7 @@ def test_the_answer_is_on_file(tmp_path: Path, kind: type[Library], name: str) -
 @each_library
 @pytest.mark.parametrize("way", ["closed", "left"])
 def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path, kind: type[Library], way: str) -> None:
-    """What had come is on file, and who ended it. The generators of requests and urllib3 close their source."""
+    """The received part is recorded, and who ended it. The generators of requests and urllib3 close their source."""
     answer = stream(chat_chunk("one"), 0.05, *[chat_chunk("more")] * 2000)
     _, _, call = recorded(kind, tmp_path / "a.json", answer, way)
 
@@ -187,7 +187,7 @@ def test_an_answer_is_on_file_before_the_caller_has_its_end(tmp_path: Path, kind
 @each_library
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda one: one.name)
 def test_a_process_that_is_ended_in_a_stream(tmp_path: Path, kind: type[Library], number: signal.Signals) -> None:
-    """What had come is on file. Ctrl-C passes, and is the error of its call; nothing more can be known of a kill."""
+    """The received part is recorded. Ctrl-C passes, and is the error of its call. A kill leaves no reason."""
     code = """
     import os, sys, time
     from pathlib import Path
@@ -270,7 +270,7 @@ def test_an_address_that_no_reader_knows_is_a_gap(
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("by_requests", [True, False], ids=["requests", "urllib3"])
 def test_what_urllib3_retries_is_one_call(tmp_path: Path, *, by_requests: bool) -> None:
-    """Each attempt is on file, with its status, whoever asks urllib3 to retry."""
+    """Each attempt is recorded with its status, whoever asks urllib3 to retry."""
     urllib3, requests = import_module("urllib3"), import_module("requests")
     retries = urllib3.Retry(2, status_forcelist=[503], allowed_methods=None, backoff_factor=0)
     busy = plain({"error": {"message": "busy"}}, 503)

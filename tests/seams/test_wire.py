@@ -70,7 +70,7 @@ def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tup
 
 
 def on_file(call: LLMInteraction) -> Payload:
-    """Return what a record says of a call, but for times."""
+    """Return the members of a record about a call, without times."""
     attempts = [(one.number, one.status) for one in call.attempts]
     return (
         *(call.api, call.provider, call.model, attempts, call.complete, call.ended_by, call.error),
@@ -81,7 +81,7 @@ def on_file(call: LLMInteraction) -> Payload:
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 @pytest.mark.parametrize("kind", LIBRARIES.values(), ids=LIBRARIES)
 def test_real_exchanges_are_recorded_as_by_httpx(tmp_path: Path, kind: type[Library]) -> None:
-    """Requests, answers and streams: what the caller reads, and each call on file, are equal."""
+    """Requests, answers and streams: the caller's bytes, and each recorded call, are equal."""
     expected, by_httpx = recorded(HttpxClient(), tmp_path / "httpx.json", EXCHANGES)
     got, calls = recorded(kind(), tmp_path / "other.json", EXCHANGES)
 

@@ -45,7 +45,7 @@ def methods_of(client: Payload) -> dict[str, tuple[str, str, bool]]:
 
 @each_library
 def test_a_method_of_the_user_s_own_is_called_and_restored(tmp_path: Path, kind: type[Library]) -> None:
-    """What a program put in the place of a client's method goes on being called, wrapped or not."""
+    """A method that a program assigned to a client is still called, wrapped or not."""
     called: list[str] = []
 
     def bind(client: Payload) -> None:

@@ -62,7 +62,7 @@ def _file() -> dict[str, Payload]:
 
 
 def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
-    """Fill in a template; return the text and what was drawn, the first and last letters of which are no signs."""
+    """Fill in a template. Returns the text and the drawn part, which begins and ends with a letter or digit."""
     drawn: list[str] = []
 
     def fill(match: re.Match[str]) -> str:
@@ -111,12 +111,12 @@ def innocent() -> dict[str, str]:
 
 
 def masked(text: str) -> str:
-    """What a record keeps of a text."""
+    """Return the recorded form of a text."""
     return json.loads(Redaction(default_redactor, {}).mask(json.dumps({"text": text}, ensure_ascii=False))[0])["text"]
 
 
 def table() -> list[tuple[str, str, int, int]]:
-    """Of every kind: whose, the name of its mask, how many of its keys are masked, how many are not."""
+    """Return for every kind: whose key it is, the name of its mask, and how many of its keys are masked and not."""
     rows: dict[tuple[str, str], list[bool]] = {}
     for key in keys():
         left = masked(key.text)
@@ -127,12 +127,12 @@ def table() -> list[tuple[str, str, int, int]]:
 
 
 def false_alarms() -> dict[str, str]:
-    """The innocent texts of which something is masked, with what is left of them."""
+    """Return the innocent texts with a mask, in their masked form."""
     return {name: left for name, text in innocent().items() if (left := masked(text)) != text}
 
 
 def masked_on_the_wire() -> list[tuple[str, str]]:
-    """What is masked in the corpus of real traffic: where it is, and the text around."""
+    """Return the masks in the corpus of real traffic: their source, and the text around."""
     masks = []
     redaction = Redaction(default_redactor, {})
     for exchange in load():

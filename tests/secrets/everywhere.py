@@ -165,7 +165,7 @@ PLACES: dict[str, Place] = {
 
 
 def bytes_of(path: Path) -> bytes:
-    """Every byte of both files, what is in them packed, and the texts of streams."""
+    """Return every byte of both files, with unpacked contents, and the texts of streams."""
     files = [path.read_bytes(), path.with_suffix(".jsonl").read_bytes()]
     packed = [base64.b64decode(found[1]) for file in files for found in _PACKED.finditer(file)]
     streams = b"".join(zlib.decompress(one) for one in packed if one.startswith(b"\x78"))
@@ -191,7 +191,7 @@ def samples() -> tuple[Key, ...]:
 
 
 def missed(name: str, directory: Path, kinds: Sequence[Key] | None = None) -> list[str]:
-    """The kinds of secret that are on file after a run with all of them in one place."""
+    """Return the kinds of secret that are not masked in a run with all of them in one place."""
     kinds = samples() if kinds is None else kinds
     place = PLACES[name]
     texts = [place.form(key.text) for key in kinds]
@@ -209,7 +209,7 @@ def missed(name: str, directory: Path, kinds: Sequence[Key] | None = None) -> li
 
 
 def _parts(place: Place, key: Key) -> Iterator[bytes]:
-    """What of a secret is nowhere: the longest part that was drawn, as it is and as the place has it."""
+    """Return the part of a secret that must not appear: the longest drawn part, plain and in the place's encoding."""
     yield key.longest.encode()
     encoded = place.encoded(key.text)
     if place.encoded is not str and len(encoded) > 40:

@@ -159,7 +159,7 @@ def texts() -> tuple[tuple[str, str, str], ...]:
 
 
 def alarms() -> dict[str, list[tuple[str, str]]]:
-    """The texts of which something is masked, by kind: their names, and what is left of them."""
+    """Return the texts with a mask, by kind: their names, and their masked form."""
     by_kind: dict[str, list[tuple[str, str]]] = {}
     for kind, name, text in texts():
         left = masked(text)

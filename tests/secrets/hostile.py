@@ -1,7 +1,7 @@
-"""Texts that cost most to mask; `python -m benchmarks.masking --hostile` prints the slowest, against prose.
+"""Texts that are slowest to mask; `python -m benchmarks.masking --hostile` prints the slowest, compared with prose.
 
-They are made of the words that the patterns look for, names of secrets, beginnings of keys, separators, flags of
-commands, escapes: each of them repeated, and several of them in a row, at random, and cut off, by a seed.
+They consist of words that the patterns look for: names of secrets, beginnings of keys, separators, flags of commands,
+escapes. Each is repeated, and several follow each other at random, cut off, by a seed.
 """
 
 from __future__ import annotations

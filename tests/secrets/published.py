@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "secret-patterns.md"
 
 
 def lists() -> dict[str, str]:
-    """What is masked by its shape, and what the measure is made of."""
+    """Return the kinds that are masked by their shape, and the kinds of texts that are measured."""
     signs: dict[str, list[str]] = {}
     for shape in SHAPES:
         signs.setdefault(shape.what, []).append(f"`{shape.sign.strip()}`".replace("|", "\\|"))

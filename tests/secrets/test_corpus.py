@@ -29,7 +29,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_kind_of_key_is_masked(place: str) -> None:
-    """Of no key is the part that was drawn left, and the mask says what it was."""
+    """The drawn part of no key remains, and the mask names the kind."""
     left = {key.text: masked(PLACES[place].format(key.text)) for key in keys(3)}
 
     missed = [key for key in keys(3) if key.longest in left[key.text] or f"[REDACTED:{key.mask}]" not in left[key.text]]
@@ -38,7 +38,7 @@ def test_every_kind_of_key_is_masked(place: str) -> None:
 
 @pytest.mark.parametrize("spelled", ["json", "ascii json", "json in json", "all escaped"])
 def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> None:
-    """What is in JSON within JSON, or in escapes, is masked too."""
+    """Keys in JSON within JSON, and in escapes, are masked too."""
     redaction = Redaction(default_redactor, {})
     masked = {}
     for key in keys(3):
@@ -82,7 +82,7 @@ def test_the_quick_look_spares_innocent_texts() -> None:
 
 @pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_nothing_of_real_traffic_is_masked() -> None:
-    """The corpus, out of which its owners have taken all keys, holds nothing that is taken for one."""
+    """The corpus, from which its owners have removed all keys, gets no mask."""
     assert masked_on_the_wire() == []
 
 
@@ -96,7 +96,7 @@ TEXTS = st.lists(st.builds(str.__add__, CORPUS | st.just(""), BETWEEN), max_size
 
 @given(TEXTS)
 def test_masking_is_deterministic_and_idempotent(text: str) -> None:
-    """What was masked is not masked again, and the same text gives the same."""
+    """A masked text is not masked again, and the same text gives the same."""
     once = default_redactor(text)
 
     assert (default_redactor(text), default_redactor(once)) == (once, once)
@@ -104,7 +104,7 @@ def test_masking_is_deterministic_and_idempotent(text: str) -> None:
 
 @given(TEXTS)
 def test_a_record_is_masked_once(text: str) -> None:
-    """Of a record too: the second time nothing is left to be masked, nor counted."""
+    """A record is neither masked nor counted a second time."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "hunter2hunter2"})
     once, count = redaction.mask(json.dumps({"a": text, "password": f"{text}x", text: "hunter2hunter2"}))
 
@@ -113,7 +113,7 @@ def test_a_record_is_masked_once(text: str) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\t", '"'])
 def test_a_value_with_a_mask_in_it_is_not_masked_again(end: str) -> None:
-    """A secret within what comes after another's name is masked once, whatever comes after it."""
+    """A secret in the text after another secret's name is masked once, whatever follows."""
     once = default_redactor(f'"password": "spring.datasource.password=rJJhrhklrYZPyzOVNHkGRO:{end}')
 
     assert (default_redactor(once), "rJJhr" in once) == (once, False)
@@ -133,14 +133,14 @@ def test_commands_within_one_another_are_masked_once() -> None:
 
 
 def test_a_short_text_that_may_be_taken_apart_in_many_ways_takes_no_time() -> None:
-    """Signs in a row behind a secret's name: 28 of them took minutes when each could be of two repeats."""
+    """Many signs after a secret's name: 28 of them took minutes when two repeats could take each sign."""
     left = default_redactor(f'"password": "cmVmdKoB{":" * 200}ac51b0e:ac51b0e78287a"')
 
     assert left == '"password": "[REDACTED:assigned-secret]"'
 
 
 def test_a_mask_is_no_user_of_a_command() -> None:
-    """What was masked by its shape, behind a flag for a user and a password, stays one mask."""
+    """A mask after a flag for a user and a password stays one mask."""
     left = default_redactor("curl --user glcbt-da_I2frF0lXfwDTH2SyHy3sx h")
 
     assert left == "curl --user [REDACTED:gitlab-token] h"

@@ -21,14 +21,17 @@ PROSE = " there, and here the text goes on as usual." * 20
 
 @pytest.mark.parametrize("beginnings", ["sk-a1/", "AKIA.", "hf_A1=", "pat-na1-", "gsk_1:ghp_A1.xai-/"])
 def test_a_key_behind_many_beginnings_of_keys_is_masked(beginnings: str) -> None:
-    """Only so many beginnings are tried; what follows them is masked, some hundred characters further at most."""
+    """Only a limited number of beginnings is tried.
+
+    The text after them is masked, for some hundred characters at most.
+    """
     left = masked(f"it is {beginnings * 60}{KEY}{PROSE}")
 
     assert (KEY in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
 
 
 def test_each_key_of_a_long_list_is_masked_by_its_own_name() -> None:
-    """Keys that are found do not count as hostile, however close they are."""
+    """Keys that were found do not count as hostile, however close they are."""
     ids = [key for key in keys(60) if key.mask == "aws-key-id"]
     left = masked(" ".join(key.text for key in ids))
 
@@ -63,14 +66,14 @@ def test_what_is_masked_as_one_is_masked_once() -> None:
 
 
 def test_a_password_behind_many_close_names_is_masked() -> None:
-    """Only so many values are judged; the values behind further names are masked whatever they are."""
+    """Only a limited number of values is judged; all values after further names are masked."""
     left = masked("pw=pw.pw=word pw=" * 60 + "Winter-1s-coming" + PROSE)
 
     assert ("Winter-1s-coming" in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
 
 
 def test_of_many_close_names_in_short_strings_each_string_keeps_its_place() -> None:
-    """What is masked as one may cover several strings of JSON; the text of each stays in its place."""
+    """One mask may cover several strings of JSON; the text of each stays in its place."""
     strings = ["pw=pw.pw=word pw=word", "sk-a1/sk-a1/AKIA.", "KEYflb_live_ASIA"] * 200
     left = json.loads(Redaction(default_redactor, {}).mask(json.dumps([*strings, "pw=Winter-1s-coming"]))[0])
 
@@ -87,7 +90,7 @@ def test_of_many_close_names_in_short_strings_each_string_keeps_its_place() -> N
     ],
 )
 def test_a_long_template_of_settings_stays(lines: str) -> None:
-    """However many placeholders it has: they are not as close to each other as in a hostile text."""
+    """Placeholders are less dense than a hostile text, however many there are."""
     assert masked(lines * 500) == lines * 500
 
 
@@ -105,7 +108,7 @@ def test_a_password_behind_a_hostile_text_is_masked(form: str) -> None:
 
 
 def test_a_hostile_text_that_is_masked_twice_stays() -> None:
-    """What masks have beside them is searched again, and the masked text is in no place denser."""
+    """The text beside masks is searched again, and the masked text is nowhere denser."""
     texts = [text for _, text in (*hostile.pumped(1000), *hostile.mixed(1000, 100))]
 
     assert [text for text in map(masked, texts) if masked(text) != text] == []

@@ -14,7 +14,7 @@ _ANY_RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}")
 
 
 def drawn(seed: int, size: int, long: float) -> str:
-    """A text of words, of which some are as long as keys; `long` says how many."""
+    """Draw a text of words, some of which are as long as keys; `long` is their number."""
     random = Random(seed)
     parts: list[str] = []
     length = 0
@@ -40,7 +40,7 @@ def any_text(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[*DRAWN, "sparse after dense"], ids=str)
 def text(request: pytest.FixtureRequest) -> str:
-    """The same, and one in which long words are rare behind many of them."""
+    """Draw such a text, or one in which long words are rare after many of them."""
     if request.param == "sparse after dense":
         return drawn(1, 40_000, 1.0) + "a b " * 100_000 + "sk-ant-REST0f-the-text-0123456789 " + "c d " * 9
     return drawn(*request.param)
@@ -57,7 +57,7 @@ def test_every_long_run_is_seen(text: str) -> None:
 
 
 def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
-    """What is in the words is in the text where `place` says."""
+    """A place in the words is at `place` in the text."""
     look = Look(text)
     places = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.words)]
 

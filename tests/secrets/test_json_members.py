@@ -1,4 +1,4 @@
-"""In JSON, the string under a secret's name is masked whatever it is; schemas, placeholders and prose stay."""
+"""In JSON, any string under a secret's name is masked; schemas, placeholders and prose stay."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def strings(value: Payload) -> list[str]:
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize("name", SECRET)
 def test_the_string_under_a_secret_s_name_is_masked(name: str, *, ascii_only: bool) -> None:
-    """It is the only thing that changes, and what was JSON stays JSON."""
+    """Only the string changes, and the text stays JSON."""
     text = json.dumps(SECRET[name], ensure_ascii=ascii_only)
     masked = json.loads(Redaction(default_redactor, {}).mask(text)[0])
 
@@ -99,7 +99,7 @@ def test_all_escaped_names_count() -> None:
 
 
 def test_the_element_behind_an_option_is_masked_with_a_scheme() -> None:
-    """A short token behind "Bearer" has no form of its own."""
+    """A short token after "Bearer" has no form of its own."""
     masked, _ = Redaction(default_redactor, {}).mask('["--password", "Bearer abc12345"]')
 
     assert json.loads(masked) == ["--password", MASK]
@@ -127,7 +127,7 @@ TOOL = {"type": "mcp", "server_label": "x", "server_url": "https://x.example/mcp
 
 @pytest.mark.parametrize("more", [{}, {"note": "w" * 100_000}])
 def test_what_the_api_defines_as_a_secret_is_masked(more: Payload) -> None:
-    """The headers and the authorization of an MCP tool, whatever they are called and look like; no other headers."""
+    """Headers and the authorization of an MCP tool are masked, whatever they look like; other headers are not."""
     tool = {**TOOL, "authorization": "string", "headers": {"X-Team": "blue", "X-Plan": "a b"}, **more}
     request = {"tools": [tool, {"type": "function", "headers": {"X-Team": "blue"}, "authorization": "string"}]}
 
@@ -218,7 +218,7 @@ def said_in(data: bytes) -> str:
 @pytest.mark.parametrize("event", [chat_event, message_event, response_event])
 @pytest.mark.parametrize("size", [1, 4, 17, 30, 200])
 def test_streamed_arguments_are_json(size: int, event: object) -> None:
-    """However the arguments are cut into events, and wherever the stream is written: no part has a word of a secret."""
+    """No part has a word of a secret, however the arguments are cut into events, and wherever the stream is written."""
     redaction = Redaction(default_redactor, {})
     pieces = [ARGUMENTS[at : at + size] for at in range(0, len(ARGUMENTS), size)]
     written, waiting = b"", b""

@@ -1,4 +1,4 @@
-"""What a run learns from the headers of its clients: bounded, in any thread, and for what is on file already too."""
+"""What a run learns from its clients' headers is bounded, works in any thread, and masks earlier records too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWN = "opaque-Own-Key-0f-the-client/+"
 
 
 def changing(number: int) -> list[tuple[bytes, bytes]]:
-    """The headers of a request of which most change with each."""
+    """Return the headers of a request, most of which change with each request."""
     signed = f"AWS4-HMAC-SHA256 Credential=x/20250612/eu/bedrock/aws4_request, Signature={number:064x}"
     return [
         (b"x-api-key", OWN.encode()),
@@ -66,7 +66,7 @@ def test_what_is_kept_is_bounded_and_nothing_is_compiled() -> None:
 
 
 def test_signatures_and_nonces_are_not_learned() -> None:
-    """Of a request no value is learned that is good for it alone: none of them is ever written."""
+    """Values that are valid for one request alone are not learned, because they are never written."""
     assert {*headers.secrets(changing(7))[0]} == {OWN, f"Bearer per-request-{7:032d}", f"per-request-{7:032d}"}
 
 
@@ -85,7 +85,7 @@ def test_what_was_harmless_is_masked_once_it_is_known() -> None:
 
 
 def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None:
-    """The same is true of a value that is masked only behind the name of a secret."""
+    """A value that is masked only after the name of a secret is masked later too."""
     redaction = Redaction(default_redactor, {})
     text = '"content":"password: Admin"'
 
@@ -97,7 +97,7 @@ def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None
 
 
 def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> None:
-    """What a thread has learned is masked in whatever it says next, whichever threads learn meanwhile."""
+    """A thread's later records are masked with all that the thread has learned, whichever threads learn meanwhile."""
     leaked: list[str] = []
 
     def first_call(redaction: Redaction, number: int, barrier: threading.Barrier) -> None:
@@ -127,7 +127,7 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
     ["postgres", "assistant", "function", "password", "12345678", "user", "tool_calls", "lm-studio", "development"],
 )
 def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
-    """A password that is a word of everybody's maims no prompt, no role and no type; behind its name it is masked."""
+    """A password that is a common word is masked after its name only: no prompt, role or type changes."""
     redaction = Redaction(default_redactor, {"DB_PASSWORD": value, "OPENAI_API_KEY": value})
     text = json.dumps({"role": value, "type": value, value: 1, "content": f"Use {value}, or {value}_x."})
 
@@ -136,7 +136,7 @@ def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
 
 
 def test_a_value_is_masked_at_the_ends_of_words() -> None:
-    """A short one is not masked within a longer word; behind an escape, of JSON, of a URL or of a terminal, it is."""
+    """A short value is not masked within a longer word, but after an escape of JSON, of a URL or of a terminal."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
     texts = [
         "ax9y8z7w6",
@@ -198,7 +198,7 @@ def test_what_becomes_known_later_is_masked_in_the_live_document(tmp_path: Path)
 
 
 def test_an_annotation_that_took_another_s_place_stays(tmp_path: Path) -> None:
-    """What is masked later is the value that the record held, not what was said after it under the same key."""
+    """The later mask replaces the record's own value, and not the later value of the same key."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     recorder.annotate("a", f"it is {OWN}")
@@ -211,7 +211,7 @@ def test_an_annotation_that_took_another_s_place_stays(tmp_path: Path) -> None:
 
 
 def test_no_record_says_again_what_needs_no_mask(tmp_path: Path) -> None:
-    """A key that nothing on file holds costs no record."""
+    """A key that no record contains causes no record."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="x")
     recorder.start()
     for number in range(20):
@@ -229,7 +229,7 @@ def test_no_record_says_again_what_needs_no_mask(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_known_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Task and metadata, which are written before any client is wrapped, do not hold what the environment names."""
+    """Task and metadata are written before any client is wrapped, and have no secret of the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", OWN)
     with TrajectoryRecorder(tmp_path / "run.json", task=f"use {OWN}", metadata={"k": OWN}) as recorder:
         call(recorder, asked("x"), said("x"))

@@ -1,7 +1,7 @@
-"""No pattern takes more than linear time: what a pattern may look at before it matches is bounded, whatever the text.
+"""No pattern takes more than linear time: the text that a pattern reads before it matches is bounded.
 
-A pattern is tried at each place of a text. Where all but its possessive end is of bounded width, and the end can only
-succeed, a try takes bounded time, or consumes what it has looked at: so all tries take time linear in the text.
+A pattern is tried at each place of a text. If all but its possessive end has bounded width, and the end cannot fail, a
+try takes bounded time, or consumes the text that it read. So all tries together take time linear in the text.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _possessive(kind: object, arguments: object) -> tuple[str, object]:
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
 def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> None:
-    """Whatever is in a text, one try looks at a bounded part of it, or ends in a match."""
+    """One try reads a bounded part of any text, or ends in a match."""
     tree = re._parser.parse(
         pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     )  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
 
 
 def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
-    """Those, and the ones that are asked of short texts."""
+    """Return these patterns, and the patterns that read only short texts."""
     yield from patterns()
     for module in (*MODULES, json_strings, redact, spelled):
         for name, value in vars(module).items():
@@ -175,7 +175,7 @@ UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("act", [default_redactor, secret_endings.unfinished])
 def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], object]) -> None:
-    """Of a text four times as long, four times as many calls of our own functions and of `re` are made, or fewer."""
+    """A text four times as long takes at most four times as many calls of our functions and of `re`."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
     text_masking.mask_text("")
 

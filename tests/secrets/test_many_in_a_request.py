@@ -1,4 +1,4 @@
-"""Secrets of one request that are searched together: none hides another one."""
+"""Secrets of one request that are searched together: no secret hides another."""
 
 from __future__ import annotations
 

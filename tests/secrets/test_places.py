@@ -166,7 +166,7 @@ def broken(recorder: TrajectoryRecorder, secret: str) -> None:
 def test_no_byte_of_a_secret_is_on_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, secret: str
 ) -> None:
-    """Wherever a secret is said, the files have the mask, say that there is one, and are sound."""
+    """For a secret in any place the files have the mask, name it, and are sound."""
     monkeypatch.setenv("APP_DB_PASSWORD", VALUE)
     recorder = TrajectoryRecorder(
         tmp_path / "run.json", task=f"use {secret}", metadata={"a": {secret: [secret]}}, provider="p", model=secret
@@ -243,7 +243,7 @@ def test_the_sdk_s_own_key_and_headers_are_not_on_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pause", [0.0, 1.2])
 def test_a_secret_that_is_spelled_over_parts_of_a_stream_is_masked(tmp_path: Path, pause: float) -> None:
-    """Where a part of a stream is written in the middle of a secret, what has come of it waits for the next."""
+    """If a part of a stream ends in the middle of a secret, the beginning of the secret waits for the next part."""
     half = len(KEY) // 2
     events = [*(chat_chunk(letter) for letter in f"it is {KEY[:half]}"), pause]
     events += [*(chat_chunk(letter) for letter in f"{KEY[half:]} so"), b"data: [DONE]\n\n"]
@@ -262,7 +262,7 @@ def test_a_secret_that_is_spelled_over_parts_of_a_stream_is_masked(tmp_path: Pat
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.sampled_from([KEY, VALUE]))
 def test_however_a_stream_spells_a_secret(tmp_path: Path, sizes: list[int], secret: str) -> None:
-    """Whatever the pieces in which a text comes, no secret is in its stream, and the rest of it is as it was."""
+    """No secret is in the stream, in whatever pieces its text arrives, and the rest is unchanged."""
     text, pieces = f"Grüße: {secret} and {secret}", []
     for size in sizes * 40:
         pieces.append(text[:size])

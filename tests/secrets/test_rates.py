@@ -1,5 +1,6 @@
-"""The two rates of `docs/secrets-results.md`: no kind of secret is missed in any place, and fewer than one
-harmless text in a hundred is changed.
+"""The two rates that `docs/secrets-results.md` publishes.
+
+No kind of secret is missed in any place, and fewer than one in a hundred texts without a secret is changed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tests.secrets.harmless import alarms, texts
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_kind_of_secret_is_missed(place: str, tmp_path: Path) -> None:
-    """Of every kind one is said in this place; no byte of the two files has it."""
+    """The place has one secret of every kind, and no byte of the two files shows any."""
     assert (missed(place, tmp_path), len(samples()) >= 250) == ([], True)
 
 
 def test_of_many_draws_of_every_kind_fewer_than_one_in_200_are_missed() -> None:
-    """What a kind's letters happen to be shows little: forty of each, most with digits and some of letters alone."""
+    """The letters of a kind are random, so forty of each are drawn, most with digits and some of letters alone."""
     drawn = keys(40)
     missed_ones = Counter(key.service for key in drawn if key.longest in masked(key.text))
 
@@ -38,7 +39,7 @@ def test_of_harmless_texts_fewer_than_one_in_a_hundred_is_touched() -> None:
 
 
 def test_the_page_lists_what_the_code_knows() -> None:
-    """The lists of the page are those that `python -m tests.secrets.published` makes."""
+    """The lists of the page are the output of `python -m tests.secrets.published`."""
     text = published.PAGE.read_text(encoding="utf-8")
 
     assert published.page(text) == text

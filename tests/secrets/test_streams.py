@@ -1,4 +1,4 @@
-"""Secrets in streams: in whatever pieces they come, and wherever a stream is cut to be written, or killed."""
+"""Secrets in streams: in any pieces, with the stream cut anywhere to be written, or killed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def event(text: str) -> bytes:
 
 
 def parts(redaction: Redaction, pieces: list[str], flushes: list[int]) -> list[str]:
-    """What each part of a stream says that is written behind these events, and at its end, as an exchange does it."""
+    """Return the text of each written part of a stream, after these events and at its end, as in an exchange."""
     written, waiting = [], b""
     for number, piece in enumerate(pieces):
         waiting += event(piece)
@@ -54,7 +54,7 @@ def told(data: bytes) -> str:
 
 @pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 120)])
 def test_a_secret_in_two_parts_is_masked_wherever_it_is_cut(secret: str) -> None:
-    """Of every way in which a secret falls into two parts of a stream, none shows a telling part of it."""
+    """A secret that is cut into two parts of a stream at any place shows no telling part."""
     redaction = Redaction(default_redactor, {})
     whole = redaction.mask_plain(f"it is {secret} so")
     texts = {
@@ -76,7 +76,7 @@ def test_a_private_key_at_a_model_s_own_pace_is_in_no_part(every: int) -> None:
 
 @pytest.mark.parametrize("shown", [PEM[:200], PEM[:-10], PEM[: PEM.index("-----END")], "\n".join(PEM.split("\n")[:3])])
 def test_a_private_key_without_its_end_is_one(shown: str) -> None:
-    """What `head` or a limit of output leaves of a key is masked, as text, in JSON, and in a stream."""
+    """A key that `head` or a limit of output cut is masked as text, in JSON, and in a stream."""
     redaction = Redaction(default_redactor, {})
     streamed = "".join(parts(redaction, [shown[at : at + 4] for at in range(0, len(shown), 4)], [20, 40]))
     texts = [redaction.mask_plain(f"$ head key\n{shown}"), json.loads(redaction.mask(json.dumps({"a": shown}))[0])["a"]]
@@ -91,7 +91,7 @@ def tokens(text: str) -> list[str]:
 
 @pytest.mark.parametrize("flushed_after", [1, 2, 5])
 def test_no_secret_is_shown_by_words_that_have_their_blanks_before_them(flushed_after: int) -> None:
-    """Written after each word, or each few: a word whose blank has come is finished, but for names of secrets."""
+    """The stream is written after each word or a few: a word before a blank is finished, except for secrets' names."""
     redaction = Redaction(default_redactor, {})
     shown = []
     for key in keys(1):
@@ -155,7 +155,7 @@ def test_what_waits_is_bounded() -> None:
 
 
 def test_a_long_name_of_a_field_waits_in_part() -> None:
-    """A field whose value is not closed waits from its name on, of which the last 80 letters are enough."""
+    """A field whose value is not closed waits from its name on, of which the last 80 letters are sufficient."""
     field = "y" * 100 + '_password": "correct horse'
 
     assert unfinished("x" * 10_000 + '{"' + field) == 80 + len('": "correct horse')
@@ -203,7 +203,7 @@ with recorder.wrap(httpx.Client(transport=Wire(), trust_env=False)) as client:
 
 
 def test_after_a_kill_neither_file_holds_a_key_that_was_being_spelled(tmp_path: Path) -> None:
-    """SIGKILL in the middle of a key, some parts of the stream being on file: the key is in none of them."""
+    """After SIGKILL in the middle of a key, with some parts of the stream written, no part has the key."""
     path = tmp_path / "run.json"
     (tmp_path / "said").write_text(f"One moment, please. Here it is:\n{PEM[:1200]}")
     process = subprocess.Popen(

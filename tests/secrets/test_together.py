@@ -17,18 +17,18 @@ BETWEEN = json_strings.BETWEEN
 
 
 def together(strings: list[str]) -> list[str]:
-    """What a list of strings is in JSON text that is masked."""
+    """Return each of these strings after they were masked as one JSON text."""
     return json.loads(REDACTION.mask(json.dumps(strings))[0])
 
 
 def alone(strings: list[str]) -> list[str]:
-    """What each string is if it is the only one."""
+    """Return each of these strings after it was masked alone."""
     return [together([string])[0] for string in strings]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_strings_next_to_each_other_are_masked_as_each_is_alone(seed: int) -> None:
-    """Names, values, keys and parts of them, cut off anywhere, of which the next string may be the continuation."""
+    """Names, values, keys and cut parts of them, which the next string may continue."""
     random = Random(seed)
     texts = [*(key.text for key in keys(1)), *innocent().values()]
     strings = []

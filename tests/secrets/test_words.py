@@ -1,4 +1,4 @@
-"""Letters behind a secret's name: random ones, and a word that is all of its line, are masked; prose and code stay."""
+"""Letters after a secret's name: random letters, and a word that fills its line, are masked; prose and code stay."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_stream_is_masked_the_same_wherever_it_is_cut(text: str) -> None:
 
 
 def test_words_are_told_from_random_letters() -> None:
-    """Names in programs and words of several languages are none; of random letters nearly all are."""
+    """No name in a program, and no word of several languages, counts as random; nearly all random letters do."""
     words = (
         "authenticationprovider international wachtwoordherstellen accountbeheerder configuration_manager contraseña"
     )

@@ -1,4 +1,4 @@
-"""What a journal's file holds: its records, and its damaged lines."""
+"""The content of a journal's file: its records, and its damaged lines."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def run(path: Path, task: str) -> TrajectoryRecorder:
 
 
 def tasks(directory: Path) -> dict[str, str]:
-    """Of every pair of files in a directory, what both say is the run's task; what else there is, by name."""
+    """Return for every pair of files in a directory the task that both state, and the names of other files."""
     by_name = {}
     for path in sorted(directory.iterdir()):
         if path.suffix == ".json" and journal_path_for(path).exists():

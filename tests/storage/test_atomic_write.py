@@ -14,7 +14,7 @@ from trace_recorder.storage.atomic_write import replace_file
 
 @pytest.mark.parametrize("together", ["by the system", "by ourselves"])
 def test_the_content_is_there_in_order(tmp_path: Path, together: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many parts there are, empty ones too, and whatever was there before."""
+    """Any number of parts, including empty parts, replaces any earlier content."""
     if together == "by ourselves":
         monkeypatch.delattr(os, "writev")
     path = tmp_path / "file"
@@ -28,7 +28,7 @@ def test_the_content_is_there_in_order(tmp_path: Path, together: str, monkeypatc
 
 
 def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
-    """A file of which a part has no room is not half replaced."""
+    """A file is not half replaced if a part finds no room."""
     path = tmp_path / "file"
     replace_file(path, [b"old"])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

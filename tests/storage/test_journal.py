@@ -1,4 +1,4 @@
-"""The journal: what is appended is read again, whatever happens to the file in between."""
+"""The journal: appended records are read again, whatever happens to the file in between."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=
 
 
 def untouched(begin: int, end: int) -> list[Record]:
-    """The records of WHOLE that have no byte in [begin, end); a lost newline costs none."""
+    """Return the records of WHOLE that have no byte in [begin, end); a lost newline costs no record."""
     return [one for one in records(WHOLE) if one.offset + one.length <= begin or end <= one.offset]
 
 
@@ -102,7 +102,7 @@ def test_a_block_of_nuls_between_two_lines_costs_neither() -> None:
 
 
 def test_a_record_welded_onto_a_torn_one_is_read() -> None:
-    """A whole record behind half of another is a record; the half is a bad line."""
+    """A complete record after half of another is a record; the half is a bad line."""
     welded = line(1, "note", {})[:30] + line(2, "note", {"a": 1})
 
     assert list(read(welded)) == [
@@ -123,7 +123,7 @@ INNER = line(1, "finalize", {}).rstrip(b"\n")
 
 @pytest.mark.parametrize("cut", [2, 20])
 def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int) -> None:
-    """A whole record that a model said, as JSON, cannot become one of the run, whatever happens to its line."""
+    """A complete record within a model's JSON text cannot become a record of the run, whatever happens to its line."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("llm_response", f'{{"body":{{"tool_input":{INNER.decode()}}}}}', TIME)
     journal.close()
@@ -150,7 +150,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
 )
 def test_a_reader_makes_something_of_every_byte_sequence(parts: list[bytes]) -> None:
-    """What is read is in the file where it says, in order, and does not overlap."""
+    """Each result is in the file where it says, in order, without overlaps."""
     data = b"".join(parts)
     found = list(read(data))
 
@@ -165,7 +165,7 @@ def read_again(data: bytes, one: Record) -> Record:
 
 
 def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
-    """A journal is held as long as its writer runs, and free as soon as it is killed."""
+    """A journal is locked as long as its writer runs, and free as soon as the writer is killed."""
     path = tmp_path / "run.jsonl"
     code = "import sys; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
     code += "journal = Journal.create(Path(sys.argv[1])); print('ready', flush=True); sys.stdin.read()"
@@ -196,7 +196,7 @@ def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) 
 
 
 def test_of_many_processes_one_creates_a_journal(tmp_path: Path) -> None:
-    """However many processes want one name at once, one gets it, and nothing else is left in the directory."""
+    """If many processes want one name at once, one gets it, and no other file is left in the directory."""
     code = "import sys, time; from pathlib import Path; from trace_recorder.storage.journal import Journal\n"
     code += "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
     code += "try: Journal.create(Path(sys.argv[1])).append('start', '{}', 't'); print('mine')\n"
@@ -212,7 +212,7 @@ def test_of_many_processes_one_creates_a_journal(tmp_path: Path) -> None:
 
 
 def test_a_journal_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """Only its owner may read a journal, whatever the umask allows."""
+    """Only the owner may read a journal, with any umask."""
     before = os.umask(0)
     journal = Journal.create(tmp_path / "run.jsonl", sync=True)
     os.umask(before)

@@ -41,7 +41,7 @@ def test_encoded_data_makes_the_same_line(data: str) -> None:
 
 
 def test_large_and_small_records_of_one_write_are_on_file(tmp_path: Path) -> None:
-    """Records of any size, and of any number, that are written at once can all be read, behind a torn line too."""
+    """Any number of records of any size that are written at once can be read, also after a torn line."""
     path = tmp_path / "run.jsonl"
     journal = Journal.create(path)
     journal.append("note", "{}", TIME)

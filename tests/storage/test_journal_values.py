@@ -1,4 +1,4 @@
-"""What the lines of a journal may hold besides strict JSON: older journals and other writers have it."""
+"""Values in journals besides strict JSON, which older journals and other writers have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder.values.messages import Payload
 
 
 def whole_line(value: bytes) -> bytes:
-    """A line with a right CRC, whose data hold this JSON."""
+    """Return a line with a right CRC and this JSON as its data."""
     facts = b'{"seq":1,"time":"t","kind":"item","data":{"value":' + value + b"}"
     return b'%s,"crc":"%08x"}\n' % (facts, crc32(facts))
 
@@ -39,7 +39,7 @@ def test_what_strict_parsers_refuse_is_read(value: bytes, expected: Payload) -> 
 
 
 def test_deeper_nesting_than_a_document_may_have_is_no_record() -> None:
-    """Two levels are the line's own; brackets within a text are none."""
+    """Two of the levels are the line's own; brackets within a text do not count."""
     deepest = MAX_DOCUMENT_DEPTH - 2
     nested = [b"[" * levels + b"]" * levels for levels in (deepest, deepest + 1)]
     quoted = b'"' + b"[" * 2 * MAX_DOCUMENT_DEPTH + b'"'

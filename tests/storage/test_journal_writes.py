@@ -34,7 +34,7 @@ def append(text):
 
 
 def test_a_short_write_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -> None:
-    """A record that the system takes only half of leaves no trace; what is appended later is whole."""
+    """A record that the system takes only in half leaves no trace; later records are complete."""
     path = tmp_path / "run.jsonl"
     ended = python(
         FILL
@@ -144,7 +144,7 @@ def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("size", [0, 150, 10_000])
 def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_else(tmp_path: Path, size: int) -> None:
-    """What was not whole is cut off where it is, and the next record has the next number."""
+    """The incomplete part is cut off in its place, and the next record has the next number."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     journal.append("note", '{"text":"2"}', TIME)

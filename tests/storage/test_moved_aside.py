@@ -1,4 +1,4 @@
-"""What was at a path is renamed, and the log says so."""
+"""A file that was at the path is renamed, and the log says so."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_is_no_file_is_not_moved_aside(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
 def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: str) -> None:
-    """What is at the path, and leads nowhere, is not replaced, nor followed."""
+    """A symlink at the path that leads nowhere is neither replaced nor followed."""
     (tmp_path / name).symlink_to(tmp_path / "nothing")
 
     run(tmp_path / "run.json", "new")
@@ -117,12 +117,12 @@ def test_a_symlink_to_nothing_is_moved_aside_like_a_file(tmp_path: Path, name: s
 
 
 def moved(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What the log says of files."""
+    """Return the log's messages about files."""
     return [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "trace_recorder"]
 
 
 def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With the name that it had and the one that it has; a path at which nothing was is not logged."""
+    """The log has the old and the new name; a path without a file is not logged."""
     path = tmp_path / "run.json"
     run(path, "first")
     assert moved(caplog) == []

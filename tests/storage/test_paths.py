@@ -44,7 +44,7 @@ def test_the_default_name_is_the_local_time() -> None:
 
 
 def test_runs_of_one_second_in_one_process_have_files_of_their_own(tmp_path: Path) -> None:
-    """However many threads start a run at once, each has its own two files, whole."""
+    """Each of many threads that start a run at once has its own two complete files."""
     barrier = threading.Barrier(8)
 
     def record(number: int) -> None:
@@ -184,7 +184,7 @@ def test_in_a_directory_that_is_gone_a_relative_path_cannot_be_used(
 
 
 def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
-    """The error says what to do instead, and nothing is left behind."""
+    """The error says what to do instead, and no file is left."""
     recorder = TrajectoryRecorder(tmp_path)
 
     with pytest.raises(TrajectoryPathError, match="is a directory; give TrajectoryRecorder the path of a file"):
@@ -197,7 +197,7 @@ def test_a_directory_as_a_path_is_refused(tmp_path: Path) -> None:
     "name", ["x" * 300 + ".json", "a\0b.json", "file/run.json"], ids=["too long", "nul", "in a file"]
 )
 def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
-    """Whatever the system says of a path, the error is of this package, and names the path."""
+    """For any error of the system the exception is ours, and names the path."""
     (tmp_path / "file").touch()
 
     with pytest.raises(TrajectoryPathError) as raised:
@@ -224,7 +224,7 @@ def test_missing_directories_are_made_and_excluded_from_version_control(tmp_path
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
 def test_a_directory_that_is_made_is_for_its_owner_alone(tmp_path: Path, umask: int) -> None:
-    """Whatever the umask, a directory that a recorder makes has the mode 0700; one that was there stays as it was."""
+    """A directory that a recorder makes has the mode 0700 with any umask; an existing directory is unchanged."""
     tmp_path.chmod(0o755)
     before = os.umask(umask)
     try:
@@ -261,7 +261,7 @@ def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: s
 
 
 def test_both_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    """Whatever the umask allows, only the owner may read a run."""
+    """Only the owner may read a run, with any umask."""
     before = os.umask(0)
     run(tmp_path / "run.json", "task")
     os.umask(before)

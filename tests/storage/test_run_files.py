@@ -47,7 +47,7 @@ def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> N
 
 
 def test_a_directory_that_is_a_link_itself_is_searched(tmp_path: Path) -> None:
-    """It was named."""
+    """The user named the directory."""
     touch(tmp_path, "runs/sub/a.json")
     (tmp_path / "link").symlink_to("runs")
 
@@ -56,7 +56,7 @@ def test_a_directory_that_is_a_link_itself_is_searched(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="every directory can be read")
 def test_a_directory_below_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """Whoever reads it gets the reason; the others are found."""
+    """A read of that directory gives the reason; the other runs are found."""
     touch(tmp_path, "a/x.json", "b/y.json")
     (tmp_path / "a").chmod(0)
     try:

@@ -37,7 +37,7 @@ def test_what_the_texts_say_is_what_the_format_says() -> None:
 
 @given(CAME, st.lists(st.integers(0, 60), max_size=4).map(sorted))
 def test_chunks_come_back_as_they_came(came: list[TimedBytes], cuts: list[int]) -> None:
-    """Wherever parts end, within chunks too, the chunks of all parts together are those that came."""
+    """The chunks of all parts together equal the original chunks, wherever the parts end, within chunks too."""
     parts = []
     continues, left, written = False, came, 0
     for cut in [*cuts, sum(len(data) for _, data in came)]:
@@ -57,7 +57,7 @@ MASKS = st.sampled_from([b"", b"*", b"[REDACTED:key]", b"s", b"1"])
 
 @given(CAME, MASKS, st.booleans())
 def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: bytes, lines: bool) -> None:
-    """Whatever masking made of it, and if it took lines away, the chunks are the text, in order and at their times."""
+    """The chunks have the masked text in order and at their times, even if masking removed lines."""
     masked = b"".join(data for _, data in came).replace(b"sk-1", mask)
     masked = masked.replace(b"\n\n", b"\n") if lines else masked
 
@@ -68,7 +68,7 @@ def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: byt
 
 
 def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
-    """What comes before the mask in its line, behind it, and in other lines is cut where it was."""
+    """The text before the mask in its line, after it, and in other lines is cut in its old places."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
     found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])

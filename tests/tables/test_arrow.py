@@ -1,4 +1,4 @@
-"""Runs as tables of Arrow: their types, their rows, and each message once with the calls that hold it."""
+"""Runs as tables of Arrow: their types, their rows, and each message once with its calls."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_rows_are_those_of_data_frames(trajectories: Mapping[str, Trajectory
 
 
 def test_fixed_forms_are_types_of_arrow(trajectories: Mapping[str, Trajectory]) -> None:
-    """Times, rewards, tool calls and the calls of a message; what has no fixed form is JSON."""
+    """Times, rewards, tool calls and the calls of a message have types; values without a fixed form are JSON."""
     [run] = to_arrow(trajectories["tools"], of="runs").to_pylist()
     messages = to_arrow(trajectories["tools"], of="messages").to_pylist()
     [called] = [row["requested_calls"] for row in messages if row["requested_calls"]][:1]
@@ -124,14 +124,14 @@ def test_a_value_of_another_type_is_null() -> None:
 
 
 def test_times_are_in_utc() -> None:
-    """Whatever offset a file has."""
+    """The offset of a time in the file does not matter."""
     [row] = to_arrow(Trajectory(start_time="2025-06-12T22:00:00+02:00"), of="runs").to_pylist()
 
     assert row["started_at"] == datetime(2025, 6, 12, 20, tzinfo=UTC)
 
 
 def test_no_run_is_a_table_without_rows() -> None:
-    """With all columns, in their types."""
+    """The table has all columns, with their types."""
     table = to_arrow([], of="rewards")
 
     assert (table.num_rows, str(table.schema.field("timestamp").type)) == (0, "timestamp[us, tz=UTC]")
@@ -170,7 +170,7 @@ def test_the_origin_of_an_answer_may_have_half_a_surrogate_pair(tmp_path: Path) 
 
 
 def test_a_table_of_many_runs_has_few_pieces() -> None:
-    """A piece for each run would cost kilobytes, whatever the run has. The runs may come from a generator."""
+    """A piece for each run would cost kilobytes. The runs may come from a generator."""
     table = to_arrow((Trajectory(task=str(number)) for number in range(600)), of="runs")
 
     assert table["task"].to_pylist() == [str(number) for number in range(600)]

@@ -13,7 +13,7 @@ from trace_recorder import MissingExtraError, Trajectory, load, to_dataframe
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
-    """A captured run of three calls, the first of which asks for a tool."""
+    """Return a captured run of three calls, the first of which asks for a tool."""
     path = tmp_path_factory.mktemp("run") / "run.jsonl"
     captured(path).journal.close()
     return load(path)
@@ -42,7 +42,7 @@ def library(request: pytest.FixtureRequest) -> str:
 
 
 def test_a_row_is_a_call(run: Trajectory, library: Any) -> None:
-    """With its tokens, its time, and what was said; what is unknown is null."""
+    """The row has the call's tokens, time and texts; unknown values are null."""
     rows = _rows(to_dataframe(run, library=library))
 
     assert [(row["interaction_id"], row["model"], row["messages"], row["tool_calls"]) for row in rows] == [
@@ -155,7 +155,7 @@ def test_another_table_is_refused(run: Trajectory) -> None:
 
 
 def test_a_library_that_is_not_installed_is_named(run: Trajectory) -> None:
-    """With what to install."""
+    """The error says what to install."""
     with pytest.raises(MissingExtraError, match="pip install no_such_frames"):
         to_dataframe(run, library="no_such_frames")  # type: ignore[arg-type]  # what the test is of
 

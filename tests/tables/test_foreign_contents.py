@@ -48,7 +48,7 @@ def test_there_is_a_row_for_each_call_step_and_tool(runs: list[Trajectory]) -> N
 
 
 def test_the_messages_of_each_call_are_those_that_it_saw(runs: list[Trajectory]) -> None:
-    """Each distinct message is a row once, and its ranges name the calls that hold it."""
+    """Each distinct message is a row once, and its ranges name its calls."""
     for run in runs:
         held: dict[int, Counter[tuple[str, str | None]]] = {}
         for row in rows(run, "messages"):

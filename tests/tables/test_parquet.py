@@ -25,7 +25,7 @@ from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of, part_fi
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Trajectory]:
-    """Four runs, the last of which is scored."""
+    """Return four runs, the last of which is scored."""
     made = [load(recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}")) for number in range(3)]
     with TrajectoryRecorder(tmp_path / "runs" / "run3.json") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -96,7 +96,7 @@ def test_an_export_goes_on_behind_its_last_whole_part(runs: list[Trajectory], tm
 
 
 def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With `force`, they are, all of them."""
+    """With `force` all of them are replaced."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
@@ -112,7 +112,7 @@ def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], 
 def test_damaged_running_and_foreign_files_are_counted_and_named(
     runs: list[Trajectory], tmp_path: Path, jobs: int
 ) -> None:
-    """What cannot be read is skipped, and the exit code is 1; a running run is written as far as it is."""
+    """An unreadable file is skipped, and the exit code is 1; a running run is written so far."""
     directory = tmp_path / "runs"
     (directory / "damaged.json").write_text("{")
     (directory / "foreign.json").write_text('{"a": 1}')
@@ -154,7 +154,7 @@ def test_a_resumed_export_knows_runs_that_were_named_by_whole_paths(runs: list[T
 
 
 def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With `force`, the files that are removed are not read before."""
+    """With `force`, the removed files are not read before."""
     out = tmp_path / "out"
     (out / "runs").mkdir(parents=True)
     (out / "runs" / "part-00000.parquet").write_bytes(b"x")
@@ -235,7 +235,7 @@ def test_a_part_that_is_added_replaces_no_other(runs: list[Trajectory], tmp_path
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux")
 def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a run, or of the directory: an export that goes on knows the run."""
+    """The name of a run or of the directory: an export that continues recognises the run."""
     directory = tmp_path / os.fsdecode(b"d\xff")
     directory.mkdir()
     monkeypatch.chdir(directory)
@@ -288,7 +288,7 @@ def test_tables_are_written_beside_an_index(runs: list[Trajectory], tmp_path: Pa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no locks of this kind")
 def test_a_second_export_into_a_directory_is_refused(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With a sentence, while the first one writes. Afterwards it is not."""
+    """The second export is refused in a sentence while the first one writes, and works afterwards."""
     recorded(tmp_path / "runs" / "run.json", "answer")
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"]) as files:
@@ -302,7 +302,7 @@ def test_a_second_export_into_a_directory_is_refused(runs: list[Trajectory], tmp
 
 
 def test_the_files_do_not_name_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs are told apart whose relative paths are the same."""
+    """Two runs with the same relative paths are distinguished."""
     command = ("export", "runs", "-f", "parquet", "-o", tmp_path / "out", "--resume")
     for place in ("here", "there", "here"):
         if not (tmp_path / place).exists():

@@ -1,4 +1,4 @@
-"""Ray does the work of commands on several nodes; the results are those of one machine. `nox -s ray` runs this."""
+"""Ray does the work of commands on several nodes, with the results of one machine. `nox -s ray` runs this."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Forty runs, one of which is damaged and one foreign."""
+    """Return forty runs, one of which is damaged and one foreign."""
     for number in range(40):
         recorded(tmp_path / "runs" / f"run{number:02}.json", f"answer {number}", success=number % 3 > 0)
     (tmp_path / "runs" / "damaged.json").write_text("{")
@@ -58,7 +58,7 @@ def by_ray(cluster: Any, *arguments: object) -> Any:
 
 @pytest.mark.parametrize("command", [("stats", "--json"), ("validate", "--json"), ("export", "-f", "openai")])
 def test_the_output_is_that_of_one_machine(cluster: Any, runs: Path, command: tuple[str, ...]) -> None:
-    """With the same reports and exit code."""
+    """The reports and the exit code are the same."""
     here, there = invoke(*command, runs), by_ray(cluster, *command, runs)
 
     assert here.exit_code == 1
@@ -107,7 +107,7 @@ def test_runs_of_other_tools_are_imported_as_by_one_machine(cluster: Any, tmp_pa
 
 
 def test_a_node_that_is_killed_changes_nothing(cluster: Any, runs: Path, tmp_path: Path) -> None:
-    """Each run has its reward once; scoring that is taken up again adds none."""
+    """Each run has its reward once, and scoring that continues adds no second reward."""
     node = cluster.add_node(num_cpus=2)
     cluster.wait_for_nodes()
     killed: list[bool] = []

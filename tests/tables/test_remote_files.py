@@ -15,7 +15,7 @@ from trace_recorder.tables.remote_files import remote_runs, url_of
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs in and below a directory, one of which is damaged; and files that are none."""
+    """Return runs in and below a directory, one of which is damaged, and other files."""
     for name in ("b", "a", "below/c", "below.1/d", "below/deeper/e"):
         (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
         recorded(tmp_path / "runs" / f"{name}.json", f"answer {name}")
@@ -37,7 +37,7 @@ def address(runs: Path) -> Iterator[str]:
 
 
 def named(text: str, runs: Path) -> str:
-    """What was printed of a directory, as it would be of the address."""
+    """Return a directory's output with the address in place of the directory."""
     return text.replace(str(runs), "memory:/runs")
 
 
@@ -59,7 +59,7 @@ def test_the_runs_of_an_address_are_those_of_a_directory(runs: Path, address: st
     ],
 )
 def test_a_command_reads_an_address_as_a_directory(runs: Path, address: str, command: tuple[str, ...]) -> None:
-    """The same output, reports and exit code; paths are those of the address."""
+    """The output, reports and exit code are the same; paths begin with the address."""
     there, here = (invoke(*command, where) for where in (address, runs))
 
     assert here.exit_code == 1
@@ -85,7 +85,7 @@ def test_what_is_not_there_is_said(address: str) -> None:
 
 
 def test_rewards_are_not_appended_to_an_address(address: str, tmp_path: Path) -> None:
-    """They are records of a file."""
+    """Rewards are appended to local files only."""
     (tmp_path / "rewards.py").write_text("def good(trajectory):\n    return 1\n")
     result = invoke("score", f"{address}/a.json", "--reward", f"{tmp_path / 'rewards.py'}:good")
 
@@ -95,7 +95,7 @@ def test_rewards_are_not_appended_to_an_address(address: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize(("name", "out"), [("parquet", "out"), ("trae", "out/"), ("openai", "out/rows.jsonl")])
 def test_an_export_goes_to_an_address(address: str, tmp_path: Path, name: str, out: str) -> None:
-    """The files of a directory; what is there is not replaced unasked."""
+    """An address gets the files of a directory, and existing files are not replaced unasked."""
     memory = fsspec.filesystem("memory")
     results = [
         invoke("export", f"{address}/a.json", "-f", name, "-o", f"memory://{out}", *more)
@@ -128,7 +128,7 @@ def test_an_export_that_replaces_tables_leaves_no_older_part(address: str) -> No
 
 
 def test_a_path_is_no_address(tmp_path: Path) -> None:
-    """Neither of Windows, nor of a directory with a colon, nor with a letter before it."""
+    """Neither a path of Windows, nor a directory with a colon, nor one with a letter before it."""
     (tmp_path / "s3:").mkdir()
 
     assert [url_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4

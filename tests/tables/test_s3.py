@@ -37,7 +37,7 @@ def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Runs in and below a directory, one of which is damaged."""
+    """Return runs in and below a directory, one of which is damaged."""
     for number in range(4):
         recorded(tmp_path / "runs" / "below" / f"run{number}.json", f"answer {number}", success=number > 0)
     recorded(tmp_path / "runs" / "run.json", "answer")
@@ -70,7 +70,7 @@ def test_a_command_reads_a_store_as_a_directory(store: str, runs: Path, command:
 
 
 def test_tables_are_written_to_a_store(store: str, runs: Path, tmp_path: Path) -> None:
-    """The files are those that a directory gets."""
+    """The store gets the files of a directory."""
     (runs / "damaged.json").unlink()
     for out in (f"{store}/tables", tmp_path / "tables"):
         assert invoke("export", runs, "-f", "parquet", "-o", out).exit_code == 0

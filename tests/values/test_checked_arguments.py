@@ -1,4 +1,4 @@
-"""What plainly is a bool or a number is one, whatever its class; anything else is refused, and nothing is lost."""
+"""Booleans and numbers of any class are accepted; other values are refused, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Tensor:
 
 
 def kind(value: object) -> str:
-    """What a case is called by: what it prints as differs from process to process."""
+    """Return the name of a case, because its printed value differs from process to process."""
     return type(value).__name__
 
 
@@ -88,7 +88,7 @@ def test_what_plainly_is_a_verdict_is_one(recorder: TrajectoryRecorder, success:
 
 @pytest.mark.parametrize("success", ["yes", 2, 0.5, [], {}, object(), np.array([1, 0]), float("nan")], ids=kind)
 def test_any_other_verdict_is_refused_when_the_run_has_ended(recorder: TrajectoryRecorder, success: object) -> None:
-    """The result is on file, the run has ended as it did, and whether it succeeded is not known."""
+    """The result is recorded, the run has ended with its status, and its success is unknown."""
     recorder.start()
 
     with pytest.raises(TypeError, match=r"success .* True, False or None"):
@@ -128,7 +128,7 @@ def test_what_plainly_is_a_number_is_one(recorder: TrajectoryRecorder, value: fl
 
 @pytest.mark.parametrize("value", ["0.5", None, [1], object(), 1j, np.array([1.0, 2.0])], ids=kind)
 def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder, value: float) -> None:
-    """What was given is on file, as what it is."""
+    """The passed value is recorded with a description."""
     recorder.start()
 
     with pytest.raises(TypeError, match=r"reward\(\): value .* a number"):
@@ -143,7 +143,7 @@ def test_any_other_reward_is_refused_and_described(recorder: TrajectoryRecorder,
 
 @pytest.mark.parametrize("number", [3, np.int64(3), 3.0, decimal.Decimal(3)], ids=kind)
 def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorder, number: int) -> None:
-    """Of a step with a block, one recorded by hand, a reward's, a summary's; and the most steps that there may be."""
+    """The numbers of a block's step, a recorded step, a reward, a summary, and the largest number of steps."""
     recorder.start(max_steps=number)
     with recorder.step(number) as step:
         pass
@@ -162,7 +162,7 @@ def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorde
 
 @pytest.mark.parametrize("number", ["one", 2.5, [1], np.array([1, 2])], ids=kind)
 def test_any_other_step_number_is_refused_and_nothing_is_lost(recorder: TrajectoryRecorder, number: int) -> None:
-    """What the agent told of its step is on file."""
+    """The agent's other values for the step are recorded."""
     uses: list[Callable[[], object]] = [
         lambda: recorder.record_agent_step(number, "completed", reflection="told"),
         lambda: recorder.update_lakeview(number, "fine"),
@@ -183,7 +183,7 @@ def test_any_other_step_number_is_refused_and_nothing_is_lost(recorder: Trajecto
 
 
 def test_a_refused_beginning_leaves_an_open_run_alone(recorder: TrajectoryRecorder) -> None:
-    """It is neither closed nor written to."""
+    """The open run is neither closed nor written to."""
     recorder.start()
 
     with pytest.raises(TypeError, match=r"max_steps .* a whole number"):
@@ -194,7 +194,7 @@ def test_a_refused_beginning_leaves_an_open_run_alone(recorder: TrajectoryRecord
 
 
 def test_a_name_that_is_a_number_is_its_text(recorder: TrajectoryRecorder) -> None:
-    """A provider, a model, a task and a state are texts, whoever numbers them; a path is its text."""
+    """A provider, a model, a task and a state become texts, and a path becomes its text."""
     recorder.start(task=pathlib.PurePosixPath("/repo"), provider=5, model=4.5)  # type: ignore[arg-type]
     recorder.record_llm_interaction([], "x", provider=np.int64(5), model=5)  # type: ignore[arg-type]
     recorder.record_agent_step(1, 7)
@@ -282,7 +282,7 @@ def test_an_array_of_many_elements_is_described() -> None:
 
 
 def test_a_tool_s_result_has_it(recorder: TrajectoryRecorder) -> None:
-    """What was recorded as it ran is what a reader would write down."""
+    """The value recorded during the run equals the one that a reader would write."""
 
     @recorder.tool
     def search(where: pathlib.PurePath, near: np.ndarray) -> set[str]:

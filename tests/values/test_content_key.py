@@ -1,4 +1,4 @@
-"""Keys of values: different JSON has different keys, and a value that runs code when it is read has none."""
+"""Keys of values: different JSON has different keys, and a value that runs code when read has no key."""
 
 from __future__ import annotations
 

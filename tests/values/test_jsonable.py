@@ -1,4 +1,4 @@
-"""Any value as plain JSON: nothing raises, nothing poisons, what JSON can say comes back equal."""
+"""Any value as plain JSON: nothing raises, no file is harmed, and JSON values come back equal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_json_can_say_comes_back_equal(value: Payload) -> None:
 
 @given(json_values)
 def test_later_changes_do_not_show(value: Payload) -> None:
-    """What was copied stays as it was, whatever happens to the value."""
+    """The copy does not change with the value."""
     given_value = {"list": [value], "dict": {"a": value}}
     before = copy.deepcopy(given_value)
 
@@ -126,7 +126,7 @@ OPAQUE = {"__type__": "tests.values.test_jsonable.Opaque", "repr": "<opaque>"}
     ids=repr,
 )
 def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
-    """What represents something that JSON can express becomes that."""
+    """A value that represents something in JSON becomes that."""
     assert exactly(to_jsonable(value)) == exactly(expected)
 
 
@@ -147,7 +147,7 @@ def test_values_with_a_plain_meaning(value: object, expected: Payload) -> None:
     ids=repr,
 )
 def test_values_without_a_word_in_json(value: object, name: str, representation: str) -> None:
-    """What JSON has no word for says its class and its repr."""
+    """A value outside of JSON is written as its class and its repr."""
     assert to_jsonable([value]) == [{"__type__": name, "repr": representation}]
 
 

@@ -1,4 +1,4 @@
-"""What items cost: the bytes and the time of a call after any history, and what a damaged one takes along."""
+"""The cost of items: the bytes and the time of a call after any history, and the effect of a damaged item."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def requests_of(path: Path) -> Iterator[tuple[ItemTable, Record]]:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda one: one.__name__)
 def test_three_hundred_calls_cost_what_is_new_in_them(tmp_path: Path, pattern: object) -> None:
-    """Whatever pattern a history follows, 300 calls of 3 KB each stay within 2.5 MB, and each can be put together."""
+    """With any pattern of a history, 300 calls of 3 KB each take at most 2.5 MB, and each can be restored."""
     path = tmp_path / "run.jsonl"
 
     sizes, texts = journal_of_calls(path, pattern())  # type: ignore[operator]
@@ -65,7 +65,7 @@ def test_three_hundred_calls_cost_what_is_new_in_them(tmp_path: Path, pattern: o
 
 
 def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
-    """Where a history only grows, the bytes of a call do not grow with it, but for the digits of its numbers."""
+    """If a history only grows, the bytes of a call do not grow with it, except for the digits of its numbers."""
     sizes, _ = journal_of_calls(tmp_path / "run.jsonl", append_only())
 
     cost = [after - before for before, after in pairwise(sizes[1:])]

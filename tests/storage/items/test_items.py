@@ -1,4 +1,4 @@
-"""Items: what is taken apart comes together again, and what is sent again and again costs its bytes once."""
+"""Items: a split request is restored, and repeated elements cost their bytes once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_large_strings_come_back_whatever_stands_beside_them(texts: list[str]) -
 @given(st.lists(st.lists(st.integers(0, 60), max_size=40), max_size=8), st.integers(0, 4))
 @example([list(range(0, 60, 2)), list(range(1, 60, 2)), [*range(0, 30, 2), 7, *range(30, 60, 2)]], 0)
 def test_lists_that_shrink_repeat_and_interleave_come_back(lists: list[list[int]], forgets: int) -> None:
-    """Whatever is sent again, in whatever order, and however few items are remembered, each request is whole."""
+    """Each request is complete, whatever is sent again, in any order, and with few items remembered."""
     texts = [json.dumps({"messages": [{"content": number} for number in numbers]}) for numbers in lists]
 
     known = both_ways(*texts, max_known_items=forgets * 10 or MAX_KNOWN_ITEMS)
@@ -67,7 +67,7 @@ AFTER = st.sampled_from(
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[str]:
-    """Requests of one conversation: its list grows, or goes back and on; members behind it come and go."""
+    """Return requests of one conversation: its list grows, or goes back and on; members after it come and go."""
     texts, said = [], draw(st.lists(SAID, min_size=1, max_size=4))
     for _ in range(draw(st.integers(1, 6))):
         said = said[: draw(st.integers(1, len(said)))] + draw(st.lists(SAID, max_size=3))
@@ -82,7 +82,7 @@ def conversations(draw: st.DrawFn) -> list[str]:
 @example(['{"m":[{"a":1},1]}', '{"m":[{"a":1},12]}'])
 @example(['{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3}]}', '{"a":[{"x":1}],"\\u0061":[{"y":2},{"z":3},{"z":4}]}'])
 def test_requests_that_continue_one_another_come_back(texts: list[str]) -> None:
-    """Whatever a request shares with those before it, at its beginning and at its end, it is taken apart and whole."""
+    """A request may share its beginning and its end with earlier ones, and is restored."""
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 
 
@@ -90,7 +90,7 @@ def test_requests_that_continue_one_another_come_back(texts: list[str]) -> None:
     "added", ['{"b":1}', ',{"b":NaN}', ",", ',{"b":1},', ',{"b":1', ',"b":1', "]", ',{"b":"\\ud800"}']
 )
 def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
-    """What comes after the beginning of an earlier request is read as strictly as the first time."""
+    """The text after the beginning of an earlier request is read as strictly as the first time."""
     store = Store()
     store.add('{"list":[{"a":1}],"s":1}')
 
@@ -101,7 +101,7 @@ def test_a_continuation_that_is_no_json_is_refused(added: str) -> None:
 
 
 def test_a_request_that_fails_to_be_written_leaves_the_next_one_whole() -> None:
-    """Where the system refuses a record in the middle of a request, what is sent after it comes back all the same."""
+    """If the system refuses a record in the middle of a request, the next request is complete."""
     texts = [json.dumps({"list": [{"n": number} for number in range(length)]}) for length in (2, 5, 6)]
     for refused in range(1, 12):
         store = Store(refused)
@@ -128,7 +128,7 @@ def test_what_is_equal_in_python_only_is_not_one_item() -> None:
 
 
 def test_a_large_string_is_stored_once_wherever_it_stands() -> None:
-    """An image that is sent in different messages, and as a member, is on file once."""
+    """An image that is sent in different messages, and as a member, is recorded once."""
     texts = [json.dumps({"list": [{"n": number, "deep": [{"url": LARGE}]}]}) for number in range(5)]
     store = Store()
 

@@ -54,7 +54,7 @@ def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], obje
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) -> None:
-    """What is on file does not depend on whether large strings were taken out beforehand."""
+    """The records do not depend on whether large strings were extracted before."""
     requests = [json.dumps(call, ensure_ascii=ascii_only).encode() for call in CALLS]
     prepared = []
 
@@ -68,7 +68,7 @@ def test_records_are_the_same_with_and_without_preparation(*, ascii_only: bool) 
 
 
 def test_a_preparation_that_others_have_overtaken_does_no_harm() -> None:
-    """What was prepared for another state of the encoder is of no use, and the records are right."""
+    """A preparation for another state of the encoder is ignored, and the records are right."""
     requests = [json.dumps(call).encode() for call in CALLS]
     stale = [ItemEncoder().prepare(request) for request in requests]
 
@@ -82,7 +82,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(st.one_of(PIECES, st.just("A" * MIN_STRING_CHARACTERS)), max_size=30))
 def test_what_is_taken_out_is_put_back(pieces: list[str]) -> None:
-    """Whatever bytes come, restoring what was reduced gives them again."""
+    """Restoring the reduced bytes gives the original, for any bytes."""
     text = "".join(pieces)
     reduced = reduce_json(text.encode())
 
@@ -125,7 +125,7 @@ def test_other_threads_may_run_often_while_large_strings_are_taken_out() -> None
 
 
 def _with_references(count: int) -> ItemTable:
-    """An item in which one string of a megabyte stands so many times."""
+    """Return an item that contains one string of a megabyte this many times."""
     table = ItemTable()
     table.add_item({"s": 0, "value": "x" * 1_000_000}, 1)
     content = [{"type": "text", "text": "@s"}] * count
@@ -148,7 +148,7 @@ def test_a_string_that_many_items_have_once_is_no_repetition() -> None:
 
 
 def test_a_journal_that_repeats_a_string_too_often_has_a_gap(tmp_path: Path) -> None:
-    """Of 1 MB on file, with 20 GB in a message: `load` says so, and needs little memory."""
+    """1 MB of file expands to a message of 20 GB: `load` reports that, and needs little memory."""
     path = tmp_path / "run.jsonl"
     writing = Writing(path)
     writing.add("item", s=0, value="x" * 1_000_000)

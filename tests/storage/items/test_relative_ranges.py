@@ -68,7 +68,7 @@ def ranges_of(history: Callable[[int], Contents], calls: int) -> int:
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
 def test_four_times_the_calls_take_far_less_than_sixteen_times_the_ranges(history: Callable[[int], Contents]) -> None:
-    """Whatever changes at the beginning of a history, its ranges do not grow with the square of the calls."""
+    """The number of ranges does not grow with the square of the calls, whatever changes at a history's beginning."""
     assert ranges_of(history, 240) <= 9.5 * ranges_of(history, 60)
 
 
@@ -91,7 +91,7 @@ def test_ranges_lead_to_the_same_numbers(base: list[int], numbers: list[int]) ->
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda one: one.__name__)
 def test_every_call_can_be_put_together(history: Callable[[int], Contents]) -> None:
-    """Whatever base a list is relative to, it expands to what was sent, and its check value agrees."""
+    """A list expands to the sent list, relative to any base, and its check value agrees."""
     store = Store()
     texts = [json.dumps({"messages": [{"content": one} for one in history(number)]}) for number in range(1, 60)]
 

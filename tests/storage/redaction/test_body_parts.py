@@ -17,7 +17,7 @@ REDACTION = Redaction(default_redactor, environment={"OWN_API_KEY": "zq81-unlike
 
 
 def parts(data: bytes, size: int = LARGEST) -> Iterator[BodyPart]:
-    """The parts of a body of which so many bytes are seen at a time."""
+    """Return the parts of a body, of which so many bytes are visible at a time."""
     part = BodyPart()
     while data:
         part = REDACTION.mask_part(part, data[:size], last=len(data) <= size)
@@ -58,7 +58,7 @@ def test_a_key_at_the_border_of_two_parts_is_masked(before: int) -> None:
 
 @pytest.mark.parametrize("before", range(LARGEST - 140, LARGEST + 10, 7))
 def test_a_value_stays_with_its_name(before: int) -> None:
-    """What is secret by its name alone is masked, also where a part ends between the two."""
+    """A value that is secret by its name alone is masked, even if a part ends between name and value."""
     body = {
         "filler": ["ab"] * (before // 6),
         "password": "correct-horse-9",
@@ -88,7 +88,7 @@ def test_what_is_no_json_is_masked_as_a_text(text: str) -> None:
 
 
 def test_bytes_that_are_no_text_stay() -> None:
-    """Half of a character, or none."""
+    """A part may end within a character, or contain no characters."""
     data = b'{"a": "' + b"\xff\xfe\xe2\x82" * 20_000 + b'"}'
 
     assert b"".join(part.masked for part in parts(data)) == data

@@ -1,4 +1,4 @@
-"""Whether a text looks like a key is counted, and the counts are those of the rule."""
+"""Counts decide whether a text looks like a key, and they are the counts of the rule."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_every_true_key_is_masked(place: str) -> None:
 
 @pytest.mark.parametrize("spelled", ["in json", "in ascii json", "in json in json"])
 def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str) -> None:
-    """A key behind a line break is masked too where JSON writes that break with letters."""
+    """A key after a line break is masked, even if JSON writes the line break with letters."""
     text = "Schlüssel für\n{}"
     masked = {}
     for what, key in EVERY_KEY:
@@ -96,7 +96,7 @@ def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str)
     ],
 )
 def test_passwords_in_urls_and_bearer_tokens_are_masked(text: str, expected: str) -> None:
-    """A text in a place where only secrets are is masked, whatever its shape."""
+    """A text in a place for secrets is masked, whatever its shape."""
     assert default_redactor(text) == expected
 
 
@@ -131,7 +131,7 @@ INNOCENT = {
 
 @pytest.mark.parametrize("name", INNOCENT)
 def test_prose_and_data_are_left_alone(name: str) -> None:
-    """What only looks like a key at a glance stays as it is."""
+    """A text that resembles a key superficially is unchanged."""
     assert default_redactor(INNOCENT[name]) == INNOCENT[name]
 
 
@@ -149,7 +149,7 @@ SECRET_TEXTS = (
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_what_real_agents_said_is_left_alone() -> None:
-    """The corpus, in which no key is left, holds nothing that is taken for one: no signature, no image, no prose."""
+    """The corpus has no keys, and no signature, image or prose in it is masked."""
     texts = [json.dumps([one.request, one.response_text], ensure_ascii=False) for one in EXCHANGES]
 
     assert [one.source for one, text in zip(EXCHANGES, texts, strict=True) if default_redactor(text) != text] == []
@@ -178,7 +178,7 @@ SECRETS = st.lists(st.sampled_from(SECRET_TEXTS))
 
 @given(TEXTS)
 def test_masking_twice_is_masking_once(text: str) -> None:
-    """What was masked is not masked again."""
+    """A mask is not masked again."""
     once = default_redactor(text)
 
     assert default_redactor(once) == once
@@ -303,7 +303,7 @@ def test_a_user_s_redactor_stands_alone_or_joins(redact: Redactor, expected: lis
 
 
 def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
-    """It is called with each text, not with JSON, and what it returns is written as JSON again."""
+    """The redactor gets each text, and not JSON, and its result is encoded as JSON again."""
     seen: list[str] = []
 
     def quoting(text: str) -> str:
@@ -316,7 +316,7 @@ def test_a_user_s_redactor_sees_decoded_texts_and_cannot_break_json() -> None:
 
 
 def test_a_user_s_redactor_leaves_numbers_and_names_as_they_were_spelled() -> None:
-    """What is no text is written as it came: 1.10, 1e999 and a name that occurs twice are not touched."""
+    """Values that are not texts are written unchanged: 1.10, 1e999 and a name that occurs twice."""
     text = '{"a":1.10,"b":1e999,"a":"whisper"}'
 
     assert Redaction(shout, {}).mask(text)[0] == '{"a":1.10,"b":1e999,"a":"WHISPER"}'
@@ -348,7 +348,7 @@ ODD = st.text(st.sampled_from('ab "\\\n:{}'), max_size=6)
 def test_a_key_that_a_stream_spells_is_masked_whatever_stands_in_the_events(
     before: list[tuple[str, str]], sizes: list[int], behind: list[tuple[str, str]], fillers: list[str], spaced: bool
 ) -> None:
-    """Events may say anything before and behind the key, with quotes and escapes, and end in filler of any form."""
+    """Events may have any text before and after the key, with quotes and escapes, and end in filler of any form."""
     key = f"sk-{ALNUM[:48]}"
     cuts = [min(sum(sizes[:at]), len(key)) for at in range(len(sizes) + 1)]
     spelled = [key[start:end] for start, end in pairwise([*cuts, len(key)])]

@@ -1,4 +1,4 @@
-"""Redaction in the files of a run: what was said is masked, and no record, no stream and no id is harmed by it."""
+"""Redaction in a run's files: secrets are masked, and no record, stream or id is damaged by that."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_user_s_redactor_changes_what_was_said_and_nothing_else(tmp_path: Path
 
 @pytest.mark.parametrize("text", ["a\u2028b 555", "a\x85b 555", "[555]", "data: 5", "\ud83d"], ids=ascii)
 def test_a_redactor_does_not_break_a_stream(tmp_path: Path, text: str) -> None:
-    """Of an event only its texts are masked, whichever characters are in them."""
+    """Only the texts of an event are masked, with any characters in them."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=digits_out)
     recorder.start()
     event = json.dumps(
@@ -108,7 +108,7 @@ def test_a_line_of_a_stream_that_is_too_long_for_one_record_is_masked_whole(tmp_
 
 
 def test_a_redactor_that_fails_costs_the_record_and_says_so(tmp_path: Path) -> None:
-    """What could not be masked is not written, a gap says why, and the run goes on."""
+    """An unmasked record is not written, a gap gives the reason, and the run continues."""
 
     def choosy(text: str) -> str:
         if "poison" in text:
@@ -133,7 +133,7 @@ def test_a_redactor_that_fails_costs_the_record_and_says_so(tmp_path: Path) -> N
     st.sampled_from(["12345678", "nabcdefgh", "u0041bcdefg", "assistant", "choices", "REDACTED", "llm_request"]),
 )
 def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, secret: str) -> None:
-    """Whatever the environment has as a password, every record is read again and every call has its messages."""
+    """With any password in the environment, every record is read again and every call has its messages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DB_PASSWORD", secret)
         recorder = TrajectoryRecorder(directory=tmp_path)

@@ -1,1 +1,1 @@
-"""What others use."""
+"""Shared by other modules."""
