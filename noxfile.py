@@ -221,7 +221,7 @@ def readers(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def many_runs(session: nox.Session) -> None:
-    """What many runs cost to index and to search, and indexers that are killed in the middle."""
+    """Measure indexing and searching many runs, and indexers that are killed in the middle."""
     session.install("--quiet", "-e.[cli]", "httpx", "hypothesis", "pytest>=9.0")
     session.run("python", "-m", "benchmarks.many_runs", *(session.posargs or ["--runs", "2000"]))
     kills = {"TRACE_RECORDER_INDEX_KILLS": "100"}
@@ -231,7 +231,7 @@ def many_runs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def ray(session: nox.Session) -> None:
-    """Have local nodes of Ray do the work of commands, and kill one: the results are those of one machine. And S3."""
+    """Have local nodes of Ray do the work of commands, and kill one node. The results equal one machine's. And S3."""
     others = ("httpx", "hypothesis", "moto[server,s3]", "polars", "pytest>=9.0", "s3fs")
     session.install("--quiet", "-e.[all,ray,sql]", *others)
     session.run("pytest", "tests/tables/test_ray.py", "tests/tables/test_s3.py", *session.posargs)

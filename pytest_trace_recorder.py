@@ -88,7 +88,7 @@ def _trajectory_block(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
 
 @pytest.fixture
 def trajectory(_trajectory_block: RecordOrReplay) -> TrajectoryAssertions:
-    """What the agent of this test has done so far, recorded or replayed: see `TrajectoryAssertions`."""
+    """The acts of this test's agent so far, recorded or replayed: see `TrajectoryAssertions`."""
     from trace_recorder.rerun.assertions import TrajectoryAssertions  # noqa: PLC0415
 
     return TrajectoryAssertions(_trajectory_block.path)
@@ -111,7 +111,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _end(item: pytest.Item, block: RecordOrReplay) -> None:
-    """End the block of a test that has passed: what differs from its journal fails it."""
+    """End the block of a test that has passed, and fail the test if the block differs from its journal."""
     from trace_recorder.errors import ReplayMismatchError  # noqa: PLC0415
 
     message = ""

@@ -34,7 +34,7 @@ class Unrecorded:
     """Where files go; a fresh one for each lap."""
 
     def install(self, sink: str) -> None:
-        """Come into the process, before there is a client; what is uploaded goes to `sink`."""
+        """Install itself in the process, before there is a client. Uploads go to `sink`."""
 
     def start(self, client: Any) -> None:
         """Begin a run in the directory, which is empty, before the clock starts."""
@@ -46,15 +46,15 @@ class Unrecorded:
         """Take a call that has just returned, where it is not captured: the SDK's answer, or a dict like it."""
 
     def finish(self) -> None:
-        """End the run; all that was recorded has left the process, or is on file, on return. It is measured."""
+        """End the run. On return all records have left the process, or are in files. This time is measured."""
 
     def figures(self) -> dict[str, float]:
-        """What the contender itself has measured since the clock started."""
+        """Return the contender's own measurements since the clock started."""
         return {}
 
 
 class Control(Unrecorded):
-    """The same again: what it differs by from 1.00 is noise."""
+    """The same contender again: its difference from 1.00 is noise."""
 
     title = "unrecorded again (control)"
 
@@ -87,14 +87,14 @@ class OursOnDisk(Ours):
 
 
 class OursUnmasked(Ours):
-    """Without masking: what it differs by from ours is the cost of masking."""
+    """Without masking: the difference from ours is the cost of masking."""
 
     title = "trace_recorder, redact=None"
     settings = {"redact": None}  # noqa: RUF012 - a constant
 
 
 class OursInside(Ours):
-    """With timers around what capture calls, which disturb its other figures a little."""
+    """With timers around the functions that capture calls, which disturb its other figures a little."""
 
     title = "trace_recorder, measured inside"
 
@@ -109,7 +109,7 @@ class OursInside(Ours):
         self._hooks.reset()
 
     def figures(self) -> dict[str, float]:
-        """What the timers say."""
+        """Return the timers' figures."""
         return self._hooks.figures()
 
 

@@ -24,7 +24,7 @@ from benchmarks.workloads import Conversation
 
 
 class Lane:
-    """A contender with its workload and its client, lap after lap; what is printed here is for the one who asks."""
+    """A contender with its workload and its client, lap after lap; the parent process reads its output."""
 
     client: Any
 
@@ -72,7 +72,7 @@ def _go_on() -> None:
 
 
 def _lengthen_periods(factor: float) -> None:
-    """Have the recorder wait longer by a factor where it waits for a time: what counts instructions is that slow."""
+    """Multiply the recorder's waits by a factor, because counting instructions is that slow."""
     for name, module in list(sys.modules.items()):
         if name.startswith("trace_recorder"):
             for constant, value in list(vars(module).items()):

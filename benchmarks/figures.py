@@ -59,7 +59,7 @@ class Comparison:
         return self.over_rounds(lambda lap, _: lap[what] / per)
 
     def inside(self, what: str) -> Figure | None:
-        """What hooks and finalize take, "wall" or "cpu", over all else in the same lap; other threads' CPU with it."""
+        """Return the share of hooks and finalize, "wall" or "cpu", of all else in the lap, with other threads' CPU."""
 
         def share(lap: Lap, _: Lap) -> float:
             ours = lap[f"hooks_{what}"] + lap[f"finish_{what}"] + (lap["background"] if what == "cpu" else 0.0)

@@ -1,4 +1,4 @@
-"""The goals, next to what was measured: met or not. They are never asserted."""
+"""The goals beside the measured figures: met or not. They are never asserted."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CALLGRIND = ("valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-
 
 @cache
 def way() -> str:
-    """What counts here: "perf", "callgrind", or "" where nothing does."""
+    """Return how instructions are counted here: "perf", "callgrind", or "" if neither works."""
     if shutil.which("perf"):
         said = subprocess.run([*PERF, "true"], capture_output=True, text=True, check=False).stderr
         if re.search(r"^\d+,", said, re.MULTILINE):

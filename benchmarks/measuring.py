@@ -65,7 +65,7 @@ def peak_memory() -> float:
 
 
 def memory() -> float:
-    """Bytes that this process has in memory now, once garbage is collected; where that is not told, the peak."""
+    """Return the bytes of this process in memory after a garbage collection, or the peak if that is unknown."""
     gc.collect()
     statm = Path("/proc/self/statm")
     if statm.exists():

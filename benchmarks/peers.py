@@ -17,7 +17,7 @@ SDK_PACKAGES = ("opentelemetry-sdk",)
 
 
 class UnrecordedBesidePeers(Unrecorded):
-    """The same calls in the peers' environment: what the peers are compared with."""
+    """The same calls in the peers' environment, as the base of the peers' ratios."""
 
     title = "unrecorded, peers' environment"
     packages = ("openai",)
@@ -105,7 +105,7 @@ class OpenTelemetry(Unrecorded):
 
 
 class _Lines:
-    """The file that an exporter is given once, while the file behind it is another with each lap."""
+    """The file for an exporter that takes a file once; each lap puts another file behind it."""
 
     def __init__(self, contender: OpenTelemetry) -> None:
         self.write = contender.write

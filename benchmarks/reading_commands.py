@@ -24,7 +24,7 @@ INTO_A_FILE = {"invariant", "openai", "trl"}
 
 @dataclass(frozen=True, order=True)
 class Taken:
-    """What a process took: seconds of CPU, with its children, and of the clock; its largest memory; bytes written."""
+    """The cost of a process: seconds of CPU, with its children, and of the clock; its largest memory; written bytes."""
 
     cpu: float
     clock: float
@@ -96,7 +96,7 @@ def one_run(directory: Path, commands: Sequence[str], turns: Sequence[int], trie
 
 
 def _beyond(taken: Taken, start: float) -> tuple[str, str]:
-    """What a command took beyond its start, and for each byte if it wrote many."""
+    """Return a command's cost beyond its start, and for each byte if it wrote many."""
     cpu = taken.cpu - start
     return f"{cpu:.2f} s", f"{1e9 * cpu / taken.written:.1f}" if taken.written > 10_000_000 else ""
 
@@ -161,7 +161,7 @@ def many_runs(directory: Path, numbers: Sequence[int], tries: int) -> Iterator[l
 
 
 def starts(directory: Path, tries: int) -> Iterator[list[str]]:
-    """A row for each of three commands that do almost nothing: what the program takes to start."""
+    """Return a row for each of three commands that do almost nothing: the cost of the program's start."""
     run = directory / "start" / "run.json"
     run.parent.mkdir()
     record(run, 3, 20, growing=True)

@@ -1,6 +1,6 @@
-"""What a replayed call costs, as a ratio to the same SDK call over a mock transport that gives the same answer.
+"""The cost of a replayed call, as a ratio to the same SDK call over a mock transport with the same answer.
 
-    python -m benchmarks.replays             # [--laps 7] [--quick]
+python -m benchmarks.replays # [--laps 7] [--quick]
 
 Both are measured in one process, in laps that take turns. Opening the run is not part of a lap; it has a column.
 """
@@ -37,7 +37,7 @@ CHUNK = {
 
 @dataclass(frozen=True)
 class Workload:
-    """Calls of one run: so many, of which each adds so many bytes to the history; or streams of so many chunks."""
+    """Calls of one run: their number, and the bytes that each adds to the history; or streams of so many chunks."""
 
     title: str
     calls: int
@@ -45,7 +45,7 @@ class Workload:
     chunks: int = 0
 
     def messages(self) -> Iterator[list[dict[str, str]]]:
-        """What each call sends."""
+        """Return the messages of each call."""
         history: list[dict[str, str]] = []
         for number in range(self.calls):
             if not self.bytes_a_turn:

@@ -26,7 +26,7 @@ Lap = dict[str, float]
 
 @dataclass
 class Results:
-    """What came of one workload: the laps of each contender by rounds; versions; why one did not run."""
+    """The results of one workload: the laps of each contender by rounds, versions, and why a contender did not run."""
 
     rounds: list[dict[str, list[Lap]]] = field(default_factory=list)
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Task:
     sink: str
 
     def command(self, contender: str) -> list[str]:
-        """What starts a contender's process."""
+        """Return the command that starts a contender's process."""
         python = str(PEERS_PYTHON) if CONTENDERS[contender].packages else sys.executable
         return [python, "-m", "benchmarks.contending", contender, self.workload, str(self.calls), self.url, self.sink]
 
@@ -87,7 +87,7 @@ class Runner:
             self.process.stdin.flush()
 
     def hear(self) -> str:
-        """The next line that it prints. Raises ContenderError where there is none."""
+        """Return the next line of its output. Raises ContenderError if there is none."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
         if not line:

@@ -129,7 +129,7 @@ def _serving() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of call: what is asked, and what the server answers with."""
+    """One kind of call: its request, and the server's answer."""
 
     says: str
     kind: str

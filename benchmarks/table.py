@@ -92,7 +92,7 @@ def _said(figure: Figure | None, form: str) -> str:
 
 
 def _besides(comparison: Comparison) -> Iterator[str]:
-    """What only some workloads have."""
+    """Yield the figures that only some workloads have."""
     if first := comparison.own("first_chunk", MS):
         yield f"first chunk {first.value:.2f} ms ({_said(comparison.ratio('first_chunk'), '.3f')} of unrecorded)"
     if stall := comparison.own("stall", MS):

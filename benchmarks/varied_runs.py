@@ -46,7 +46,7 @@ def word(number: int) -> str:
 
 
 def words(chosen: random.Random, count: int) -> str:
-    """Return words, of which few are frequent."""
+    """Return words, a few of which are frequent."""
     return " ".join(word(int(VOCABULARY_WORDS * chosen.random() ** 4)) for _ in range(count))
 
 
@@ -132,7 +132,7 @@ class Pieces:
 
 
 class Original:
-    """A recorded run of which variants are made."""
+    """A recorded run as the base of variants."""
 
     def __init__(self, path: Path) -> None:
         document = path.read_bytes()

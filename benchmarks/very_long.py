@@ -1,4 +1,4 @@
-"""10,000 calls in one run: whether memory, and what is written for a call, stay the same however long it lasts."""
+"""10,000 calls in one run: whether memory, and the written bytes of a call, stay the same to the end."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LINES = _lines(4000)
 
 
 def text(number: int, size: int) -> str:
-    """What a tool might give back: lines of a program, unlike those of another number."""
+    """Return a tool's result: lines of a program, different for each number."""
     start = number * 7919 % (len(LINES) - size)
     return f"{number}\n{LINES[start : start + size]}"
 

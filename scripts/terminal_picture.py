@@ -42,7 +42,7 @@ def main(place: Path, picture: Path) -> None:
 
 
 def _printed(command: tuple[str, ...], place: Path, environment: dict[str, str]) -> str:
-    """What a command prints on a terminal of that width, with its colours."""
+    """Return a command's output on a terminal of that width, with its colours."""
     program = [sys.executable, "-m", "trace_recorder", *command]
     colours = {"FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
     done = subprocess.run(program, cwd=place, env=environment | colours, capture_output=True, text=True, check=False)

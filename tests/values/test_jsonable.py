@@ -173,7 +173,7 @@ def test_a_huge_integer_is_on_file() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_value_raises_or_poisons(name: str) -> None:
-    """Whatever a value does, and wherever it is, it is written as one line that the strictest reader reads."""
+    """Any value, at any place, is written as one line that the strictest reader reads."""
     outcomes = {holder: (outcome(to_json, name, holder), outcome(copied_to_json, name, holder)) for holder in HOLDERS}
 
     assert outcomes == dict.fromkeys(HOLDERS, ("written", "written"))
@@ -247,7 +247,7 @@ def test_a_value_that_unfolds_without_end_is_cut() -> None:
 
 
 def test_an_object_is_read_by_the_attributes_that_count() -> None:
-    """A message of any class gives its known attributes, and those of its calls and results; methods are none."""
+    """A message of any class gives its known attributes, and those of its calls and results. Methods are ignored."""
 
     class Message:
         def __init__(self) -> None:

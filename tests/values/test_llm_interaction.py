@@ -28,7 +28,7 @@ def attempt(second: int | None, duration: float | None) -> Attempt:
     ids=["none", "one", "two", "three", "the first without a duration", "the newest without one", "back", "no time"],
 )
 def test_a_call_takes_its_attempts_and_pauses(attempts: list[Attempt], seconds: float) -> None:
-    """It is the recorded duration if the newest attempt has none. A clock that was set back makes no call shorter."""
+    """The duration is the recorded one if the newest attempt has none. A clock that was set back shortens no call."""
     assert call_seconds(attempts, 9.0) == seconds
 
 
@@ -43,5 +43,5 @@ def test_a_call_takes_its_attempts_and_pauses(attempts: list[Attempt], seconds: 
     ids=["two", "back", "no duration", "no time"],
 )
 def test_a_pause_lies_between_two_attempts(before: Attempt, after: Attempt, seconds: float | None) -> None:
-    """It is unknown if the end of the attempt before it is unknown, and never negative."""
+    """The pause is unknown if the end of the earlier attempt is unknown, and never negative."""
     assert pause_between(before, after) == seconds

@@ -37,7 +37,7 @@ def pauses(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("awkward", ['"', "\\", "\n", "é😀", "\ud83d"], ids=ascii)
 def test_a_long_string_is_written_as_at_once(awkward: str) -> None:
-    """Wherever a step ends: before, behind or between characters that are escaped."""
+    """A step may end before, after or between characters that are escaped."""
     for before in AROUND_A_STEP:
         value = {"a": "x" * before + awkward * 3 + "y" * STEP}
         with background(lambda: None):
@@ -64,7 +64,7 @@ def test_long_json_is_read_as_at_once(value: Payload) -> None:
 
 @pytest.mark.parametrize("inside", ['"', '\\"', "\\\\", "[", '"]', "a"])
 def test_depth_is_found_wherever_a_step_ends(inside: str) -> None:
-    """Brackets in strings do not count, and those behind a string that crosses a step do."""
+    """Brackets in strings do not count; brackets after a string that crosses a step do."""
     for before in AROUND_A_STEP:
         said = json.dumps("x" * before + inside * 3 + "y" * 100)
         check_depth("[" * 150 + said + "]" * 150 + "[]" * 200, 200)

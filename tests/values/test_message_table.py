@@ -32,7 +32,7 @@ def of(places: Sequence[int]) -> list[Message]:
 
 @given(PLACES, SLICES, SLICES)
 def test_a_prompt_is_the_list_of_its_messages(places: list[int], first: slice, second: slice) -> None:
-    """Slices of slices, their order from both ends, and their equality are those of lists."""
+    """Slices of slices, their order from both ends, and their equality equal those of lists."""
     expected = of(places)[first][second]
     found = MessageTable(POOL).prompt(of(places))[first][second]
 
@@ -55,7 +55,7 @@ def test_extending_a_prompt_changes_no_other(begin: list[int], more: list[int], 
     ids=["the same JSON", "shown", "says the same"],
 )
 def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None:
-    """By each equality, whether the messages are in a table, in another one, or in none."""
+    """Both equalities agree with the numbers, for messages of a table, of another table, and of no table."""
     messages = [PLAIN, MARKED, SPACED, CALLS, OWN_ID, replace(PLAIN)]
     equal = EqualMessages(key)
 
@@ -67,7 +67,7 @@ def test_equal_messages_have_equal_numbers(key: Key, numbers: list[int]) -> None
 
 
 def test_the_numbers_of_old_conversations_are_forgotten_and_found_again() -> None:
-    """Of so many lists the equal numbers are kept; a conversation that comes back has the numbers that it had."""
+    """A limited number of lists is kept; a conversation that returns has its earlier numbers."""
     equal = EqualMessages(json_key)
     table = MessageTable(POOL)
     first = table.prompt(of([2, 0, 1]))

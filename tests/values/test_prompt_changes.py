@@ -19,7 +19,7 @@ def changes(old: list[int], new: list[int]) -> list[tuple[int, int, list[int]]]:
 
 @given(LISTS, LISTS)
 def test_changes_make_the_new_list_of_the_old_one(old: list[int], new: list[int]) -> None:
-    """Whatever the two lists are, the changes lead from one to the other."""
+    """The changes between any two lists turn one into the other."""
     one, other = array("q", old), array("q", new)
 
     assert applied(one, changes_between(one, other)) == other
@@ -27,7 +27,7 @@ def test_changes_make_the_new_list_of_the_old_one(old: list[int], new: list[int]
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 12), st.integers(0, 12)), max_size=5))
 def test_a_few_changes_in_a_long_list_remove_little(edits: list[tuple[int, int, int]]) -> None:
-    """What stays is found again: only a single message between two changes may count as removed with them."""
+    """Unchanged messages are recognised: only a single message between two changes may count as removed."""
     old, fresh = [*range(200)], iter(range(1000, 2000))
     new = [*old]
     for at, removed, inserted in edits:
@@ -48,7 +48,7 @@ def test_a_clock_in_the_first_message_and_a_new_one_at_the_end() -> None:
 
 
 def test_what_moved_far_is_removed_and_inserted() -> None:
-    """Of two stretches that changed places, the longer one stays."""
+    """If two stretches change places, the longer one stays."""
     assert changes([*range(20), *range(100, 140)], [*range(100, 140), *range(20)]) == [
         (0, 20, []),
         (60, 0, [*range(20)]),

@@ -25,7 +25,7 @@ def test_messages_are_counted_at_any_place(old: list[int], new: list[int]) -> No
 
 
 def test_the_most_similar_prompt_is_found() -> None:
-    """It is the same prompt if there is one, or else the one with most messages in common; of two such, the newer."""
+    """The same prompt is found if it exists, or else the newest prompt with most messages in common."""
     prompts: EarlierPrompts[str] = EarlierPrompts(4)
     for name, numbers in [("gone", [1]), ("same", [1, 2]), ("other", [5, 6]), ("long", [1, 2, 3]), ("newest", [1, 4])]:
         prompts.add(name, array("q", numbers))
@@ -37,7 +37,7 @@ def test_the_most_similar_prompt_is_found() -> None:
 
 
 def test_the_longest_prompt_that_is_extended_is_found() -> None:
-    """The newer one of two equal prompts, and none that is shorter than asked for."""
+    """Of two equal prompts the newer is found, and no prompt that is shorter than asked for."""
     prompts: EarlierPrompts[str] = EarlierPrompts()
     for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:
         prompts.add(name, array("q", numbers))

@@ -14,7 +14,7 @@ SLICES = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([1, 2, -1,
 
 @given(NUMBERS, SLICES, SLICES)
 def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int], first: slice, second: slice) -> None:
-    """Slices of slices are those of lists: their elements, their length, their order from both ends."""
+    """Slices of slices equal those of lists: elements, length, and order from both ends."""
     expected = numbers[first][second]
     part = SharedSequence(numbers)[first][second]
     assert part == expected
@@ -27,7 +27,7 @@ def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int]
 
 @given(NUMBERS, NUMBERS)
 def test_two_are_equal_where_their_elements_are(one: list[int], other: list[int]) -> None:
-    """Equality is that of lists, also between two of them, and nothing else is equal to one."""
+    """The sequences compare like lists, with lists and with each other, and equal nothing else."""
     assert (SharedSequence(one) == SharedSequence(other)) == (one == other)
     assert (SharedSequence(one) == other) == (one == other)
     assert SharedSequence(one) != tuple(one)

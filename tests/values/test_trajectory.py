@@ -51,7 +51,7 @@ STEP = AgentStep(1, "2025-06-12T22:05:46+00:00", "completed", tool_calls=(CALL,)
 
 
 def test_the_repr_of_a_trajectory_is_one_short_line() -> None:
-    """It has the task, the status and the sizes, and no messages."""
+    """The line has the task, the status and the sizes, and no messages."""
     large = replace(ONE, response=LLMResponse(content=LONG))
     run = Trajectory(task="Fix it", status="completed", llm_interactions=[large] * 500, agent_steps=[STEP])
 
@@ -72,7 +72,7 @@ def test_the_repr_of_an_interaction_has_what_it_is_and_how_it_ended() -> None:
 
 
 def test_the_repr_of_a_step_has_its_number_and_state() -> None:
-    """And how many tools were called, and came back."""
+    """It also has the number of tools that were called, and that returned."""
     assert repr(STEP) == "AgentStep(step_number=1, state='completed', 1 tool call, 0 tool results)"
 
 
@@ -95,7 +95,7 @@ def test_what_compares_and_loads_runs_is_one_short_line(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_cut_in_a_repr() -> None:
-    """Whatever an agent said, a repr stays one line of a few hundred characters."""
+    """A repr stays one line of a few hundred characters, whatever an agent recorded."""
     values = (
         Trajectory(task=LONG),
         replace(ONE, model=LONG, agent=LONG, response=LLMResponse(content=LONG)),
@@ -113,7 +113,7 @@ def test_values_are_equal_by_all_that_they_hold() -> None:
 
 
 def test_fields_are_read_when_they_are_asked_for() -> None:
-    """What is known costs no reading; others are read with those that need the same, once, whichever thread asks."""
+    """A known field is not read again. Other fields are read together with related ones, once, in any thread."""
     whole = Trajectory(task="t", llm_interactions=[ONE], metrics={"llm_calls": 1})
     reads: list[str] = []
 
@@ -142,7 +142,7 @@ def test_fields_are_read_when_they_are_asked_for() -> None:
 
 
 def test_a_reading_that_fails_is_tried_again() -> None:
-    """The error reaches whoever asks, each time."""
+    """Each access raises the error."""
 
     def read() -> dict[str, object]:
         raise TrajectoryFormatError("damaged")

@@ -1,1 +1,1 @@
-"""Every shape of client of whichever SDK versions are installed; what is missing is skipped, and said."""
+"""Every shape of client of the installed SDK versions; missing versions are skipped with a message."""

@@ -1,4 +1,4 @@
-"""What the local server answers where `tests/provider.py` has no answer: one small body a dialect."""
+"""The local server's answers beside those of `tests/provider.py`: one small body a dialect."""
 
 from __future__ import annotations
 

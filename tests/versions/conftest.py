@@ -1,4 +1,4 @@
-"""What holds for every shape: no proxy and no settings of the environment's own."""
+"""Shared by all shapes: no proxy and no settings of the environment's own."""
 
 from __future__ import annotations
 

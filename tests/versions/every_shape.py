@@ -32,7 +32,7 @@ INSTALLED = {package: is_installed(package) for package in ("openai", "anthropic
 
 
 def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
-    """Run a test with each of these shapes, but for those of an SDK that is not installed."""
+    """Run a test with each of these shapes, except for those of an SDK that is not installed."""
     packages = [(name, name.partition(",")[0]) for name in names]
     marks = {package: pytest.mark.skipif(not there, reason=f"no {package}") for package, there in INSTALLED.items()}
     shapes = [pytest.param(SHAPES[name], id=name, marks=marks[package]) for name, package in packages]
@@ -40,7 +40,7 @@ def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
 
 
 def said(one: LLMInteraction) -> object:
-    """What the record of a call says of how it went, and the request that it holds."""
+    """Return from the record of a call how it went, and its request."""
     return one.api, one.complete, one.error, one.raw_request
 
 

@@ -1,7 +1,7 @@
-"""A shape is one way to call one SDK: how the client is made, what is called on it, how its answer is taken.
+"""A shape is one way to call one SDK: how to make the client, which method to call, and how to take the answer.
 
-Sync and async shapes run through the same code: what can be awaited is awaited, and a sync shape never has to wait.
-What the installed version lacks is skipped, by the name that it lacks.
+Sync and async shapes run through the same code, which awaits everything that can be awaited; a sync shape never waits.
+If the installed version lacks a name, the shape is skipped with that name.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def _settled(value: Payload) -> Payload:
 
 @dataclass(frozen=True)
 class Call:
-    """What is called on a client; `apis` are the dialects of the LLM calls that it makes, in order."""
+    """A method call on a client. `apis` are the dialects of its LLM calls, in order."""
 
     method: Callable[[Payload], Callable[..., Payload]]
     arguments: Mapping[str, Payload]
@@ -210,14 +210,14 @@ def http_clients(client: Payload) -> list[Payload]:
 
 
 def inside(client: Payload) -> Payload:
-    """What `unwrap` restores: the identity of every transport, and the attributes of all that holds them."""
+    """Return what `unwrap` restores: the identity of every transport, and the attributes of the objects around them."""
     http = http_clients(client)
     transports = [(id(one._transport), [id(mounted) for mounted in one._mounts.values()]) for one in http]
     return transports, [sorted(vars(one)) for one in (getattr(client, "_api_client", client), *http)]
 
 
 async def closed(client: Payload, *, asynchronous: bool) -> None:
-    """Close what was used. google-genai's client holds async clients too, which a sync call leaves untouched."""
+    """Close a used client. google-genai's client has async clients too, which a sync call does not use."""
     for owner in (getattr(client, "aio", None), *http_clients(client)):
         close = getattr(owner, "aclose", None)
         if close is None and hasattr(owner, "close"):

@@ -1,4 +1,4 @@
-"""What a client is bound to, and what becomes of that: twice, by others, shared, copied, pickled, closed, refused."""
+"""The binding of a client that is wrapped twice, by others, shared, copied, pickled, closed, or refused."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_wrapping_twice_records_once(tmp_path: Path, shape: Shape) -> None:
 
 @pytest.mark.parametrize("name", OF)
 def test_each_attempt_of_a_retried_call_is_recorded(tmp_path: Path, name: str) -> None:
-    """What an SDK tries again by itself is one call with two attempts, whether or not it sends their number."""
+    """A call that an SDK tries again is one call with two attempts, whether or not the SDK sends their number."""
     shape = SHAPES[OF[name]]
     failed = plain({"error": {"message": "later"}}, 500, **{"retry-after": "0.01", "retry-after-ms": "1"})
     with (
@@ -214,7 +214,7 @@ def test_closing_a_wrapped_client_closes_what_is_inside(tmp_path: Path, shape: S
 
 @each_client
 def test_a_client_of_an_unfamiliar_shape_is_refused_whole(shape: Shape) -> None:
-    """A client of which one HTTP client keeps its transports elsewhere is refused; nothing of it is changed."""
+    """A client with transports in an unfamiliar place is refused, and unchanged."""
     client = shape.client(NOWHERE)
     odd = http_clients(client)[-1]
     mounts = vars(odd).pop("_mounts")
@@ -228,7 +228,7 @@ def test_a_client_of_an_unfamiliar_shape_is_refused_whole(shape: Shape) -> None:
 
 
 def test_a_google_client_that_was_told_to_leave_aiohttp_stays_told() -> None:
-    """What the user put on a google-genai client to have it leave aiohttp is there before, while and after."""
+    """The user's switch that keeps a google-genai client from aiohttp is there before, while and after."""
     client = SHAPES[FIRST[4]].client(NOWHERE)
 
     def told() -> bool:

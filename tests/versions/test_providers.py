@@ -1,4 +1,4 @@
-"""Who serves a call is told by the address, whichever SDK speaks to it; real clients, and a transport that answers."""
+"""The address decides who serves a call, with any SDK; real clients, and a transport that answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answering(client: Payload, body: Payload) -> Payload:
 
 
 def served(path: Path) -> list[tuple[str | None, str | None, str | None]]:
-    """Who served each call on file, in which dialect, with which answer."""
+    """Return the provider, dialect and answer of each recorded call."""
     calls = load(path).llm_interactions
     return [(one.provider, one.api, one.response.content if one.response else None) for one in calls]
 

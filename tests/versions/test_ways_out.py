@@ -52,7 +52,7 @@ COMPRESSED = (*PROXIED, "openai, AsyncOpenAI on aiohttp: create", "anthropic, As
 
 @each_of(COMPRESSED)
 def test_a_compressed_answer_is_read(tmp_path: Path, shape: Shape) -> None:
-    """An answer that came compressed is on file as JSON, whoever undoes the compression for the caller."""
+    """A compressed answer is recorded as JSON, whoever decompresses it for the caller."""
     [sent] = shape.call.answers
     body = b"".join(sent.chunks)
     packed = Answer([gzip.compress(body)], 200, {**sent.headers, "content-encoding": "gzip"})

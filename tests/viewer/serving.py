@@ -20,7 +20,7 @@ TOKEN = "the-token-of-the-tests"
 
 
 class _Server(uvicorn.Server):
-    """A server that ends when it is told to; uvicorn's own looks ten times a second."""
+    """A server that ends as soon as it is asked to; uvicorn's own looks ten times a second."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""Journals that grow, and directories that change: what is read again, and what is not."""
+"""Journals that grow, and directories that change: which parts are read again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_recorder.viewer.runs import RunList
 
 
 def test_a_journal_in_pieces_is_the_same_run(tmp_path: Path) -> None:
-    """However a journal grew, the run is the one that `load` reads, and each byte was read once."""
+    """The run equals the one that `load` reads, and each byte is read once, however the journal grew."""
     data = record(tmp_path / "whole.json", growing(3)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "grown.jsonl"
     path.touch()
@@ -40,7 +40,7 @@ def test_a_journal_in_pieces_is_the_same_run(tmp_path: Path) -> None:
 
 
 def os_lock(fd: int) -> None:
-    """Hold the lock that a writer holds, so that what is half written is not taken for the end."""
+    """Hold the lock of a writer, so that a half-written line is not taken for the end."""
     from trace_recorder.storage.file_system import lock
 
     assert lock(fd) is not False
@@ -204,7 +204,7 @@ def test_a_run_that_could_not_be_read_is_read_when_it_can(tmp_path: Path) -> Non
 
 
 def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
-    """Figures come from the ends of the files, and are those that `list` prints from the whole."""
+    """The figures come from the ends of the files, and equal those that `list` reads from the whole files."""
     record(tmp_path / "done.json", growing(3), provider="openai")
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
     (tmp_path / "other.json").write_text("[]")
@@ -249,7 +249,7 @@ def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
 
 
 def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path: Path) -> None:
-    """What is at the end of a document is found however long it is, and whatever it looks like."""
+    """The end of a document is found, however long it is and whatever it looks like."""
     path = record(tmp_path / "run.json", growing(1))
     document = json.loads(path.read_text())
     head, _, _ = path.read_text().partition('"success": ')

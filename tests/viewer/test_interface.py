@@ -31,7 +31,7 @@ def texts_of(answers: RunAnswers, number: int) -> list[str]:
 
 
 def test_each_message_is_given_once(tmp_path: Path) -> None:
-    """Of a conversation that grows, each call adds its new messages to the prompt of the one before."""
+    """In a growing conversation each call adds its new messages to the prompt of the call before."""
     answers = answers_of(tmp_path, growing(3))
 
     assert [(one["base"], one["relation"], one["changes"], one["answers"]) for one in prompts_of(answers)] == [
@@ -43,7 +43,7 @@ def test_each_message_is_given_once(tmp_path: Path) -> None:
 
 
 def test_a_prompt_is_what_the_model_saw(tmp_path: Path) -> None:
-    """However a history is edited, the ranges of each prompt lead to its messages, in their order."""
+    """The ranges of each prompt lead to its messages, in order, however a history is edited."""
     clock = [
         [{"role": "system", "content": f"It is {at} o'clock."}, *prompt[1:]] for at, prompt in enumerate(growing(9))
     ]
@@ -176,7 +176,7 @@ def test_a_long_text_is_cut_and_whole_when_asked_for(tmp_path: Path) -> None:
 
 
 def test_images_are_parts_of_their_own(tmp_path: Path) -> None:
-    """An image has its base64 as it was sent, also if it is none; one by address has the address only."""
+    """An image has its base64 as it was sent, valid or not; an image by address has only its address."""
     content = [
         {"type": "text", "text": "What is it?"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,!!not base64!!"}},
@@ -256,7 +256,7 @@ def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
 
 
 def test_a_document_without_a_journal_has_no_raw_data(tmp_path: Path) -> None:
-    """What needs a journal is null; the rest is as with it."""
+    """Members that need a journal are null; the others are the same as with it."""
     path = record(tmp_path / "run.json", growing(3))
     with_journal = RunAnswers(load(path))
     path.with_suffix(".jsonl").unlink()

@@ -84,7 +84,7 @@ def test_the_outline_is_as_described(answers: dict[str, Payload]) -> None:
 
 
 def test_the_parts_of_a_run_are_as_described(answers: dict[str, Payload]) -> None:
-    """Answers, raw data, steps, what changed, and the data of the one file."""
+    """Answers, raw data, steps, changes, and the data of the one file."""
     documented = example("## Answers")["interactions"][0]
     answered = answers["interaction"]
     step, found_step = example("## Steps")["steps"][0], answers["step"]

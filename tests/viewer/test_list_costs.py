@@ -46,7 +46,7 @@ def costs(listed: Payload) -> dict[str, Payload]:
 
 
 def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
-    """The first answer has only what the files state; the next one has the costs, and none is left."""
+    """The first answer has only the figures that files state; the next answer has all costs."""
     assert costs(answers["first"]) == {
         "estimated.json": (None, None, None),
         "stated.json": (0.25, False, None),
@@ -82,7 +82,7 @@ def test_the_command_lists_the_same_costs(answers: dict[str, Payload], tmp_path:
 
 
 def test_a_run_whose_calls_cannot_be_read_has_no_cost(tmp_path: Path) -> None:
-    """Neither list repeats what the end of a damaged document states."""
+    """Neither list uses the figures at the end of a damaged document."""
     record(tmp_path / "run.json", priced("gpt-4o", 1000, cost=0.25))
     (tmp_path / "run.jsonl").unlink()
     path = tmp_path / "run.json"
@@ -97,7 +97,7 @@ def test_a_run_whose_calls_cannot_be_read_has_no_cost(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:
-    """It would be read again with each record; its costs come when it has ended."""
+    """The run would be read again with each record; its costs come when it has ended."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))

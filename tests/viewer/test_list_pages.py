@@ -190,7 +190,7 @@ def changing(tmp_path: Path) -> Path:
 
 
 def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
-    """Rows are those of the version that is named: none twice, none left out. A deleted run is null."""
+    """The rows belong to the named version: none is repeated or omitted. A deleted run is null."""
     with serving(changing) as client:
         before = complete(client, to=2)
         record_run(changing / "new.json", 7)
@@ -220,7 +220,7 @@ def test_rows_of_a_version_look_at_no_file(changing: Path) -> None:
 
 
 def test_a_list_that_did_not_change_is_a_few_bytes(changing: Path) -> None:
-    """Whatever the filters are, and however many rows are on the screen."""
+    """The answer is small with any filters, and any number of rows on the screen."""
     with serving(changing) as client:
         version = complete(client, query="alpha", sort="cost")["version"]
         answer = client.get("/api/runs", params={"since": version, "query": "alpha", "sort": "cost"})
@@ -230,7 +230,7 @@ def test_a_list_that_did_not_change_is_a_few_bytes(changing: Path) -> None:
 
 
 def test_a_run_that_goes_on_changes_in_the_list_and_in_a_search(changing: Path) -> None:
-    """It is counted as running, is found by what was said meanwhile, and ends."""
+    """The run is counted as running, a search finds its new texts, and then it ends."""
     live = TrajectoryRecorder(changing / "live.json", task="watched")
     live.start()
     with serving(changing) as client:
@@ -251,7 +251,7 @@ def test_a_run_that_goes_on_changes_in_the_list_and_in_a_search(changing: Path) 
 
 
 def test_a_run_that_is_damaged_later_leaves_the_list_and_is_named(changing: Path) -> None:
-    """It comes back when it can be read again; its costs and its place in a search come back too."""
+    """When the run can be read again, it comes back with its costs and its place in a search."""
     document = changing / "run3.json"
     text = document.read_text()
     (changing / "run3.jsonl").unlink()
@@ -268,7 +268,7 @@ def test_a_run_that_is_damaged_later_leaves_the_list_and_is_named(changing: Path
 
 
 def test_a_listed_run_that_becomes_a_link_elsewhere_is_neither_listed_nor_searched(changing: Path) -> None:
-    """Also between two looks: what the link leads to is not read."""
+    """The target of the link is not read between two looks either."""
     secret = record_run(changing.parent / "secret.json", 9)
     with serving(changing) as client:
         before = complete(client)

@@ -36,7 +36,7 @@ class _Tags(html.parser.HTMLParser):
 
 
 def test_a_run_and_its_parts_have_short_html(tmp_path: Path) -> None:
-    """Each is a small table, however long the run is."""
+    """Each is a small table, for a run of any length."""
     run = load(record(tmp_path / "run.json", [[{"role": "system", "content": "x" * 100_000}, TASK], *growing(40)]))
 
     for value in (run, run.llm_interactions[-1], run.agent_steps[0], run.llm_interactions[0].input_messages[0]):
@@ -48,7 +48,7 @@ def test_a_run_and_its_parts_have_short_html(tmp_path: Path) -> None:
 
 
 def test_hostile_text_is_escaped_in_short_html() -> None:
-    """Whatever was recorded, there are no elements but those of the tables, and the text can be encoded."""
+    """The only elements are those of the tables, and the text can be encoded, whatever was recorded."""
     call = ToolCall(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})
     message = Message(HOSTILE, HOSTILE, (call,), name=HOSTILE, reasoning=HOSTILE)
     step = AgentStep(1, HOSTILE, HOSTILE, tool_calls=(call,), error=HOSTILE, reflection=HOSTILE, agent=HOSTILE)
@@ -83,7 +83,7 @@ def test_a_run_is_displayed_as_the_one_file_in_a_frame(tmp_path: Path, monkeypat
 
 
 def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:
-    """What a damaged journal lost does not keep the rest from being shown."""
+    """The other parts are shown, although a damaged journal lost the request."""
     path = record(tmp_path / "run.json", growing(1)).with_suffix(".jsonl")
     path.write_bytes(path.read_bytes().replace(b"Be brief.", b"Xe brief.", 1))
     [one] = load(path).llm_interactions

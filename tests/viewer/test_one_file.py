@@ -25,7 +25,7 @@ HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b
 
 
 class _Page(html.parser.HTMLParser):
-    """The elements of a page that may hold code, and its policy."""
+    """The elements of a page that may contain code, and its policy."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def test_hostile_text_stays_data(tmp_path: Path) -> None:
 
 
 def test_the_policy_allows_the_code_of_the_page_only(tmp_path: Path) -> None:
-    """The hashes in the policy are those of the page's script and style, and it may connect to nothing."""
+    """The hashes in the policy are those of the page's script and style, and the page may connect nowhere."""
     page = _Page(one_file(load(record(tmp_path / "run.json", growing(1)))))
     code = {
         kind: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
@@ -111,7 +111,7 @@ def test_the_command_writes_the_file(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
-    """Of two runs, the file has both and where they part; a directory stands for its newest run."""
+    """The file has both runs, and where they part; a directory stands for its newest run."""
     for name, turns in (("a", 2), ("b", 3)):
         record(tmp_path / name / "run.json", growing(turns))
     places = [str(tmp_path / "a"), str(tmp_path / "b" / "run.json")]

@@ -25,7 +25,7 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(["run", "steps", "raw"]), VALUES))
 @example({"run": {"__proto__": "\u00010", "constructor": ["\u0001" * 200]}})
 def test_packing_loses_nothing(sections: dict[str, Payload]) -> None:
-    """Whatever was recorded, also texts that look like the name of a text, is the same when it is unpacked."""
+    """Any recorded text is the same after unpacking, also a text that looks like the name of a text."""
     assert unpacked(packed(sections)) == sections
 
 

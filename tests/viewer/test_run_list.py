@@ -98,7 +98,7 @@ def test_several_searches_at_once_read_each_run_once(runs: RunList, monkeypatch:
 
 
 def test_running_runs_that_did_not_change_are_read_last_and_in_turn(tmp_path: Path) -> None:
-    """Nobody waits for them: they are read only because their writer may be gone."""
+    """No request waits for these runs: they are read only because their writer may be gone."""
     recorders = [TrajectoryRecorder(tmp_path / f"{name}.json") for name in "ab"]
     for recorder in recorders:
         recorder.start()

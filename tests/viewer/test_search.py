@@ -62,7 +62,7 @@ def test_a_query_that_is_wrong_is_refused_with_a_sentence(directory: Path) -> No
 
 
 def test_a_link_out_of_the_directory_is_not_searched(directory: Path) -> None:
-    """What it leads to is neither found nor counted."""
+    """The target of the link is neither found nor counted."""
     secret = directory.parent / "secret.json"
     with TrajectoryRecorder(secret, task="secretly") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "hidden"}], {"content": "x"}, "openai", "m")
@@ -84,7 +84,7 @@ def record(path: Path, *answers: str) -> Path:
 
 
 def test_a_table_has_a_row_for_the_steps_that_belong_together(tmp_path: Path) -> None:
-    """And rows of their own for steps that the first run does not have."""
+    """Steps that the first run does not have get rows of their own."""
     record(tmp_path / "a.json", "one", "two")
     record(tmp_path / "b.json", "one", "two", "three")
     record(tmp_path / "c.json", "one")

@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
     "authorization", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"]
 )
 def test_without_the_token_there_is_no_answer(directory: Path, authorization: str) -> None:
-    """Neither the page nor a run is given to who does not have the token."""
+    """Neither the page nor a run is given to a client without the token."""
     with serving(directory) as client:
         headers = {"authorization": authorization.encode()}
         answers = [
@@ -116,7 +116,7 @@ def test_another_origin_adds_nothing(directory: Path, headers: dict[str, str]) -
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
 def test_a_form_adds_nothing(directory: Path, kind: str) -> None:
-    """What a form can post without asking is no JSON, and is refused."""
+    """A body that a form can post without permission is not JSON, and is refused."""
     with serving(directory) as client:
         posted = client.post(f"{RUN}/rewards", content=b'{"name":"x","value":1}', headers={"content-type": kind})
 
@@ -184,7 +184,7 @@ def test_only_get_and_post_are_known(directory: Path) -> None:
 
 
 def test_hostile_text_is_text(tmp_path: Path) -> None:
-    """Whatever a model or a tool wrote comes back unchanged, as JSON that no browser takes for a page."""
+    """The texts of models and tools come back unchanged, as JSON that no browser takes for a page."""
     prompt = [{"role": "system", "content": HOSTILE}, TASK]
     record(tmp_path / "run.json", [prompt], metadata={"note": HOSTILE})
     with serving(tmp_path) as client:
@@ -215,7 +215,7 @@ def test_five_megabytes_on_one_line_are_cut(tmp_path: Path) -> None:
 
 
 def test_half_of_a_surrogate_pair_is_json(tmp_path: Path) -> None:
-    """A text that UTF-8 cannot hold is written with an escape, and a number that JSON does not have with its name."""
+    """A text outside of UTF-8 is written with an escape, and a number outside of JSON by its name."""
     record(tmp_path / "run.json", growing(1))
     path = tmp_path / "run.json"
     document = json.loads(path.read_text())
@@ -256,7 +256,7 @@ def test_a_damaged_journal_is_shown_as_far_as_it_goes(directory: Path, damage: s
 
 
 def test_a_document_of_another_kind_is_named_with_the_reason(directory: Path) -> None:
-    """What is no trajectory is among the unreadable files, with a sentence."""
+    """A file that is not a trajectory is among the unreadable files, with a sentence."""
     (directory / "notes.json").write_text('{"hello": 1}')
     with serving(directory) as client:
         [other] = client.get("/api/runs").json()["unreadable"]

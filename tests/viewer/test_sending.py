@@ -1,4 +1,4 @@
-"""What the page needs to send a recorded request again: the key's variable is for a provider's own hosts alone."""
+"""The page's data for sending a recorded request again: a key's variable is named for a provider's own hosts alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_KEYS = (
 
 @pytest.mark.parametrize(("url", "api"), KEYS)
 def test_a_provider_s_own_host_gets_its_key(url: str, api: str) -> None:
-    """The header and the variable are those of the provider that the address names."""
+    """The header and the variable belong to the provider of the address."""
     key = sending_of(url, api)["key"]
 
     assert f"{key['header']}: {key['prefix']}${key['variable']}" == KEYS[url, api]
@@ -41,7 +41,7 @@ def test_a_provider_s_own_host_gets_its_key(url: str, api: str) -> None:
 
 @pytest.mark.parametrize("url", NO_KEYS)
 def test_another_host_gets_no_key(url: str) -> None:
-    """No variable is named for an address that is not plainly a provider's own, whatever its dialect."""
+    """No variable is named for an address that is not clearly a provider's own, in any dialect."""
     assert sending_of(url, "openai-chat") == {"headers": {"Content-Type": "application/json"}, "key": None}
 
 

@@ -1,4 +1,4 @@
-"""The viewer's server over HTTP: what it answers about the runs of a directory."""
+"""The viewer's server over HTTP: its answers about the runs of a directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_directory_is_listed_again_if_it_changed(directory: Path) -> None:
 
 
 def test_a_run_can_be_saved_as_one_file(directory: Path) -> None:
-    """The answer is what `view -o` writes, and the browser is told to save it; without the token there is none."""
+    """The answer equals the output of `view -o`, and the browser is told to save it. The token is required."""
     with serving(directory) as client:
         got = client.get(f"{RUN}/file")
         refused = client.get(f"{RUN}/file", headers={"authorization": ""})
@@ -142,7 +142,7 @@ def test_an_unknown_version_is_answered_with_everything(directory: Path) -> None
 
 
 def test_a_reward_and_a_note_are_appended_to_the_journal(directory: Path) -> None:
-    """What is posted is on file, secrets masked, and the answer has it."""
+    """The posted values are recorded, with secrets masked, and are in the answer."""
     with serving(directory) as client:
         reward = client.post(f"{RUN}/rewards", json={"name": "good", "value": 0.5, "explanation": "sk-" + "a1B2" * 12})
         note = client.post(
@@ -184,7 +184,7 @@ def test_what_is_no_reward_is_refused(directory: Path, what: str, body: object) 
     "body", [b"", b"{", b'{"name":"x","value":NaN}', b'{"name":"x","value":1e999}', b"[" * 100_000]
 )
 def test_a_body_that_is_no_json_is_refused(directory: Path, body: bytes) -> None:
-    """What cannot be read, and what is no finite number, is a bad request."""
+    """An unreadable body, and a number that is not finite, is a bad request."""
     with serving(directory) as client:
         answered = client.post(f"{RUN}/rewards", content=body, headers={"content-type": "application/json"})
 
@@ -210,7 +210,7 @@ def test_nothing_is_added_to_a_running_run(tmp_path: Path) -> None:
 
 
 def test_nothing_is_added_to_a_document_without_a_journal(directory: Path) -> None:
-    """What is said later belongs in the journal: without one it is a conflict."""
+    """Later records belong in the journal: a request for a document without one is a conflict."""
     (directory / "run.jsonl").unlink()
     with serving(directory) as client:
         assert client.get(RUN).json()["writable"] is False
@@ -225,7 +225,7 @@ def test_a_server_that_only_reads_adds_nothing(directory: Path) -> None:
 
 
 def test_one_file_is_served_alone(directory: Path) -> None:
-    """Of a single run, by either of its files, the list has that one, and the page opens it."""
+    """The list has the run that either of its files names, and the page opens it."""
     record(directory / "other.json", growing(1))
     with serving(directory / "run.jsonl") as client:
         listed = client.get("/api/runs").json()["runs"]

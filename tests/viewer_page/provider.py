@@ -18,7 +18,7 @@ DONE = b"data: [DONE]\n\n"
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model says to one request: text, reasoning, calls as (name, arguments); or a status that is an error."""
+    """A model's answer to one request: text, reasoning, calls as (name, arguments); or the status of an error."""
 
     text: str | None = None
     calls: Sequence[tuple[str, Json]] = ()

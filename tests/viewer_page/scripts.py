@@ -1,4 +1,4 @@
-"""What the models of the recorded runs say, and what their tools give."""
+"""The answers of the models in the recorded runs, and the results of their tools."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def sub_agent(directory: Path) -> Path:
 
 
 def at_temperature(directory: Path, temperature: float) -> Path:
-    """Record a run of which only the temperature and one message of the prompt are its own."""
+    """Record a run that differs from others only in its temperature and one message of its prompt."""
     with TrajectoryRecorder(directory / f"at_{temperature}.json", task="Ask twice") as recorder:
         call(recorder, asked("hello"), said("Hello."))
         messages = asked(f"it is {temperature} degrees", temperature=temperature)

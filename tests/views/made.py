@@ -1,4 +1,4 @@
-"""Trajectories made of a few words, for what is said about turns: no provider, no file."""
+"""Trajectories from a few words, for tests of turns: no provider, no file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def use(call_id: str, name: str = "bash", **arguments: Payload) -> Payload:
 
 
 def gave(call_id: str, content: Payload) -> Payload:
-    """What a tool gave."""
+    """Return a tool's result."""
     return {"role": "tool", "call_id": call_id, "content": content}
 
 

@@ -32,7 +32,7 @@ def _assistant(content: str) -> dict[str, Payload]:
 
 
 def _texts(path: Path, says: list[str], observes: list[str]) -> Path:
-    """A text agent: what it says, and what it is shown as the user's next message."""
+    """Return a text agent's answer, and the user's next message that shows its result."""
     messages: list[Payload] = [SYSTEM, _user("How long is the file?")]
     with serving(*(plain(spoken(text)) for text in says)) as server:
         with TrajectoryRecorder(path, task="measure") as recorder, openai_client(server.url, recorder) as client:
@@ -99,7 +99,7 @@ def own_steps(directory: Path) -> Path:
 
 
 def steps_alone(directory: Path) -> Path:
-    """An agent that records its steps and none of its calls."""
+    """Record an agent that records its steps and no calls."""
     path = directory / "steps_alone.json"
     call = {"call_id": "c1", "name": "bash", "arguments": {"command": "ls"}}
     result = {"call_id": "c1", "name": "bash", "success": False, "result": None, "error": "denied"}
@@ -207,7 +207,7 @@ def empty(directory: Path) -> Path:
 
 
 def document_only(directory: Path) -> Path:
-    """What is left of a run whose journal is gone."""
+    """Return a run without its journal."""
     made = conversations.tools(_made(directory / "whole"))
     return Path(shutil.copy(made, directory / "document_only.json"))
 

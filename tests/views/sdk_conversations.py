@@ -1,6 +1,6 @@
 """Runs through the real SDKs against a local server: one function a dialect, each a conversation with tools.
 
-Each makes its run in a directory and returns the path of its document. What the server answers is written out here, so
+Each makes its run in a directory and returns the path of its document. The server's answers are written out here, so
 that a test knows every word.
 """
 
@@ -50,7 +50,7 @@ def answered(call_id: str, content: Payload) -> dict[str, Payload]:
 
 
 def tools(directory: Path) -> Path:
-    """OpenAI chat: tools in parallel, one of which fails, thinking, a call that is retried, and a second question."""
+    """Record OpenAI chat: parallel tools, one of which fails, thinking, a retried call, and a second question."""
     path = directory / "tools.json"
     asking = {"role": "assistant", "content": "I look.", "reasoning_content": "Two cities.", "tool_calls": [ULM, ROME]}
     results = [answered("call_1", '{"celsius": 7}'), answered("call_2", "Error: no such city")]
@@ -77,7 +77,7 @@ def tools(directory: Path) -> Path:
 
 
 def thinking(directory: Path) -> Path:
-    """Anthropic: an image, signed thinking, two tools at once, one of which failed."""
+    """Record Anthropic: an image, signed thinking, two tools at once, one of which failed."""
     from anthropic import Anthropic
 
     path = directory / "thinking.json"

@@ -1,4 +1,4 @@
-"""Prices from rates: what genai-prices says of each call, without asking it for each."""
+"""Prices from rates: the same as those of genai-prices, without asking it for each call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNTS = (
 
 
 def asked(provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
-    """What the package says."""
+    """Return the price that the package calculates."""
     if counts.prompt is None or counts.completion is None:
         return None
     try:
@@ -83,7 +83,7 @@ def package_calls(table: PriceTable, model: str, calls: int) -> int:
 
 @pytest.mark.parametrize("model", ["gpt-4o", "no-such-model"])
 def test_the_package_is_hardly_asked_for_further_calls(model: str) -> None:
-    """Only whether its prices are still the same ones, and which of them hold at that time."""
+    """Further calls ask only whether the prices are unchanged, and which of them apply at that time."""
     table = PriceTable()
     package_calls(table, model, 1)
 

@@ -1,4 +1,4 @@
-"""What holds for every view of every run: of every shape, as its document alone, of the corpus, and of any prefix."""
+"""Every view of every run: runs of every shape, documents alone, the corpus, and any prefix."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VIEWS: dict[str, Callable[[Trajectory], Any]] = {
 def test_every_view_is_plain_json_and_always_the_same(
     trajectories: Mapping[str, Trajectory], run: str, view: str
 ) -> None:
-    """It can be written, it is read back as it was, and it comes out the same again."""
+    """The output can be written, is read back unchanged, and is the same the second time."""
     made = VIEWS[view](trajectories[run])
 
     assert json.loads(json.dumps(made)) == made
@@ -53,7 +53,7 @@ def test_every_view_is_plain_json_and_always_the_same(
 def test_a_document_alone_is_seen_as_its_journal_is(
     trajectories: Mapping[str, Trajectory], run: str, view: str
 ) -> None:
-    """What a view shows is all in the document, too; of what it needs nothing is in the journal alone."""
+    """The views use only values that are in the document, and none from the journal alone."""
     trajectory = trajectories[run]
     document = json.loads(json.dumps(trajectory.to_document()))
 
@@ -73,7 +73,7 @@ def test_every_prefix_of_a_journal_has_its_views(paths: Mapping[str, Path], run:
 
 @pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
 def test_every_view_takes_the_corpus(tmp_path: Path) -> None:
-    """What real providers really answered, of every dialect, has every view; the readers' checks take all of it."""
+    """Every view takes real answers of every dialect; the readers' checks take all of them."""
     for path in corpus_runs(tmp_path, every=8):
         run = load(path)
         for view in VIEWS.values():

@@ -1,4 +1,4 @@
-"""What every export shows is what was exchanged: held against the script of a provider's side, in every dialect."""
+"""Every export shows the exchanged content: compared with the script of a provider's side, in every dialect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outcomes(name: str, run: str, place: Path) -> list[Outcome]:
-    """What comes of comparing an export of a run; the document is the recorder's own."""
+    """Return the results of comparing an export of a run; the document is the recorder's own."""
     if name == "document":
         return compare(run, name, [json.loads((place / f"{run}.json").read_bytes())], place)
     payloads, base = payloads_of(run, name, place / "exports")
@@ -33,7 +33,7 @@ def outcomes(name: str, run: str, place: Path) -> list[Outcome]:
 
 @pytest.mark.parametrize("name", READERS)
 def test_an_export_shows_what_was_exchanged(name: str, place: Path) -> None:
-    """Messages, calls, results, thoughts, images, tokens, failures: they are equal, but for what is known to differ."""
+    """Messages, calls, results, thoughts, images, tokens and failures are equal, except for known differences."""
     found = {run: [one for one in outcomes(name, run, place) if one.is_finding] for run in RUNS}
 
     assert {run: differing for run, differing in found.items() if differing} == {}
@@ -51,7 +51,7 @@ def test_what_is_known_to_differ_does(place: Path) -> None:
 
 
 def test_every_aspect_of_every_export_is_compared_or_has_a_reason(place: Path) -> None:
-    """None is left out in silence, and none is compared with nothing."""
+    """No aspect is skipped without a reason, and no aspect is compared with nothing."""
     counted = Counter(
         (name, one.aspect, one.equal is None) for name in READERS for one in outcomes(name, RUNS[0], place)
     )

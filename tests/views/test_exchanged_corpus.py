@@ -1,4 +1,4 @@
-"""Every export of real exchanges holds every answer and every question of theirs, as their own bytes have them."""
+"""Every export of real exchanges has every answer and question that their own bytes have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recordings() -> list[list[Exchange]]:
 
 
 def compared(exchanges: list[Exchange]) -> list[tuple[Exchange, real.Said]]:
-    """Those that were answered in a form that is compared."""
+    """Return the exchanges with an answer of a form that is compared."""
     answered = [one for one in exchanges if one.status == 200 and one.dialect in real.ANSWERS]
     found = [(one, real.answer_of(one.dialect, one.response_text, streamed=one.stream)) for one in answered]
     return [(one, answer) for one, answer in found if answer is not None]
@@ -42,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Exchange]]
 
 
 def conversations(run: Path, export: str) -> list[Conversation]:
-    """What an export shows of a run."""
+    """Return the conversations that an export of a run shows."""
     name, *more = EXPORTS[export][0]
     view = EXPORT_FORMATS[name].with_options(more[1] if more else None)
     source = OutputPlace(run.stem, run.parent / export)
@@ -53,7 +53,7 @@ def conversations(run: Path, export: str) -> list[Conversation]:
 
 
 def keys(conversations: list[Conversation], export: str) -> set[str]:
-    """The answers that are shown; what a turn of ToolBrain says before it calls a tool is its thought."""
+    """Return the shown answers; in ToolBrain the text before a tool call is a thought."""
     answers = [message for one in conversations for message in one.messages if message.role == "assistant"]
     shown_as = [(one.text, one.calls) for one in answers]
     if export == "toolbrain":
@@ -63,7 +63,7 @@ def keys(conversations: list[Conversation], export: str) -> set[str]:
 
 
 def missing(run: Path, exchanges: list[Exchange], export: str) -> list[str]:
-    """What was said and is not shown."""
+    """Return the texts that the export does not show."""
     found = conversations(run, export)
     answers = keys(found, export)
     asked = "\n\n".join(one.text for talk in found for one in talk.messages if one.role in {"user", "prompt"})
@@ -85,14 +85,14 @@ def test_an_export_holds_what_real_models_said(export: str, runs: dict[Path, lis
 
 
 def test_most_answers_are_of_a_form_that_is_compared() -> None:
-    """What is passed over is what the comparison does not know, and little."""
+    """Only a few answers have a form that the comparison does not know."""
     chats = [one for one in load() if one.status == 200 and one.dialect in real.ANSWERS]
 
     assert len(compared(chats)) > 0.95 * len(chats)
 
 
 def test_an_answer_that_is_not_shown_is_found(runs: dict[Path, list[Exchange]]) -> None:
-    """Of another run nothing of an answer is there."""
+    """The export of another run shows no part of an answer."""
     (first, _), (_, others), *_ = runs.items()
 
     assert missing(first, others, "openai")

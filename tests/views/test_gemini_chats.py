@@ -124,7 +124,7 @@ def _text(content: Payload) -> str:
 
 
 def test_automatic_function_calling(tmp_path: Path) -> None:
-    """A call that the SDK answers by itself is one assistant's message, however many chunks it came in."""
+    """A call that the SDK answers by itself is one assistant's message, in any number of chunks."""
     called = chunks([THOUGHT], [{"text": "I "}], [{"text": "look"}], [CALL], [SIGNED])
     told = chunks([{"text": "It "}], [{"text": "rains"}])
     with chatting(tmp_path / "run.json", called, told, chunks([{"text": "yes"}]), tools=[weather]) as (chat, _):

@@ -61,7 +61,7 @@ def answers(name: str, trajectory: Trajectory) -> Iterator[Payload]:
 
 @pytest.mark.parametrize("name", KEEPING)
 def test_a_format_keeps_the_calls_that_were_not_made(name: str) -> None:
-    """Messages, calls and results are those of the same run without marks."""
+    """Messages, calls and results equal those of the run without marks."""
 
     def said(trajectory: Trajectory) -> Payload:
         return [[(one.role, one.text, one.calls) for one in talk.messages] for talk in conversations(name, trajectory)]
@@ -72,7 +72,7 @@ def test_a_format_keeps_the_calls_that_were_not_made(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*(name for name in KEEPING if name != "inspect"), "otlp-openinference"])
 def test_tokens_are_stated_of_calls_that_were_made(name: str) -> None:
-    """A reader that sums the tokens of a document takes none twice. Inspect's reader leaves out what was cached."""
+    """A reader's sum counts no tokens twice. Inspect's reader omits cached tokens."""
     if name == "otlp-openinference":
         talks = shown_spans.openinference(exported("otlp", told(), "openinference"), Path(), "anthropic")
         tokens = [message.tokens for talk in talks for message in talk.messages]
@@ -138,7 +138,7 @@ def test_the_own_fields_of_formats_say_so_too() -> None:
 
 
 def test_an_answer_by_hand_is_marked_as_such() -> None:
-    """Nobody takes it for the answer of a model."""
+    """The answer is not taken for a model's."""
     by_hand = ORIGIN | {"by_hand": True}
 
     assert [read(exported(name, told(by_hand)))[0]["by_hand"] for name, (read, _) in MARKS.items()] == [True] * 7
@@ -156,7 +156,7 @@ def test_sums_are_of_calls_that_were_made() -> None:
 
 
 def test_services_are_told_that_nothing_was_taken() -> None:
-    """Langfuse and LangSmith estimate the tokens of a call that states none, and their cost."""
+    """Langfuse and LangSmith estimate the tokens and the cost of a call that states no tokens."""
     first, second = [span.attributes for span in to_spans(told(), "langfuse") if span.kind == "client"]
 
     of = "langfuse.observation."
@@ -196,7 +196,7 @@ def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> Non
 
 
 def test_a_mark_is_in_the_journal_that_an_import_writes(tmp_path: Path) -> None:
-    """It is valid, and says the same as the file that it was read from."""
+    """The journal is valid, and has the same mark as the imported file."""
     read_again("otlp", exported("otlp", told()), tmp_path)
     imported = invoke("import", tmp_path / "export.json", "-o", tmp_path / "runs")
     [path] = (tmp_path / "runs").glob("*.jsonl")

@@ -92,7 +92,7 @@ def test_a_batch_has_a_reward_for_each_run() -> None:
 
 
 def test_toolbrains_wrapper_is_taken_for_the_function_in_it(tmp_path: Path) -> None:
-    """`create_reward_function` gives an object that holds it as `reward_func`."""
+    """`create_reward_function` returns an object with the function in `reward_func`."""
     file = tmp_path / "mine.py"
     file.write_text(
         "class Wrapper:\n    def __init__(self, f):\n        self.reward_func = f\n"

@@ -115,7 +115,7 @@ def test_cache_hits_are_a_part_of_the_calls_that_state_them() -> None:
 
 
 def test_tools_are_counted_by_use_and_failure() -> None:
-    """A call without a result, and a result of which nobody said whether it is a failure, are distinguished."""
+    """A call without a result, and a result without a stated success, are distinguished."""
     step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
     calls = [use("a"), use("b"), use("c", "search")]
     results = [{"call_id": "a", "success": False, "error": "no"}, {"call_id": "b", "result": "x"}]
@@ -129,7 +129,7 @@ def test_tools_are_counted_by_use_and_failure() -> None:
 
 
 def test_a_tool_that_did_not_run_is_no_call() -> None:
-    """Its results are counted apart, however many a document states for one call."""
+    """The results are counted separately, however many a document has for one call."""
     step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
     calls, results = [use("a")], [{"call_id": "a", "result": "x", "replayed": True}] * 2
     figures = Stats()
@@ -140,7 +140,7 @@ def test_a_tool_that_did_not_run_is_no_call() -> None:
 
 
 def executed(second: float, duration: float | None = None) -> Payload:
-    """A result of a tool that ran at this second of the minute, or of which only the next request tells."""
+    """Return a result of a tool that ran at this second of the minute, or that only the next request shows."""
     known = {"timestamp": f"2025-06-12T20:00:{second:06.3f}+00:00", "duration_seconds": duration}
     return {"call_id": "c1", "name": "bash", "result": "x"} | (known if duration is not None else {})
 
@@ -186,7 +186,7 @@ def test_the_pauses_between_attempts_are_time_of_the_call() -> None:
 
 
 def test_a_run_without_calls_has_its_length_alone() -> None:
-    """How its time was spent is not known; where not even its length is, nothing is said."""
+    """The distribution of the time is unknown. Without a length nothing is printed."""
     assert time_of(run(execution_time=7.5)) == {"total": 7.5}
     assert time_of(run()) == {}
 

@@ -82,7 +82,7 @@ TRAE = {
 
 
 def test_a_document_that_trae_wrote_is_a_trajectory(tmp_path: Path) -> None:
-    """It records only the newest messages; that the second call goes on from the first is seen all the same."""
+    """Trae's document has only the newest messages; the second call still continues the first."""
     path = tmp_path / "trae.json"
     path.write_text(json.dumps(TRAE))
     trajectory = load(path)
@@ -122,7 +122,7 @@ def _result(call_id: str, result: str) -> dict[str, object]:
 
 
 def test_every_run_comes_back_as_it_went(trajectories: Mapping[str, Trajectory], tmp_path: Path) -> None:
-    """What was written in Trae's format, read and written again, is the same."""
+    """A run that is written in Trae's format, read and written again is the same."""
     for name, trajectory in trajectories.items():
         document = to_trae(trajectory)
         path = tmp_path / f"{name}.json"

@@ -16,7 +16,7 @@ REPORTING = sorted(name for name in views.__all__ if hasattr(getattr(views, name
 
 
 def test_every_view_has_a_report() -> None:
-    """Of `to_invariant` alone a dataset has it, since what it has no place for is there."""
+    """A dataset of `to_invariant` has no report, because it contains what it leaves out."""
     named = {name for name in views.__all__ if name.startswith("to_")} - {"to_invariant"}
 
     assert set(REPORTING) == named | {"preference_pairs"}
@@ -24,7 +24,7 @@ def test_every_view_has_a_report() -> None:
 
 @pytest.mark.parametrize("name", REPORTING)
 def test_the_report_is_none_of_its_parameters(name: str) -> None:
-    """What callers see of a view, by `help` too, is what they can pass."""
+    """The signature of a view, in `help` too, has only arguments that callers can pass."""
     made = getattr(views, name)
 
     assert "left_out" not in inspect.signature(made).parameters
@@ -33,7 +33,7 @@ def test_the_report_is_none_of_its_parameters(name: str) -> None:
 
 
 def test_the_value_is_the_same() -> None:
-    """With a report and without."""
+    """The value is the same with a report and without."""
     made = run(call(["q"], "a"))
 
     assert to_trl.with_report(made, "prompt_completion")[0] == to_trl(made, "prompt_completion")
@@ -58,7 +58,7 @@ def test_of_an_iterator_it_is_complete_at_the_end() -> None:
 
 
 def test_nothing_stands_in_it_with_0() -> None:
-    """What was not left out is not mentioned."""
+    """A kind that was not left out is not mentioned."""
 
     @view
     def evens(left_out: LeftOut, numbers: list[int]) -> Iterator[int]:

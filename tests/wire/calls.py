@@ -37,7 +37,7 @@ class Raw:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the caller got: every object in its order, and the exception that ended it."""
+    """The caller's result: every object in order, and the exception at the end."""
 
     objects: list[Any] = field(default_factory=list)
     error: Exception | None = None
@@ -59,7 +59,7 @@ class Driver(Protocol):
         """Say how the SDK sends this exchange's request."""
 
     def http(self, client: Any) -> Any:
-        """Give the HTTP client that an SDK client holds."""
+        """Return the HTTP client of an SDK client."""
 
     def clients(self) -> list[Any]:
         """Give what must be closed: objects with a `close` method, async where the driver is."""

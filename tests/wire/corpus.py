@@ -40,7 +40,7 @@ class Exchange:
 
     @property
     def media_type(self) -> str:
-        """The response's content type; what its provider sends, where the recording has lost the header."""
+        """Return the response's content type, or the provider's usual one if the recording has lost the header."""
         if self.content_type:
             return self.content_type
         if not self.stream:
@@ -50,7 +50,7 @@ class Exchange:
 
 @cache
 def load() -> tuple[Exchange, ...]:
-    """Read the corpus, in the order of its files and lines; empty where there is none."""
+    """Read the corpus, in the order of its files and lines; empty without a corpus."""
     rows: list[dict[str, Payload]] = []
     for path in sorted(DIRECTORY.glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:

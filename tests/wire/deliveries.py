@@ -1,6 +1,6 @@
-"""What the HTTP library gives an SDK: status, headers and the chunks of the body, by the number of the exchange.
+"""The input of an SDK from its HTTP library: status, headers and the chunks of the body, by the number of the exchange.
 
-Every client of the process is watched, outside of whatever records or replays in it.
+Every client of the process is watched, outside of the transports that record or replay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trace_recorder.capture.all_clients import TransportPatch
 
 @dataclass(slots=True)
 class Delivery:
-    """One response as it was given; `chunks` are those that have bytes."""
+    """One response as the SDK got it; `chunks` has no empty chunks."""
 
     status: int
     headers: dict[str, str]

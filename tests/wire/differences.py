@@ -1,7 +1,7 @@
-"""Where the corpus and the record differ, each with its reason; anything else that differs is a fault.
+"""Known differences between the corpus and the record, each with its reason; any other difference is a fault.
 
-An entry says of which exchanges and which columns it speaks, and it must be true of all of them: one that has been
-fixed, or that stops at some, fails the test as a new difference does.
+An entry names its exchanges and columns, and must be true of all of them. An entry that was fixed, or no longer applies
+to some, fails the test like a new difference.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ REQUEST_ID = "x-request-id"
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it came: its headers in their order, but for the host, and the bytes of its body."""
+    """A request as the server got it: its headers in order, without the host, and the bytes of its body."""
 
     headers: tuple[tuple[str, str], ...]
     body: bytes

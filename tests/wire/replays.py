@@ -33,7 +33,7 @@ _OF_SERVE = "trace-recorder-replayed-from"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the callers got of one round of calls, and what the HTTP library gave their SDKs."""
+    """The callers' results of one round of calls, and the input of their SDKs from the HTTP library."""
 
     outcomes: dict[int, Outcome]
     deliveries: Deliveries
@@ -59,7 +59,10 @@ def replayed(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
 
 
 def served(exchanges: Sequence[Exchange], mode: Mode, path: Path) -> Seen:
-    """Make the calls again, answered over HTTP by a local provider from the file; what it lacks gets an error."""
+    """Make the calls again, answered over HTTP by a local provider from the file.
+
+    A call that the file lacks gets an error.
+    """
     from trace_recorder import replay
     from trace_recorder.rerun.serving import ReplayServer
 

@@ -41,7 +41,7 @@ class Mode:
 
 @dataclass(slots=True)
 class Run:
-    """What came of each exchange, by its number; `interactions` is empty for a run without a recorder."""
+    """The results of each exchange, by its number; `interactions` is empty for a run without a recorder."""
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     received: dict[int, list[Received]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def kind_of(exchange: Exchange) -> Callable[..., Driver]:
 
 @cache
 def unwrapped(exchanges: tuple[Exchange, ...], mode: Mode) -> Run:
-    """Send the exchanges through clients that nobody records; do it once, for all who hold something against it."""
+    """Send the exchanges once through clients that nobody records, for all later comparisons."""
     return _run(exchanges, mode, lambda client: client)
 
 

@@ -1,6 +1,6 @@
-"""What today's SDKs send otherwise than the recordings say, each kind of change with its reason.
+"""Differences between today's SDKs' requests and the recorded ones, each kind with its reason.
 
-It shows that the drivers ask for what was asked for then: whatever is not named here goes out as it was recorded.
+Requests without such a difference are sent as they were recorded.
 """
 
 from __future__ import annotations

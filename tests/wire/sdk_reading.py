@@ -85,7 +85,7 @@ def _counts(source: Any, **names: str) -> Payload:
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:
-    """Join texts; None where there is none at all, so that an empty answer is not taken for a missing one."""
+    """Join texts. Returns None if there is no text at all, so that an empty answer differs from a missing one."""
     given = [text for text in texts if text is not None]
     return "".join(given) if given else None
 

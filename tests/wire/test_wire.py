@@ -40,7 +40,7 @@ with_corpus = pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRE
     ],
 )
 def test_the_record_differs_from_the_wire_and_the_sdk_only_where_it_is_named(exchanges, mode):
-    """Every exchange is recorded once, unchanged, and reads as the SDK reads it, but for the named differences."""
+    """Every exchange is recorded once, unchanged, and reads as the SDK reads it, except for the named differences."""
     verdicts = judge_all(exchanges, mode)
 
     named = {
@@ -61,7 +61,7 @@ def test_the_record_differs_from_the_wire_and_the_sdk_only_where_it_is_named(exc
 
 @with_corpus
 def test_the_sdks_send_what_was_recorded():
-    """What goes out departs from the recorded request only in the ways that are named."""
+    """The sent request differs from the recorded one only in the named ways."""
     received = unwrapped(EXCHANGES, Mode()).received
 
     departures = [changes(exchange, json.loads(received[exchange.number][0].body)) for exchange in EXCHANGES]

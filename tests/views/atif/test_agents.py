@@ -56,7 +56,7 @@ def researched(tmp_path: Path, request: pytest.FixtureRequest) -> Trajectory:
 
 
 def _tree(document: Payload) -> Payload:
-    """Of each trajectory: whose it is, what its first question was, and which of its calls has which sub-agents."""
+    """Return of each trajectory its agent, its first question, and the sub-agents of its calls."""
     subs = {sub["trajectory_id"]: sub for sub in document.get("subagent_trajectories", ())}
     refs = [
         (result.get("source_call_id"), ref["trajectory_id"])
@@ -122,7 +122,7 @@ def _seconds(document: Payload) -> list[float]:
 
 
 def test_a_call_takes_its_time() -> None:
-    """What was asked is at the time of the request, the answer when it was there."""
+    """A question has the time of the request, an answer the time of its end."""
     second = ["q", assistant(None, use("c1")), gave("c1", "r")]
     made = run(call(["q"], None, use("c1")), call(second, "done", duration_seconds=0.5))
 

@@ -1,4 +1,4 @@
-"""ATIF: what each thing that happens becomes. Harbor's and Phoenix's readers are in `tests/readers/check_atif.py`."""
+"""ATIF: the step of each event. `tests/readers/check_atif.py` has Harbor's and Phoenix's readers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def steps(document: Payload) -> list[Payload]:
 
 
 def test_tools_in_parallel_are_observed_in_the_step_that_called_them() -> None:
-    """Each result has the id of its call, and is in its step, whatever came between."""
+    """Each result has the id of its call, and is in the call's step, whatever came between."""
     second = [system("s"), "q", assistant("I look.", A, B), gave("b", "31"), gave("a", "7")]
     document = to_atif(run(call([system("s"), "q"], "I look.", A, B), call(second, "Rome.")))
 
@@ -55,7 +55,7 @@ def test_tools_in_parallel_are_observed_in_the_step_that_called_them() -> None:
 
 
 def test_a_call_that_failed_is_a_step_with_its_error() -> None:
-    """It has an empty message, never null."""
+    """The step has an empty message, and never null."""
     error = {"type": "rate_limit", "message": "later", "status": 429}
     document = to_atif(run(call(["q"]) | {"response": {}, "error": error}))
 
@@ -82,7 +82,7 @@ def test_a_call_that_failed_is_a_step_with_its_error() -> None:
     ],
 )
 def test_tokens_are_counted_in_one_way(api: str, usage: Payload, prompt: int, completion: int) -> None:
-    """The prompt has the cached tokens, and the completion those for reasoning, whatever the dialect leaves out."""
+    """The prompt includes the cached tokens, and the completion those for reasoning, in any dialect."""
     document = to_atif(run(call(["q"], "a", api=api, response={"usage": {**usage, "cost": 0.25}})))
 
     counted = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": 20, "cost_usd": 0.25}
@@ -115,7 +115,7 @@ def test_what_was_sampled_is_there() -> None:
 
 
 def test_arguments_that_are_no_object_are_wrapped() -> None:
-    """What the model wrote stays, under a name."""
+    """The model's text stays, under a name."""
     broken = {"call_id": "a", "name": "bash", "arguments": '{"command": "l'}
     document = to_atif(run(call(["q"], None, broken)))
 
@@ -195,7 +195,10 @@ def test_sounds_without_a_place_or_of_a_type_that_atif_does_not_know_are_texts(
 
 
 def test_a_part_of_another_kind_is_told_as_json() -> None:
-    """ATIF has texts, images and sounds; what is none of them is not lost, but for long strings, which are counted."""
+    """ATIF has texts, images and sounds.
+
+    Another part becomes JSON, in which only long strings are omitted, and counted.
+    """
     video = {"type": "video_url", "video_url": {"data": "x" * 3000, "format": "mp4"}}
     document, left_out = to_atif.with_report(run(call([{"role": "user", "content": [video]}], "a")))
 
@@ -205,7 +208,10 @@ def test_a_part_of_another_kind_is_told_as_json() -> None:
 
 
 def test_a_rewritten_history_is_a_continuation() -> None:
-    """One document more, linked from the one before; what was said before is copied context, and has no metrics."""
+    """The continuation is another document, linked from the first.
+
+    Earlier messages are copied context without metrics.
+    """
     made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
     documents = dict(to_atif_files(made, "run.json"))
 

@@ -214,7 +214,7 @@ def test_a_history_that_was_cut_is_a_difference_of_the_prompt() -> None:
 
 
 def test_what_each_cost_is_said() -> None:
-    """Tokens, cost and seconds of both, of the runs and of each step; what is unknown is absent."""
+    """Tokens, cost and seconds of both runs and of each step; unknown values are absent."""
     document = diff(two_steps(), two_steps(cost=0.5)).to_dict()
 
     assert document["b"] == {
@@ -252,7 +252,7 @@ def test_every_run_can_be_compared_with_every_other(trajectories: Mapping[str, T
 
 
 def test_work_grows_with_what_is_new() -> None:
-    """Of a history that only grows, each message is read once, however many calls repeat it."""
+    """If a history only grows, each message is read once, however many calls repeat it."""
     history: list[Payload] = ["q"]
     calls = []
     for number in range(20):

@@ -1,4 +1,4 @@
-"""What differs between two JSON values and two texts."""
+"""The differences between two JSON values and between two texts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_numbers_of_other_types_are_other_values() -> None:
 
 
 def test_a_change_of_a_text_is_shown_by_word() -> None:
-    """What was removed and added, and all words around it; only two texts are compared by word."""
+    """Removed and added words are shown among all words around them; only two texts are compared by word."""
     [change] = changes({"q": "fix the failing test"}, {"q": "fix one failing test now"})
 
     assert change.words() == [

@@ -1,7 +1,7 @@
-"""Everything that a message or an answer may hold, in every dialect, each marked so that it can be found again.
+"""Each part that a message or an answer may have, in every dialect, marked so that it can be found again.
 
-A case is one exchange with one thing in it, and the same without it. `handmade()` are those of our own, `of_corpus()`
-those that real providers sent and got.
+A case is one exchange with one part in it, and the same exchange without it. `handmade()` are our own cases,
+`of_corpus()` those of real providers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Case:
 
     @property
     def content(self) -> Payload:
-        """What it is all about."""
+        """Return the part that the case is about."""
         found = self.request if self.side == "request" else self.response
         for step in self.path:
             found = found[step]
@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a request says, as its dialect's reader understands it."""
+    """The parts of a request, as its dialect's reader reads them."""
 
     reading: RequestReading
     new_tool_results: list[ToolResult] = field(default_factory=list)
@@ -224,7 +224,7 @@ _ASK = {"role": "user", "content": "q"}
 
 
 def handmade() -> Iterator[Case]:
-    """Everything that we know of, and in each dialect something of which nobody has heard."""
+    """Yield all known parts, and an unknown one in each dialect."""
     yield from _of_chat()
     yield from _of_responses()
     yield from _of_anthropic()
@@ -331,7 +331,7 @@ _ORDINARY = frozenset({"role", "content", "type", "id", "status", "index", "phas
 
 
 def of_corpus() -> Iterator[Case]:
-    """One exchange for each shape of each thing that a message or an answer of the corpus holds."""
+    """Yield one exchange for each shape of each part of the corpus."""
     seen: set[tuple[str, ...]] = set()
     for exchange in load():
         if exchange.status >= 400 or dialect_of(exchange.dialect) is None or exchange.dialect == "embeddings":  # noqa: PLR2004 - HTTP

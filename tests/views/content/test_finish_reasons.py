@@ -1,4 +1,4 @@
-"""What a model learns from: no answer that was cut off, is incomplete or says nothing, unless that is asked for."""
+"""Training data has no answer that was cut off, is incomplete or is empty, unless an option asks for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REFUSED = {"extra": {"refusal": "I will not."}}
 
 
 def _faulty(content: str | None, **response: Payload) -> Trajectory:
-    """A good answer, one that is faulty, and a good one behind it."""
+    """Return a run with a good answer, a faulty one, and another good one."""
     after = ["q", assistant("a"), "go on"]
     last = [*after, assistant(content), "again"] if content else [*after, "again"]
     return run(call(["q"], "a"), call(after, content, response=response), call(last, "c"))
@@ -57,7 +57,7 @@ def _faulty(content: str | None, **response: Payload) -> Trajectory:
     ("faulty", "why"), [(_faulty("b", **CUT), CUT_OFF), (_faulty(None, **REFUSED), SILENT), (_faulty(" \n"), SILENT)]
 )
 def test_a_faulty_answer_weighs_nothing(faulty: Trajectory, why: str) -> None:
-    """It is context where the agent went on from it; it is counted, and so is a refusal."""
+    """The answer is context if the agent continued from it. It is counted, and so is a refusal."""
     rows, left_out = to_openai_finetuning.with_report(faulty)
 
     weighed = {(one["content"], one["weight"]) for row in rows for one in row["messages"] if one["role"] == "assistant"}
@@ -75,7 +75,7 @@ def test_a_refusal_is_no_empty_answer() -> None:
 
 
 def test_a_blocked_prompt_is_no_empty_answer() -> None:
-    """What Google says of it is counted."""
+    """Google's reason is counted."""
     blocked = call(["q"], None, api="google-generate", response={"extra": {"promptFeedback": {"blockReason": "OTHER"}}})
 
     left_out = {SILENT: 1, "blocked prompts or contents in answers": 1}
@@ -95,7 +95,7 @@ def test_tools_that_were_asked_for_halfway_are_not_learnt() -> None:
 
 
 def test_rows_for_trl_end_before_it() -> None:
-    """Messages have no weights there; a completion goes on in another row, behind it."""
+    """Messages of TRL have no weights, so a completion after the answer is in another row."""
     made = _faulty("b", **CUT)
 
     [row], left_out = to_trl.with_report(made)
@@ -110,7 +110,7 @@ def _completions(made: Trajectory) -> list[Payload]:
 
 
 def test_tokens_of_it_are_masked() -> None:
-    """They are context, token for token."""
+    """The tokens are context, each of them."""
 
     def sampled(prompt: list[int], ids: list[int]) -> Payload:
         choice = {"index": 0, "content": "x", "finish_reason": "stop", "extra": {"token_ids": ids}}
@@ -128,7 +128,7 @@ def _scored(value: float, *calls: Payload) -> Trajectory:
 
 
 def test_no_pair_has_one() -> None:
-    """Neither is such a run chosen, nor is another preferred for that."""
+    """The run is not chosen, and no other is preferred to it."""
     runs = [
         _scored(1.0, call(["q"], "a")),
         _scored(0.5, call(["q"], "b")),
@@ -155,7 +155,7 @@ INCLUDED: list[Callable[[Trajectory], list[Payload]]] = [
     "faulty", [call(["q"], "b", response=CUT), call(["q"], "b", complete=False), call(["q"], None)]
 )
 def test_it_is_there_where_that_is_asked_for(view: Callable[[Trajectory], list[Payload]], faulty: Payload) -> None:
-    """With `include_incomplete` everything that a model said is learnt from."""
+    """With `include_incomplete` every answer of the model is learnt."""
     [row] = view(run(faulty))
 
     assert row["messages"][-1].get("weight", 1) == 1

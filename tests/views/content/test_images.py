@@ -65,7 +65,7 @@ def test_every_image_is_in_the_export(
 
 
 def test_every_image_is_a_file(shown: Trajectory, tmp_path: Path) -> None:
-    """ATIF names a file for each, whose bytes are those of the image."""
+    """ATIF names a file for each image, with the image's bytes."""
     document = to_atif(shown, tmp_path / "images")
 
     paths = [part["source"]["path"] for part in document["steps"][0]["message"]]
@@ -95,7 +95,7 @@ _SPELLINGS: dict[str, Callable[[str, str], Payload]] = {
 def test_any_alphabet_any_length_any_padding(
     image: bytes, urlsafe: bool, padded: bool, in_lines: bool, spelling: str
 ) -> None:
-    """Whoever sends it and however it is written, an image's bytes, its base64 and its data URI are the same."""
+    """The bytes, the base64 and the data URI of an image are the same in every spelling."""
     text = (base64.urlsafe_b64encode if urlsafe else base64.b64encode)(image).decode()
     sent = text if padded else text.rstrip("=")
     sent = "\n".join(re.findall(".{1,7}", sent)) if in_lines else sent
@@ -109,7 +109,7 @@ def test_any_alphabet_any_length_any_padding(
 
 @pytest.mark.parametrize("data", ["a", "abcde", "not base64!", "é", "QQ=Q"])
 def test_what_is_no_base64_stays_as_it_is(data: str) -> None:
-    """It has no bytes, and is made no other text."""
+    """The part has no bytes, and its text is unchanged."""
     assert standard_base64(data) == data
     assert Image("image/png", data).content() is None
 

@@ -1,4 +1,4 @@
-"""Whatever a message or an answer holds is in an export, or counted as left out: in every format, nothing vanishes."""
+"""Every part of a message or an answer is in the export, or counted as left out, in every format."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _with_images(directory: Path, run: Trajectory) -> Reported:
 
 
 def _views(directory: Path) -> dict[str, View]:
-    """Every format; of training data all answers, so that what a row holds can be looked at."""
+    """Return every format, and training data with all answers, so that all rows can be read."""
     return {
         "atif": partial(_with_images, directory),
         "hierarchy": to_hierarchy.with_report,
@@ -115,13 +115,13 @@ def _searchable(value: Payload) -> str:
 
 @pytest.mark.parametrize("case", [*handmade()], ids=lambda case: case.name)
 def test_it_is_there_or_counted(case: Case, tmp_path: Path) -> None:
-    """What it holds is found in the export, or the export counts more than it does without it."""
+    """The part is in the export, or the export counts more than without it."""
     assert [*_vanished(case, _views(tmp_path))] == []
 
 
 @pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
 def test_so_is_all_that_the_corpus_holds(tmp_path: Path) -> None:
-    """Of every kind of part, item and member that real providers sent and got, one."""
+    """One of each kind of part, item and member of real providers."""
     views = _views(tmp_path)
 
     assert [lost for case in of_corpus() for lost in _vanished(case, views)] == []

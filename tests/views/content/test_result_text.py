@@ -1,4 +1,4 @@
-"""The text of a tool's result: what the model was shown of it, or else what the tool gave."""
+"""The text of a tool's result: the text that the model got, or else the tool's own."""
 
 from __future__ import annotations
 

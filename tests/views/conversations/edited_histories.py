@@ -87,7 +87,7 @@ def summed_up(history: list[Payload], number: int) -> list[Payload]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a change makes of the run. `events` are Invariant's roles; `news` what is new in it."""
+    """The effect of a change on the run. `events` are Invariant's roles; `news` its new messages."""
 
     relations: str = "begins extends extends extends extends"
     documents: int = 1

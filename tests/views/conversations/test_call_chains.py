@@ -53,7 +53,7 @@ def test_an_answer_that_was_changed_rewrites_the_history(sent_back: Payload) -> 
 
 
 def test_several_messages_of_one_answer_are_one() -> None:
-    """What a server's own tools left behind, and an answer in two messages, still say what the model said."""
+    """An answer in two messages, or with items of a server's own tools, still has the model's text."""
     searched = assistant([{"type": "web_search_call", "id": "w"}])
     made = run(call(["q"], "ab"), call(["q", searched, assistant("a"), assistant("b"), "more?"], "no"))
 
@@ -61,7 +61,7 @@ def test_several_messages_of_one_answer_are_one() -> None:
 
 
 def test_a_call_may_go_on_from_any_of_several_answers() -> None:
-    """With n > 1 the turn knows with which answer the conversation went on."""
+    """With n > 1 the turn knows from which answer the conversation continued."""
     choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
     made = run(call(["q"], "a", response={"choices": choices}), call(["q", assistant("b"), "more?"], "no"))
 
@@ -122,7 +122,7 @@ def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
 
 
 def test_agents_have_conversations_of_their_own() -> None:
-    """What another agent said is not taken for the beginning of a rewritten history."""
+    """Another agent's answer is not taken for the beginning of a rewritten history."""
     made = run(call(["q"], "a", agent="planner"), call(["r"], "b", agent="researcher"))
 
     assert relations(made) == [("begins", None), ("begins", None)]
@@ -163,5 +163,5 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_calls_of_every_sdk_go_on_from_each_other(name: str, trajectories: Mapping[str, Trajectory]) -> None:
-    """Whatever its dialect makes of an answer that is sent back, each call is seen to extend the one before."""
+    """Each call extends the one before, however its dialect sends answers back."""
     assert [turn.relation for turn in turns_of(trajectories[name])] == EXPECTED[name]

@@ -12,7 +12,7 @@ LS = use("c1", command="ls")
 
 
 def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
-    """Each conversation: its agent, its kind, its lines; answers have a star, what was copied is in brackets."""
+    """Return of each conversation its agent, kind and lines; answers have a star, copies are in brackets."""
     return [
         (
             conversation.agent,
@@ -34,14 +34,14 @@ def test_each_call_adds_what_is_new() -> None:
 
 
 def test_a_call_that_failed_is_part_of_it_and_so_is_the_next_attempt() -> None:
-    """What was asked is there once, with both calls after it."""
+    """The question is there once, with both calls after it."""
     failed = call(["q"]) | {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
 
     assert told(run(failed, call(["q"], "a"))) == [(None, "first", ["q", "None*", "a*"])]
 
 
 def test_a_rewritten_history_continues_with_copies() -> None:
-    """What was said before is marked; what is new, a summary, is not."""
+    """Earlier messages are marked as copies; a new message, such as a summary, is not."""
     made = run(call(["rules", "q"], "a"), call(["rules", "summary"], "b"))
 
     assert told(made) == [(None, "first", ["rules", "q", "a*"]), (None, "continues", ["(rules)", "summary", "b*"])]
@@ -55,7 +55,7 @@ def test_what_has_nothing_in_common_stands_apart() -> None:
 
 
 def test_a_second_answer_that_was_taken_stands_in_the_place_of_the_first() -> None:
-    """With n > 1 the conversation shows the answer that it went on with."""
+    """With n > 1 the conversation shows the answer from which it continued."""
     choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
     made = run(call(["q"], "a", response={"choices": choices}), call(["q", assistant("b"), "?"], "c"))
 

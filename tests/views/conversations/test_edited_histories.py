@@ -203,7 +203,7 @@ def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place
 
 
 def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
-    """It takes as many calls of our functions in a run of 200 calls as in one of 5."""
+    """The first turn takes as many calls of our functions in a run of 200 calls as in a run of 5."""
 
     def first_of(length: int) -> int:
         prompt = [system(HELP), "Is it cold?"]
@@ -228,7 +228,7 @@ def test_a_side_call_with_the_same_instructions_is_known_by_what_follows() -> No
 
 
 def test_a_call_that_is_repeated_is_a_fork() -> None:
-    """The same prompt again: what was asked is not told twice, and the agent goes on from the answer that it took."""
+    """The question is shown once, and the agent continues from the answer that it used."""
     first = [system(HELP), "Is it cold?"]
     second = [*first, assistant("Yes."), "Where?"]
     made = run(
@@ -247,7 +247,7 @@ def test_a_call_that_is_repeated_is_a_fork() -> None:
 
 
 def test_the_answer_that_was_taken_is_known_under_other_ids() -> None:
-    """With n > 1, where the agent renames the calls of the second answer."""
+    """With n > 1, an agent may rename the calls of the second answer."""
     choices = [
         {"index": 0, "content": None, "tool_calls": [use("a", city="Ulm")]},
         {"index": 1, "content": None, "tool_calls": [use("b", city="Rome")]},
@@ -260,7 +260,7 @@ def test_the_answer_that_was_taken_is_known_under_other_ids() -> None:
 
 
 def test_results_are_told_apart_where_the_same_is_asked_again_and_again() -> None:
-    """An agent that polls, and cuts out what came before: each result is that of its own call."""
+    """An agent polls, and cuts earlier messages out: each result belongs to its own call."""
     history: list[Payload] = [{"role": "user", "content": "Wait until it is done."}]
     calls = []
     for number in range(6):
@@ -310,7 +310,7 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
 
 
 def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
-    """Gemini gives none; an agent that makes them up, as Pydantic AI does, sends them in the next request."""
+    """Gemini sends no ids. An agent that generates some, as Pydantic AI does, sends them in the next request."""
     uses = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Ulm", "Rome")]
     with serving(*(plain(answer) for answer in (_gemini(*uses), _gemini({"text": "Rome."})))) as server:
         with TrajectoryRecorder(tmp_path / "run.json") as recorder:
@@ -345,7 +345,7 @@ def _gemini(*parts: Payload) -> dict[str, Payload]:
 
 
 def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> None:
-    """What follows goes on from its conversation: by the call that is answered, or as that was its last."""
+    """The next call continues its conversation: by the call that it answers, or as if that were the last."""
     hand = {"api": None}
     made = run(
         call([system(HELP), "Is it cold?"], None, use("c1", city="Ulm"), **hand),

@@ -1,6 +1,6 @@
-"""Instructions that hold for one request alone: of a chain of requests the model sees the newest, once, first.
+"""Instructions that apply to one request alone: in a chain of requests the model sees the newest, once, first.
 
-That is so of OpenAI's Responses and of Google's interactions, where a request may name the one that it goes on from.
+OpenAI's Responses and Google's interactions have such requests, which may name the one that they continue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WHOLE = ["developer", "user", "assistant", "tool", "assistant", "user", "assista
 
 
 def interactions(path: Path, instructions: list[str]) -> Path:
-    """Three requests to Google, each of which names the one before."""
+    """Send three requests to Google, each of which names the one before."""
     writing = Writing(path.with_suffix(".jsonl"))
     result = {"type": "function_result", "call_id": "call_1", "name": "weather", "result": "7"}
     inputs: list[Payload] = ["How warm is Ulm?", [result], "And Rome?"]
@@ -60,7 +60,7 @@ def roles(messages: list[Payload]) -> list[str]:
 
 @pytest.mark.parametrize("instructions", [SAME, NEW], ids=["same", "new"])
 def test_the_model_sees_the_newest_once_and_first(tmp_path: Path, instructions: list[str]) -> None:
-    """Whoever reads the run: the journal, the document alone, and either dialect."""
+    """The journal and the document alone agree, in both dialects."""
     path = responses(tmp_path / "run.json", instructions)
     (tmp_path / "alone").mkdir()
     alone = tmp_path / "alone" / "run.json"
@@ -105,7 +105,7 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
 
 
 def test_new_instructions_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
-    """What was said under others is context: it is learnt under its own."""
+    """Answers under other instructions are context: they are learnt under their own."""
     made = loaded(tmp_path, NEW)
     documents = [document for _, document in to_atif_files(made, "run.json")]
     rows = [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)]

@@ -29,7 +29,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), PLACES), max_s
 
 
 def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
-    """Return where the messages are, what they say, and which calls they answer."""
+    """Return the places of the messages, their texts, and the calls that they answer."""
     return [(one.begin, one.end, one.key, one.answered_call and one.answered_call.message_index) for one in messages]
 
 
@@ -37,7 +37,7 @@ def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
 def test_a_prompt_is_normalized_as_by_itself(
     begin: list[int], edits: list[tuple[int, int, list[int]]], instructions: int
 ) -> None:
-    """However it repeats, extends, shortens or edits those before it."""
+    """A prompt reads the same, however it repeats, extends, shortens or edits earlier prompts."""
     table, prompts, history = MessageTable(POOL), PromptNormalizer(MessageNormalizer()), begin
     for at, removed, inserted in [(0, 0, []), *edits]:
         history = [*history[:at], *inserted[: removed + 1], *history[at + removed :], *inserted[removed + 1 :]]

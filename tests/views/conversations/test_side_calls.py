@@ -96,7 +96,7 @@ def answers(rows: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("rows", [to_openai_finetuning, to_trl])
 def test_no_training_row_is_made_of_them(rows: Any) -> None:
-    """They are counted; who wants each answer has them."""
+    """Side calls are counted; an option includes every answer."""
     made, left_out = rows.with_report(run(*SESSION))
     assert (answers(made), left_out[SIDE_CALLS]) == (["done"], 2)
     assert answers(rows(run(*SESSION), include_incomplete=True)) == ["#", "Listing", "done"]
@@ -109,7 +109,7 @@ def test_a_trace_of_toolbrain_has_none() -> None:
 
 
 def test_sessions_with_titles_make_pairs() -> None:
-    """The conversation is the only answer to its prompt, whatever was asked beside it."""
+    """The conversation is the only answer to its prompt, whatever side calls ask."""
     runs = [run(*SESSION, trajectory_id=name) for name in ("a", "b")]
     (pair,) = preference_pairs(runs, lambda one: float(one.trajectory_id == "a"))
     assert (pair["chosen_id"], pair["rejected_id"]) == ("a", "b")

@@ -21,7 +21,7 @@ FOUND = {"llm_1", "llm_3"}, {"llm_2", "llm_4"}
 
 
 def agent(number: int, name: str = "researcher", parent: int | None = None) -> dict[str, Any]:
-    """What a call states about the agent that made it."""
+    """Return the members of a call about the agent that made it."""
     return {"agent": name, "agent_id": f"agent_{number}", "parent_agent_id": f"agent_{parent}" if parent else None}
 
 
@@ -45,14 +45,14 @@ def test_a_call_goes_on_from_its_own_agent_s(trajectories: Trajectories) -> None
 
 
 def test_each_has_a_conversation_of_its_own(trajectories: Trajectories) -> None:
-    """With its own parent."""
+    """Each has its own parent."""
     first, second = conversations(turns_of(trajectories["twins"]))
     assert (first.agent, first.parent_agent_id != second.parent_agent_id) == (second.agent, True)
     assert tuple({turn.interaction.interaction_id for turn in one.turns} for one in (first, second)) == FOUND
 
 
 def test_every_view_keeps_them_apart(trajectories: Trajectories) -> None:
-    """What one found is never in the other's conversation."""
+    """The results of one agent are never in the other's conversation."""
     twins = trajectories["twins"]
     rows = [[message["content"] for message in row["messages"]] for row in to_trl(twins)]
     steps = [[message["content"] for message in step["messages"]] for step in to_hierarchy(twins)["steps"]]
@@ -65,7 +65,7 @@ def test_every_view_keeps_them_apart(trajectories: Trajectories) -> None:
 
 
 def test_invariant_says_whose_each_message_is(trajectories: Trajectories) -> None:
-    """By the agent's id, and its parent's; each has been told its own instructions."""
+    """Each message has the agent's id and its parent's; each agent has its own instructions."""
     messages = to_invariant(trajectories["twins"])
     by_agent = Counter(message["metadata"]["agent_id"] for message in messages)
     assert sorted(by_agent.values()) == [5, 5]
@@ -86,7 +86,7 @@ def test_atif_has_a_trajectory_for_each_and_gives_both_back(trajectories: Trajec
 
 
 def test_turns_may_be_those_of_one_agent_by_its_id(trajectories: Trajectories) -> None:
-    """A name is that of both."""
+    """Both agents have the same name."""
     twins = trajectories["twins"]
     identity = twins.llm_interactions[0].agent_id
 

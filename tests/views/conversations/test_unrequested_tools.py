@@ -72,7 +72,7 @@ def test_invariant_has_them_before_the_first_message(recorder: TrajectoryRecorde
 
 
 def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder) -> None:
-    """It comes before the user's words, and is read back as what it was."""
+    """The step comes before the user's message, and is read back as the same."""
     run = retrieval(recorder)
     document = to_atif(run)
 
@@ -136,7 +136,7 @@ def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
 
 
 def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
-    """With the names of its own format."""
+    """The step has the names of its own format."""
     step = to_trae(retrieval(recorder))["agent_steps"][0]
 
     assert (step["step_number"], step["state"], step["llm_response"]) == (1, "calling_tool", None)
@@ -167,7 +167,7 @@ def test_what_has_no_place_for_them_counts_them(
 
 
 def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) -> None:
-    """What an agent marks as step 1 has its results, though derived steps count from 1 too."""
+    """A step that an agent marks as 1 keeps its results, although derived steps count from 1 too."""
     use(recorder, "library", ["a book"])
     with recorder.step(1):
         call(recorder, asked("q"), said(None, calls=[("c1", "bash", "{}")]))
@@ -208,7 +208,7 @@ CALLED = {"id": "c1", "type": "function", "function": {"name": "bash", "argument
 
 
 def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
-    """What ran in the step of a call is a step behind it, with name and arguments, and is read back as such."""
+    """A tool that ran in the step of a call is a later step with name and arguments, and is read back as that."""
     document = to_atif(linted(recorder))
 
     assert [(one["source"], one.get("llm_call_count")) for one in document["steps"]] == [

@@ -35,7 +35,7 @@ CUTS: dict[str, tuple[list[int], list[int]]] = {
 
 @pytest.mark.parametrize("run", CUTS)
 def test_steps_are_cumulative(trajectories: Trajectories, run: str) -> None:
-    """Each step holds all that the model then saw, and what it said: by exchange, or after each decision."""
+    """Each step has the model's prompt and its answer: by exchange, or after each decision."""
     lengths = tuple(
         [len(step["messages"]) for step in to_hierarchy(trajectories[run], cut)["steps"]] for cut in ("turn", "message")
     )
@@ -61,7 +61,7 @@ def test_a_step_knows_its_turn(trajectories: Trajectories) -> None:
 
 
 def test_a_tool_message_answers_its_call(trajectories: Trajectories) -> None:
-    """With the call's name and arguments, the object that the tool returned, and its failure."""
+    """The message has the call's name and arguments, the tool's object, and its failure."""
     own, failed = (_messages(trajectories[run]) for run in ("own_steps", "thinking"))
 
     assert (own[3]["content"], own[3]["tool_response"]) == (
@@ -82,7 +82,7 @@ def _response(identity: str, name: str, arguments: Any, response: Any, error: st
 
 
 def test_an_answer_has_its_usage_and_thinking(trajectories: Trajectories) -> None:
-    """Tokens in the words of OpenAI, whoever counted them: with Anthropic the cached ones are added."""
+    """Tokens have OpenAI's names and counts: Anthropic's cached tokens are added to the input."""
     answer = _messages(trajectories["thinking"])[2]
 
     assert (answer["usage"], answer["finish_reason"], answer["reasoning"]) == (
@@ -119,7 +119,7 @@ def test_rewards_of_the_run_and_of_steps(trajectories: Trajectories) -> None:
 
 
 def test_a_reward_that_is_no_number_is_kept_as_it_was(trajectories: Trajectories) -> None:
-    """It has no part in the mean."""
+    """The reward does not count in the mean."""
     rewards = (Reward("odd", {"__type__": "float", "repr": "nan"}), Reward("even", 1.0))  # type: ignore[arg-type]
     reward = to_hierarchy(Trajectory(rewards=rewards))["reward"]
 
@@ -144,7 +144,7 @@ def test_metrics_count_tools(trajectories: Trajectories) -> None:
 
 
 def test_times_are_with_models_with_tools_and_in_all(trajectories: Trajectories) -> None:
-    """Its calls took 1.5 seconds each. Nobody timed its tools, and the time between two calls is not theirs."""
+    """The calls took 1.5 seconds each. The tools have no times, and the time between two calls is not theirs."""
     execution = to_hierarchy(trajectories["sub_agents"])["execution_metrics"]
 
     assert execution == {"env_time": None, "llm_time": 6.0, "total_time": 12.5, "termination_reason": "ENV_DONE"}
@@ -187,7 +187,7 @@ def test_the_error_of_a_failed_run(trajectories: Trajectories) -> None:
 
 
 def test_the_task_is_known_by_source_and_id(trajectories: Trajectories) -> None:
-    """And counts turns, steps, tokens."""
+    """The metadata counts turns, steps and tokens."""
     run = trajectories["tools"]
 
     assert to_hierarchy(run, data_source="mine")["task"] == {

@@ -51,7 +51,7 @@ def test_a_conversation_is_told_once(trajectories: Trajectories) -> None:
 
 
 def test_a_rewritten_history_is_not_told_twice(trajectories: Trajectories) -> None:
-    """Of a compacted history only the summary is new."""
+    """In a compacted history only the summary is new."""
     told = _bare(to_invariant(trajectories["compacted"]))
 
     assert [one["content"] for one in told] == [
@@ -129,7 +129,7 @@ def test_ids_are_unique_within_a_run(trajectories: Trajectories) -> None:
     [("empty", []), ("failed", ["system", "user"]), ("interrupted", ["system", "user", "assistant", "tool"])],
 )
 def test_what_there_is_of_a_run_is_told(trajectories: Trajectories, run: str, roles: list[str]) -> None:
-    """Nothing of none; what was asked of a failed one; all of one that was broken off."""
+    """An empty run has no message, a failed call its question, and a broken run everything."""
     assert [one["role"] for one in to_invariant(trajectories[run])] == roles
 
 

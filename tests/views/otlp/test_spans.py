@@ -74,7 +74,7 @@ def test_version_0_1_of_the_conventions_has_what_it_has_and_no_more(
 def test_spans_are_nested_and_their_json_is_of_the_conventions(
     trajectories: Mapping[str, Trajectory], run: str
 ) -> None:
-    """Each span has an id of its own and a parent in the run; what is JSON fits the conventions' schemas."""
+    """Each span has an id of its own and a parent in the run; JSON values match the conventions' schemas."""
     spans = list(to_spans(trajectories[run], "both"))
     ids = [span.span_id for span in spans]
 
@@ -176,7 +176,7 @@ def test_failures_have_their_type_and_attempts_are_events(tmp_path: Path) -> Non
 
 
 def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) -> None:
-    """Together, what is new in each call is the last prompt; each says how many it leaves out, and of which."""
+    """The new messages of all calls are the last prompt; each call says how many it omits, and of which call."""
     trajectory = trajectories["tools"]
     spans = [span for span in to_spans(trajectory, new_messages=True) if span.kind == "client"]
     whole = [span for span in to_spans(trajectory) if span.kind == "client"]
@@ -220,7 +220,7 @@ def test_contents_can_be_left_out(trajectories: Mapping[str, Trajectory]) -> Non
 
 
 def test_a_span_of_a_later_state_of_the_run_has_the_same_id(tmp_path: Path) -> None:
-    """What was sent while the run went on is recognised when it is sent again."""
+    """A span that was sent during the run is recognised when it is sent again."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction(ASKED, {"content": "3"}, "openai", "m")
         before = {span.span_id for span in to_spans(load(tmp_path / "run.json"))}
@@ -232,7 +232,7 @@ def test_a_span_of_a_later_state_of_the_run_has_the_same_id(tmp_path: Path) -> N
 
 
 def test_a_message_that_calls_share_is_encoded_once(trajectories: Mapping[str, Trajectory]) -> None:
-    """What calls repeat is one text: spans of a changed copy differ, those of the run itself do not."""
+    """Repeated messages are one text: spans of a changed copy differ, those of the run itself do not."""
     run = trajectories["tools"]
     one = run.llm_interactions[0]
 

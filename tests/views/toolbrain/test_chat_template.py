@@ -1,6 +1,7 @@
-"""Chat templates: what `ChatTemplate` renders is what `transformers` renders, of every template that `trl` ships.
+"""Chat templates:
 
-Both packages are optional here; the tokenizer is made on the spot, so nothing is fetched.
+`ChatTemplate` renders every template of `trl` as `transformers` does. Both packages are optional here. The tokenizer is
+made by the test, so nothing is fetched.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def tokenizer() -> Any:
 
 
 def _outcome(render: Any, **given: Any) -> tuple[str | None, str | None]:
-    """What a rendering gives, or the name of what it raises."""
+    """Return the result of a rendering, or the name of its exception."""
     return try_call(lambda: (render(tokenize=False, **given), None), lambda error: (None, type(error).__name__))
 
 
@@ -52,7 +53,7 @@ def _outcome(render: Any, **given: Any) -> tuple[str | None, str | None]:
 def test_every_template_gives_what_transformers_gives(
     path: Path, tokenizer: Any, trajectories: Mapping[str, Trajectory]
 ) -> None:
-    """Of every call of every run, with its tools: the same string, or the same refusal."""
+    """Every call of every run, with its tools, gives the same string, or the same refusal."""
     source = path.read_text()
     ours, theirs = ChatTemplate(source, **SPECIAL), tokenizer
     wanted, got = [], []
@@ -76,9 +77,9 @@ def test_every_template_gives_what_transformers_gives(
 def test_a_prompt_is_the_very_string(
     name: str, run: str, tokenizer: Any, trajectories: Mapping[str, Trajectory]
 ) -> None:
-    """A prompt is the same by a template's source and by a tokenizer that has it: what transformers gives.
+    """A prompt equals that of transformers, from a template's source and from a tokenizer.
 
-    gpt-oss's takes no words next to thoughts and calls; DeepSeek's takes arguments as the text that was sent.
+    gpt-oss's template takes no text beside thoughts and calls. DeepSeek's takes arguments as the text that was sent.
     """
     source = (TEMPLATES[0].parent / f"{name}.jinja").read_text()
     tokenizer.chat_template = source
@@ -139,7 +140,7 @@ def test_a_refusal_says_which_messages(trajectories: Mapping[str, Trajectory]) -
 
 
 def test_the_date_in_a_template_is_that_of_the_call() -> None:
-    """A template that asks for today is told the day of the run, not that of the export."""
+    """A template that asks for today gets the day of the run, and not that of the export."""
     template = ChatTemplate("{{ strftime_now('%d %B %Y') }}")
 
     assert template.apply_chat_template([], at=datetime(2025, 6, 12, tzinfo=UTC)) == "12 June 2025"
@@ -162,7 +163,7 @@ def test_json_in_a_template_is_not_escaped() -> None:
     ],
 )
 def test_a_template_cannot_get_out(source: str) -> None:
-    """Templates come from strangers: what leads into Python, or changes what it was given, is refused."""
+    """A stranger's template that reaches into Python, or changes its input, is refused."""
     from jinja2.exceptions import SecurityError
 
     with pytest.raises(SecurityError):

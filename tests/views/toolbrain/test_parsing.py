@@ -1,4 +1,4 @@
-"""Parsers: what is made of what models say, in the words of the agents that are about."""
+"""Parsers: their readings of models' texts, in the formats of common agents."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def test_models_that_call_tools(
 
 @pytest.mark.parametrize(("text", "thought", "code", "answer"), CODE)
 def test_agents_that_write_code(text: str, thought: str | None, code: str | None, answer: str | None) -> None:
-    """Code is found in tags, fences and behind its label; code that only answers is the answer."""
+    """Code is found in tags, in fences and after its label; code that only answers is the answer."""
     assert parse_code(LLMResponse(text)) == {"thought": thought, "tool_code": code, "final_answer": answer}
 
 
 @pytest.mark.parametrize(("text", "thought", "code", "answer"), REACT)
 def test_agents_that_write_actions(text: str, thought: str | None, code: str | None, answer: str | None) -> None:
-    """An action with its input is the code, however it is written; what is made up behind `Observation:` is not."""
+    """An action with its input is the code, in any spelling; invented text after `Observation:` is not."""
     assert parse_react(LLMResponse(text)) == {"thought": thought, "tool_code": code, "final_answer": answer}
 
 
@@ -118,5 +118,5 @@ def test_any_arguments_make_python(given: object, text: str) -> None:
     "text", ["Thought:" * 5000, "```py\n" * 5000, "Action: a\n" * 5000, "[" * 20_000, "<code>" * 5000 + "(" * 5000]
 )
 def test_no_text_is_too_odd(parser: object, text: str) -> None:
-    """Whatever a model says is read, and read quickly enough."""
+    """Any text of a model is read, and quickly enough."""
     assert parser(LLMResponse(text)).keys() == {"thought", "tool_code", "final_answer"}  # type: ignore[operator]

@@ -59,7 +59,7 @@ def test_every_dialect_gives_turns(trajectories: Trajectories, run: str) -> None
 
 
 def test_a_code_agents_observation_is_its_output(trajectories: Trajectories) -> None:
-    """What the user's next message shows of the code that ran is the tool's output."""
+    """The output of the code in the user's next message is the tool's output."""
     [first, last] = to_turns(trajectories["code_agent"], parse_code)
 
     assert first["tool_output"] == "Execution logs:\n12\nLast output from code snippet:\nNone"
@@ -111,12 +111,12 @@ def test_the_turns_of_one_agent(trajectories: Trajectories) -> None:
     ],
 )
 def test_only_what_the_model_said_is_a_turn(trajectories: Trajectories, run: str, turns: int) -> None:
-    """A call that failed, or has no answer yet, or whose request is damaged, is none."""
+    """A call that failed, has no answer yet, or has a damaged request is not a turn."""
     assert len(to_turns(trajectories[run])) == turns
 
 
 def test_a_run_that_recorded_steps_alone_has_turns(trajectories: Trajectories) -> None:
-    """Where no call was recorded, the steps tell of them; what failed is the tool's output."""
+    """If no call was recorded, the steps are the turns; a failure is the tool's output."""
     [turn] = to_turns(trajectories["steps_alone"])
 
     assert (turn["parsed_completion"]["thought"], turn["tool_output"], turn["action_output"]) == (
@@ -132,7 +132,7 @@ def test_a_document_alone_gives_the_same_turns(trajectories: Trajectories) -> No
 
 
 def test_a_tools_failure_is_part_of_the_prompt(trajectories: Trajectories) -> None:
-    """The plain form tells everything that the model was told: thinking sent back, images, failures."""
+    """The plain form has everything that the model got: thinking that was sent back, images, failures."""
     prompt = to_turns(trajectories["thinking"])[1]["prompt_for_model"]
 
     assert "<|THINKING|>A red pixel.\n<|SAID|>I search.\n<|TOOL_CALL|>" in prompt

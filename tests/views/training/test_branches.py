@@ -1,4 +1,4 @@
-"""Branches: what one row of training data covers, and what of it is new."""
+"""Branches: the messages of one row of training data, and which of them are new."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_last_call_covers_every_turn() -> None:
 
 
 def test_a_rewritten_history_is_another_branch() -> None:
-    """What the agent made the model say is context in it, and nothing to learn."""
+    """The agent's changes to the model's text are context, and are not learnt."""
     made = run(call(["q"], "long answer"), call(["q", assistant("short"), "more?"], "no"))
 
     assert told(made) == [["u:q", "a:long answer*"], ["u:q", "a:short", "u:more?", "a:no*"]]

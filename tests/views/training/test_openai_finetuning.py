@@ -39,7 +39,7 @@ def test_a_row_has_the_conversation_the_tools_and_nothing_else() -> None:
 
 
 def test_what_an_earlier_row_has_weighs_nothing() -> None:
-    """Of two rows that fork, the second learns only what is new in it."""
+    """Of two rows that fork, the second learns only its new answers."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
 
     assert [[message.get("weight") for message in row["messages"]] for row in to_openai_finetuning(made)] == [
@@ -78,7 +78,7 @@ def test_images_are_data_uris() -> None:
 
 
 def test_arguments_that_the_model_broke_stay_as_they_are() -> None:
-    """What is no JSON is the text that the model wrote."""
+    """Arguments that are not JSON stay the model's text."""
     broken = {"call_id": "c", "name": "bash", "arguments": '{"command": "l'}
 
     [row] = to_openai_finetuning(run(call(["q"], None, broken)))

@@ -1,4 +1,4 @@
-"""Rows of replays and forks: what was given to them is context, and nothing is learnt twice."""
+"""Rows of replays and forks: replayed answers are context, and no answer is learnt twice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def told(answer: str = "done", first: Payload = GIVEN, second: Payload | None = 
 
 
 def weights(trajectory: Trajectory, **options: Payload) -> Rows:
-    """What each answer weighs in OpenAI's rows."""
+    """Return the weight of each answer in OpenAI's rows."""
     rows = to_openai_finetuning(trajectory, **options)
     return [{one["content"]: one["weight"] for one in row["messages"] if "weight" in one} for row in rows]
 
@@ -59,7 +59,7 @@ def texts(trajectory: Trajectory, **options: Payload) -> Rows:
 
 
 def turns(trajectory: Trajectory) -> Rows:
-    """Of each turn whether its prompt has the answer that was given, and its completion."""
+    """Return of each turn whether its prompt has the replayed answer, and its completion."""
     return [("look" in turn["prompt_for_model"], turn["model_completion"]) for turn in to_turns(trajectory)]
 
 
@@ -94,7 +94,7 @@ def test_answers_that_are_incomplete_may_be_learnt_and_replayed_ones_may_not(row
 
 
 def test_a_call_that_a_replay_made_is_learnt() -> None:
-    """What a replay gave after it is no part of the row."""
+    """Replayed answers after it are not part of the row."""
     asked = ["q", assistant("new"), "more?"]
     made = run(call(["q"], "new"), call(asked, "old", **GIVEN))
 
@@ -110,7 +110,7 @@ def test_calls_that_were_replayed_are_counted(view: Payload) -> None:
 
 
 def test_a_reward_is_given_every_turn() -> None:
-    """A score judges what the agent did, whoever answered it."""
+    """A score judges the agent's acts, whoever answered them."""
     assert [turn["model_completion"] for turn in to_turns(told(second=GIVEN), include_replayed=True)][1:] == ["done"]
     assert len(to_turns(told(), include_replayed=True)) == 2
 
@@ -128,7 +128,7 @@ def test_forks_at_one_call_are_paired_behind_what_they_were_given() -> None:
 
 
 def test_runs_with_replayed_answers_make_no_other_pairs() -> None:
-    """Neither a replay of a run, nor one whose answers came from both in turn."""
+    """Neither a replay of a run, nor a run with answers of both kinds, makes a pair."""
     mixed = scored("mixed", 0.5, first={}, second=GIVEN)
     runs = [scored("replay", 0.0, second=GIVEN), mixed, scored("good", 1.0)]
 

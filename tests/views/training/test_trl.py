@@ -58,7 +58,7 @@ def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) 
 
 
 def test_a_prompt_is_cut_where_the_first_new_answer_is() -> None:
-    """Of a row whose beginning an earlier one has, only the rest is the completion."""
+    """If an earlier row has the beginning of a row, only the rest is the completion."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
 
     rows = [
@@ -117,7 +117,7 @@ def test_calls_without_token_ids_are_counted() -> None:
 
 
 def test_a_row_without_a_prompt_is_left_out() -> None:
-    """An agent that records by hand may give none, and TRL cannot read such a row; so it is with pairs."""
+    """An agent that records by hand may give no prompt, and TRL cannot read such a row or pair."""
     runs = [run(call([], answer), trajectory_id=answer) for answer in ("a", "bb")]
 
     assert to_trl.with_report(runs[0], "prompt_completion") == ([], {"rows without a prompt, which TRL refuses": 1})
@@ -132,7 +132,7 @@ def scored(answer: str, value: float | None, identity: str = "t") -> Trajectory:
 
 
 def test_the_best_run_is_preferred_to_each_that_is_worse() -> None:
-    """Pairs have the same prompt; runs that are as good make none."""
+    """Pairs have the same prompt; equally good runs make no pair."""
     runs = [scored("bad", 0.0, "a"), scored("good", 1.0, "b"), scored("fair", 0.5, "c"), scored("also good", 1.0, "d")]
 
     pairs = [
