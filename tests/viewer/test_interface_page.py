@@ -1,9 +1,9 @@
-"""The page docs/viewer-interface.md: its examples have the members that the answers have."""
+"""The page docs/viewer-interface.md and the types of `viewer_page/src/data/types.ts` have what the answers have."""
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -17,18 +17,27 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.one_file import run_data
 
 PAGE = (ROOT / "docs" / "viewer-interface.md").read_text(encoding="utf-8")
-OPTIONAL = {"cost_estimated", "unrequested", "given", "removed"}
+TYPES = (ROOT / "viewer_page" / "src" / "data" / "types.ts").read_text(encoding="utf-8")
 
 
 @cache
-def example(heading: str) -> dict[str, Payload]:
-    """The first JSON block below a heading."""
-    _, _, section = PAGE.partition(f"\n{heading}")
-    assert section, heading
-    block = re.search(r"```json\n(.*?)```", section, re.DOTALL)
-    assert block is not None
-    found: dict[str, Payload] = json.loads(block[1])
-    return found
+def members_of(name: str) -> dict[str, bool]:
+    """The members of an interface, each with whether it has to be there."""
+    declaration = re.search(
+        rf"^(?:export )?interface {name}(?: extends ([^{{]+))? {{\n(.*?)^}}", TYPES, re.DOTALL | re.MULTILINE
+    )
+    assert declaration is not None, name
+    extended = re.search(r"\w+$|(?<=Omit<)\w+", (declaration[1] or "").strip())
+    inherited = members_of(extended[0]) if extended else {}
+    own = re.findall(r"^  (\w+)(\??):", declaration[2], re.MULTILINE)
+    return inherited | {member: not optional for member, optional in own}
+
+
+def check(name: str, *values: Payload) -> None:
+    """Compare values with an interface."""
+    members = members_of(name)
+    for value in values:
+        assert {member for member, required in members.items() if required} <= {*value} <= {*members}, name
 
 
 @pytest.fixture(scope="module")
@@ -38,72 +47,95 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Payload]:
     rich_run(directory / "run.json")
     record(directory / "two.json", growing(2))
     with serving(directory) as client:
-        run = "/api/runs/run.json"
-        outline = client.get(run).json()
-        since = client.get(f"{run}/since", params={"version": outline["version"]}).json()
-        raw = [client.get(f"{run}/interactions/{number}/raw").json() for number in (1, 2)]
+
+        def get(address: str, **parameters: str) -> Payload:
+            return client.get(f"/api/{address}", params=parameters).json()
+
+        unchanged = get("runs")
+        while unchanged["changed"]:  # each answer works out some costs
+            unchanged = get("runs", since=unchanged["version"])
+        outline = get("runs/run.json")
+        numbers = range(1, outline["counts"]["interactions"] + 1)
         return {
-            "outline": outline,
-            "since": since,
-            "list": client.get("/api/runs").json(),
-            "raw": raw[1],
-            "interaction": client.get("/api/runs/two.json/interactions/2").json(),
-            "step": client.get("/api/runs/two.json/steps/1").json(),
-            "compare": client.get("/api/compare", params={"a": "run.json", "b": "two.json"}).json(),
+            "list": get("runs"),
+            "unchanged": unchanged,
+            "find": get("find", query="has:error"),
+            "table": client.get("/api/table", params={"run": ["run.json", "two.json"]}).json(),
+            "outlines": [outline, get("runs/two.json")],
+            "since": get("runs/run.json/since", version=outline["version"]),
+            "messages": get("runs/run.json/messages")["messages"],
+            "interactions": get("runs/run.json/interactions")["interactions"],
+            "interaction": get("runs/two.json/interactions/2"),
+            "raw": [get(f"runs/run.json/interactions/{number}/raw") for number in numbers],
+            "items": get("runs/run.json/items")["items"],
+            "steps": get("runs/run.json/steps")["steps"] + get("runs/two.json/steps")["steps"],
+            "compare": get("compare", a="run.json", b="two.json"),
+            "pair": get("compare/pairs/0", a="run.json", b="two.json"),
             "file": run_data(load(directory / "two.json"), "two.json"),
         }
 
 
-def members(value: Payload) -> set[str]:
-    return set(value) - OPTIONAL
+def test_the_lists_have_the_types(answers: dict[str, Payload]) -> None:
+    """The list and its rows, a search, a table of several runs."""
+    check("ChangedList", answers["list"])
+    check("RunSummary", *answers["list"]["runs"])
+    check("UnchangedList", answers["unchanged"])
+    check("Found", answers["find"])
+    check("RunTable", answers["table"])
+    check("TableCell", *(cell for row in answers["table"]["rows"] for cell in row if cell))
 
 
-def test_the_list_is_as_described(answers: dict[str, Payload]) -> None:
-    """The list and its rows."""
-    said, found = example("## The list"), answers["list"]
-
-    assert members(said) == members(found)
-    assert members(said["runs"][0]) == members(found["runs"][0])
-
-
-def test_the_outline_is_as_described(answers: dict[str, Payload]) -> None:
-    """The outline, its facts, and the entries of interactions and steps."""
-    documented, answered = example("## The outline"), answers["outline"]
-    interaction, step = example("### An interaction in the outline"), example("### A step in the outline")
-
-    assert members(documented) == members(answered)
-    assert members(documented["run"]) == members(answered["run"])
-    assert documented["counts"].keys() == answered["counts"].keys()
-    assert members(documented["agents"][0]) == members(answered["agents"][0])
-    assert members(interaction) == members(answered["interactions"][0])
-    assert members(interaction["prompt"]) == members(answered["interactions"][0]["prompt"])
-    assert members(interaction["attempts"][0]) == members(answered["interactions"][0]["attempts"][0])
-    assert members(step) == members(answered["steps"][0])
-    calls = [call for one in answered["steps"] for call in one["tool_calls"]]
-    assert {*map(frozenset, map(members, calls))} == {frozenset(members(step["tool_calls"][0]))}
+def test_the_outline_has_the_types(answers: dict[str, Payload]) -> None:
+    """The outline, its facts, the entries of interactions and steps, and what changed."""
+    outlines = answers["outlines"]
+    check("Outline", *outlines)
+    check("Changes", answers["since"])
+    check("Relations", *(outline["relations"] for outline in outlines))
+    check("RunHead", *(outline["run"] for outline in outlines))
+    check("Reward", *(reward for outline in outlines for reward in outline["run"]["rewards"]))
+    check("Counts", *(outline["counts"] for outline in outlines))
+    check("Agent", *(agent for outline in outlines for agent in outline["agents"]))
+    calls = [call for outline in outlines for call in outline["interactions"]]
+    check("Call", *calls)
+    check("Prompt", *(call["prompt"] for call in calls))
+    check("AttemptOutline", *(attempt for call in calls for attempt in call["attempts"]))
+    steps = [step for outline in outlines for step in outline["steps"]]
+    check("StepOutline", *steps)
+    check("ToolOutline", *(tool for step in steps for tool in step["tool_calls"]))
 
 
-def test_the_parts_of_a_run_are_as_described(answers: dict[str, Payload]) -> None:
-    """Answers, raw data, steps, changes, and the data of the one file."""
-    documented = example("## Answers")["interactions"][0]
-    answered = answers["interaction"]
-    step, found_step = example("## Steps")["steps"][0], answers["step"]
+def test_the_parts_of_a_run_have_the_types(answers: dict[str, Payload]) -> None:
+    """Messages, answers, raw data, steps, and the sections of the self-contained file."""
+    check("Message", *answers["messages"])
+    interactions = [*answers["interactions"], answers["interaction"]]
+    check("Answer", *interactions)
+    check("Response", *(one["response"] for one in interactions if one["response"]))
+    check("Attempt", *(attempt for one in interactions for attempt in one["attempts"]))
+    assert "prompt" in answers["interaction"]
+    check("Raw", *answers["raw"])
+    check("Item", *answers["items"])
+    check("StepDetail", *answers["steps"])
+    tools = [tool for step in answers["steps"] for tool in step["tool_calls"]]
+    check("ToolDetail", *tools)
+    results = {frozenset(tool["result"]) for tool in tools if tool["result"]}
+    assert results == {
+        frozenset(
+            re.findall(r"^    (\w+):", re.split(r"interface ToolDetail ", TYPES)[1].split("\n}")[0], re.MULTILINE)
+        )
+    }
+    check("RunData", answers["file"])
 
-    assert members(documented) == members(answered)
-    assert members(documented["response"]) == members(answered["response"])
-    assert members(documented["attempts"][0]) - {"error"} <= members(answered["attempts"][0])
-    assert members(example("## Raw")) == members(answers["raw"])
-    assert members(example("## Raw")["request"]) == members(answers["raw"]["request"])
-    assert members(example("## Raw")["stream"]) == members(answers["raw"]["stream"])
-    assert members(step) == members(found_step)
-    assert members(step["tool_calls"][0]["result"]) == members(found_step["tool_calls"][0]["result"])
-    assert members(example("## Following a run")) == members(answers["since"])
-    assert members(example("## Comparing")) == members(answers["compare"])
-    sections = json.loads(re.findall(r'^\{"kind": "file".*\}$', PAGE, re.MULTILINE)[0])["sections"]
-    assert members(sections) == {*answers["file"], "texts"}
+
+def test_a_comparison_has_the_types(answers: dict[str, Payload]) -> None:
+    """Two runs, and one pair of their steps."""
+    check("Comparison", answers["compare"])
+    pairs: Iterator[Payload] = (pair[side] for pair in answers["compare"]["pairs"] for side in "ab")
+    check("ComparedStep", *filter(None, pairs))
+    check("PairDifferences", answers["pair"])
+    check("ValueChange", *(change for one in answers["pair"]["differences"] for change in one["changes"]))
 
 
-def test_every_address_is_described(answers: dict[str, Payload]) -> None:
+def test_every_address_is_described() -> None:
     """The table of addresses has each route of the server, and no other."""
     source = (ROOT / "trace_recorder" / "viewer" / "server.py").read_text(encoding="utf-8")
     source = source.replace("Route(run,", 'Route("/api/runs/ID",').replace('f"{run}', '"/api/runs/ID')
@@ -112,3 +144,12 @@ def test_every_address_is_described(answers: dict[str, Payload]) -> None:
     said = {one.partition("?")[0] for one in re.findall(r"^\| `(?:GET|POST) ([^`]+)`", PAGE, re.MULTILINE)}
 
     assert said == paths
+
+
+def test_every_type_of_the_page_exists() -> None:
+    """The last column of the table names interfaces, or lists of them."""
+    named = re.findall(r"\| `(?:\{\"\w+\": \[)?([A-Z]\w+)(?:\]\})?` \|$", PAGE, re.MULTILINE)
+    declared = re.findall(r"^export (?:interface|type) (\w+)", TYPES, re.MULTILINE)
+
+    assert len(named) == 17
+    assert {*named} <= {*declared}

@@ -1,5 +1,10 @@
-/** The JSON interface of the viewer, as docs/viewer-interface.md describes it. */
+/**
+ * The members of the answers of the viewer's server. docs/viewer-interface.md has the addresses and the rules, and a test
+ * compares these types with real answers. A member that is not known is null; a count that nobody stated is never 0.
+ * Times are ISO 8601, durations are seconds, costs are US dollars.
+ */
 
+/** Numbers as ranges. Both ends are included: `[[0, 41], [44, 44]]`. */
 export type Ranges = [number, number][];
 
 export type Status = "running" | "completed" | "failed" | "interrupted" | "unknown";
@@ -20,10 +25,11 @@ export interface ForkOrigin extends ReplayOrigin {
 export interface ReplayedFrom {
   trajectory_id?: string;
   interaction_id?: string;
+  /** Whether a person wrote the answer. */
   by_hand?: boolean;
 }
 
-/** Other runs of the list that this one belongs with: the one that it continues or repeats, its forks and replays. */
+/** The related runs of the list, by their ids: the run that this run continues or repeats, its forks and its replays. */
 export interface Relations {
   forked_from: string | null;
   replay_of: string | null;
@@ -33,7 +39,9 @@ export interface Relations {
   sources: Record<string, string>;
 }
 
+/** A row of the list. Its figures are those of the newest document; a journal without a document has no figures. */
 export interface RunSummary {
+  /** The path of the run's file from the served directory. */
   id: string;
   trajectory_id: string | null;
   forked_from: ForkOrigin | null;
@@ -47,6 +55,7 @@ export interface RunSummary {
   end_time: string | null;
   execution_time_seconds: number | null;
   steps: number | null;
+  /** The calls that were made. */
   llm_calls: number | null;
   failed_llm_calls: number | null;
   replayed_llm_calls: number | null;
@@ -55,8 +64,11 @@ export interface RunSummary {
   total_input_tokens: number | null;
   output_tokens: number | null;
   cached_input_tokens: number | null;
+  /** The sum of the costs of the calls. Until the calls have been read, it has only the costs that providers stated. */
   cost: number | null;
+  /** Whether a cost is an estimate by the table `prices` of the list. */
   cost_estimated: boolean | null;
+  /** The number of calls with tokens whose cost is not in the sum. */
   calls_without_price: number | null;
   rewards: Record<string, number> | null;
   error: ErrorInfo | string | null;
@@ -66,29 +78,39 @@ export interface RunSummary {
   origin: string | null;
 }
 
-/** Of each kind of fact, how many of the runs that match a search have each value. */
+/** For each kind of fact: how many of the matching runs have each value, the most frequent value first. */
 export type SearchCounts = Record<"status" | "success" | "model" | "tool" | "reward", [string, number][]>;
 
-/** A step of a run in the table of several runs. `differs` is in what it differs from the first run's step. */
+/** The answer of `/api/find`: the ids of the matching runs, in the order of their paths. */
+export interface Found {
+  runs: string[];
+  counts: SearchCounts;
+}
+
+/** A step in the table of several runs. `differs` has the kinds of differences from the first run's step. */
 export interface TableCell {
   step?: number | null;
   interaction?: number | null;
+  /** The beginning of the answer. */
   text: string | null;
   tools: { name: string; failed: boolean }[];
   error: string | null;
   differs: string[];
 }
 
+/** Each row has a cell for each run; null if a run has no such step. */
 export interface RunTable {
   rows: (TableCell | null)[][];
 }
 
-/** What the server is still to read, and when to ask again. */
+/** The version of the list, how many runs the server has still to read, and when to ask again. */
 interface ListState {
   version: string;
+  /** Runs that changed and were not read since. */
   unread: number;
-  /** How many runs the search has not read. */
+  /** Runs that the search has not read. */
   unsearched: number;
+  /** Runs whose calls have not been read for their costs. */
   without_costs: number;
   next_seconds: number;
 }
@@ -97,23 +119,32 @@ interface ListState {
 export interface ChangedList extends ListState {
   changed: true;
   directory: string;
-  /** All runs, and those that match the filters and the search. */
+  /** All runs, and the runs that match the filters and the search. */
   total: number;
   count: number;
+  /** The number of the first row here. Rows are counted from 0. */
   from: number;
   runs: (RunSummary | null)[];
   statuses: [string, number][];
   models: [string, number][];
+  /** Null if the request has no search. */
   counts: SearchCounts | null;
+  /** The name and version of the table of prices, if it is installed. */
   prices: string | null;
   /** The first files that cannot be read, and how many there are. */
   unreadable: { id: string; error: string }[];
   unreadable_count: number;
 }
 
-export type RunList = ChangedList | (ListState & { changed: false });
+/** The answer if the list is that of the caller's version. */
+interface UnchangedList extends ListState {
+  changed: false;
+  runs: [];
+}
 
-/** Which rows of the list, and the version that the page has, or of which the rows are. */
+export type RunList = ChangedList | UnchangedList;
+
+/** The requested rows of the list, and the version that the page has, or the version whose rows are requested. */
 export interface ListRange {
   from: number;
   to: number;
@@ -136,6 +167,7 @@ export interface Reward {
   timestamp?: string | null;
 }
 
+/** The facts of a run. */
 export interface RunHead {
   trajectory_id: string | null;
   task: string | null;
@@ -158,6 +190,7 @@ export interface RunHead {
   gaps: { timestamp: string | null; what: string; why: string }[];
 }
 
+/** Tokens as the provider states them. */
 export interface Usage {
   input_tokens?: number;
   output_tokens?: number;
@@ -168,16 +201,28 @@ export interface Usage {
   extra?: Record<string, unknown>;
 }
 
+/** At a position of the base: how many messages are removed, and the numbers of the messages that are inserted. */
 export type Change = [position: number, removed: number, inserted: Ranges];
 
+/** A prompt as its difference to an earlier prompt. docs/viewer-interface.md says how to make the list of it. */
 export interface Prompt {
+  /** False if the request cannot be restored from a damaged journal. Then `count` is 0. */
   known: boolean;
+  /** The number of its messages, and the length of their texts. */
   count: number;
   characters: number;
+  /** The number of the interaction whose prompt is changed. Null: the changes are applied to an empty list. */
   base: number | null;
+  /**
+   * What it is to the call that it continues. `begins`: it continues no call. `extends`: all messages are unchanged.
+   * `edits`: messages were shortened, replaced, added or removed, and all answers are there. `rewrites`: answers are gone.
+   * `refers`: the request names the call `base` and repeats no message, so the changes are applied to an empty list.
+   */
   relation: "begins" | "extends" | "edits" | "rewrites" | "refers";
   changes: Change[];
+  /** The inserted messages that repeat an answer of an earlier call: new in this prompt, but known to a reader. */
   answers: number[];
+  /** How many messages at the beginning hold for this request alone, in dialects that do not repeat them. */
   instructions: number;
 }
 
@@ -189,15 +234,21 @@ export interface AttemptOutline {
   error: boolean;
 }
 
+/** An interaction in the outline. */
 export interface Call {
   number: number;
+  /** Its `interaction_id` in the journal. */
   id: string;
+  /** The `key` of an agent. */
   agent: string | null;
+  /** The number of the step that shows this call. */
   step: number | null;
   timestamp: string | null;
   /** Whether a program asked this beside its conversation, such as for a title. */
   side_call: boolean;
+  /** Since the start of the run. */
   start_seconds: number | null;
+  /** The time of all attempts and of the pauses between them. Null if no end is on file. */
   duration_seconds: number | null;
   time_to_first_token_seconds: number | null;
   api: string | null;
@@ -213,14 +264,17 @@ export interface Call {
   error: ErrorInfo | null;
   attempts: AttemptOutline[];
   usage: Usage | null;
+  /** Comparable between providers: all tokens that went in, cached ones too, and all that came out, reasoning too. */
   prompt_tokens: number | null;
   completion_tokens: number | null;
   cost: number | null;
-  cost_estimated?: boolean;
+  cost_estimated: boolean | null;
   finish_reason: string | null;
+  /** The first 200 characters of the answer's text on one line. */
   excerpt: string | null;
   tool_calls: { call_id: string; name: string; argument: string | null }[];
   prompt: Prompt;
+  /** Numbers in the lists of the outline. */
   tool_list: number | null;
   parameters: number | null;
 }
@@ -228,28 +282,36 @@ export interface Call {
 export interface ToolOutline {
   call_id: string;
   name: string | null;
+  /** Null if nobody stated it. */
   success: boolean | null;
+  /** Whether the call has a result. */
   answered?: boolean;
   /** Whether a recording gave the result, so that the tool did not run. */
   replayed?: boolean;
+  /** Whether this is a result whose call is in no step. */
   unrequested?: boolean;
+  /** When the tool ran. Null if its execution was not recorded. */
   start_seconds: number | null;
   duration_seconds: number | null;
   error: string | null;
-  /** The command, the path, the query: its first argument on one line. */
+  /** The first argument on one line: the command, the path, the query. After a short word follows the second argument. */
   argument: string | null;
+  /** The first 200 characters of the arguments, and of the result. */
   excerpt: string | null;
   result_excerpt: string | null;
+  /** The agents that were started inside the tool. */
   sub_agents?: string[];
 }
 
 export interface StepOutline {
+  /** Its place in the list, which identifies it here. `step_number` is the agent's own number. */
   number: number;
   step_number: number | null;
   timestamp: string | null;
   start_seconds: number | null;
   duration_seconds: number | null;
   state: string;
+  /** False if the agent recorded the step; true if it is derived from an interaction. */
   derived: boolean;
   agent: string | null;
   interaction: number | null;
@@ -261,8 +323,10 @@ export interface StepOutline {
 }
 
 export interface Agent {
+  /** Null for the main agent. */
   key: string | null;
   name: string | null;
+  /** The key of the agent that started it. */
   parent: string | null;
 }
 
@@ -276,8 +340,9 @@ export interface Tool {
 export interface Outline {
   version: string;
   id: string;
+  /** Whether a reward would be accepted: the run has ended and has a journal, and the server may write. */
   writable: boolean;
-  /** What a server knows of other runs. */
+  /** The related runs that the server knows. */
   relations?: Relations;
   run: RunHead;
   counts: Counts;
@@ -288,6 +353,7 @@ export interface Outline {
   steps: StepOutline[];
 }
 
+/** How many there are of everything that has numbers. */
 export interface Counts {
   interactions: number;
   steps: number;
@@ -303,6 +369,7 @@ export interface Changes extends Omit<Outline, "id"> {
   reset: boolean;
 }
 
+/** A long part is cut. Then `text` is the beginning of its text or of its JSON, and `characters` the whole length. */
 interface Cut {
   cut?: boolean;
   characters?: number;
@@ -322,6 +389,7 @@ export type Part =
   | ({ type: "image"; media_type?: string | null; data?: string; url?: string } & Cut)
   | ({ type: "json"; value?: unknown; kind?: string | null; text?: string } & Cut);
 
+/** A message. Its role is that of the request: system, developer, user, assistant, tool, … */
 export interface Message {
   number: number;
   role: string;
@@ -329,6 +397,7 @@ export interface Message {
   parts: Part[];
   call_id?: string | null;
   name?: string | null;
+  /** Whether a tool message states that its tool failed. */
   is_error?: boolean;
 }
 
@@ -337,43 +406,60 @@ export interface Response {
   model: string | null;
   finish_reason: string | null;
   parts: Part[];
+  /** Empty if there is only one choice. */
   choices?: { index: number; finish_reason: string | null; parts: Part[]; extra?: Part | null }[];
   usage: Usage | null;
   extra?: Part | null;
+  /** An answer that the agent recorded by hand in a form of its own. */
   given?: Part | null;
 }
 
+/** An attempt of a call. The first one has the number 0. */
 export interface Attempt {
   number: number;
   timestamp: string | null;
   status?: number | null;
   duration_seconds?: number | null;
-  /** Since the attempt before had ended. */
+  /** Since the end of the attempt before. */
   pause_seconds?: number | null;
   error?: ErrorInfo | null;
   headers?: Record<string, string> | null;
+  /** Whether the SDK did not state that this is a retry. */
   inferred?: boolean;
 }
 
+/** The answer and the attempts of an interaction. */
 export interface Answer {
   number: number;
   response: Response | null;
   error: ErrorInfo | null;
   attempts: Attempt[];
+  /** The whole prompt, only in the answer about one interaction. */
   prompt?: Ranges;
 }
 
+/** A request and its response as they went over the wire. */
 export interface Raw {
   number: number;
   method: string | null;
   url: string | null;
+  /**
+   * The request: `body` is the JSON that was sent, or a text that was not JSON. Each member of `body` that `items` names is
+   * replaced by the items of these numbers, or by the one item of this number.
+   */
   request: { body: unknown; items?: Record<string, Ranges | number> } | null;
+  /** The response as JSON; a stream is assembled. A text if it was not JSON. */
   response: unknown;
+  /** The events of a stream, and when each was complete, in seconds since the request. */
   stream: { events: { seconds: number | null; text: string }[]; characters: number } | null;
-  /** What sending it again needs. */
+  /**
+   * What a command needs that sends the request again, because the request's headers are not on file. `key` names a variable
+   * of the environment. It is null unless the address is a provider's own host, by HTTPS: an address may be hostile.
+   */
   sending: { headers: Record<string, string>; key: { header: string; prefix: string; variable: string } | null } | null;
 }
 
+/** An element that raw requests refer to. */
 export interface Item {
   number: number;
   value: unknown;
@@ -385,10 +471,13 @@ export interface ToolDetail {
   arguments: Part | null;
   result: {
     success: boolean | null;
+    /** What the tool returned. */
     parts: Part[];
     error: Part | null;
+    /** What the agent passed on to the model, if that is known and not the same. */
     sent: Part[] | null;
     duration_seconds: number | null;
+    execution_id: string | number | null;
   } | null;
   unrequested?: boolean;
 }
@@ -397,6 +486,7 @@ export interface StepDetail {
   number: number;
   reflection: Part | null;
   error: Part | null;
+  /** Messages and the answer of a step that the agent recorded with its own, and that no interaction has. */
   messages: Omit<Message, "number">[] | null;
   response: Response | null;
   tool_calls: ToolDetail[];
@@ -411,13 +501,19 @@ export interface ComparedStep {
   interaction: number | null;
 }
 
+/** The steps of two runs in the order of time, aligned. Ids and times make no difference. */
 export interface Comparison {
   equal: boolean;
+  /** The place in `pairs` of the first pair that differs. */
   parts_at: number | null;
+  /** Figures of the two runs, as far as they are known. */
+  a: Record<string, unknown>;
+  b: Record<string, unknown>;
+  /** `differs` is empty if the two are equal, and `["missing"]` if one run has no such step. */
   pairs: { a: ComparedStep | null; b: ComparedStep | null; differs: Difference[] }[];
 }
 
-/** One change of a value; `words` are those of two texts. */
+/** One change of a value. Long texts are shortened around their changes. `words` compares two texts. */
 export interface ValueChange {
   kind: "removed" | "added" | "changed";
   path: string;
@@ -431,16 +527,17 @@ export interface PairDifferences {
   differences: { kind: Difference; changes: ValueChange[] }[];
 }
 
-/** Compressed JSON as base64, by name. */
+/** By name: JSON, compressed by zlib, as base64. */
 export type Sections = Record<string, string>;
 
-/** A run in one file; `sections` are those of RunData, and `texts`. */
+/** A run in one file. Its `sections` are the members of RunData, and `texts`. */
 export interface FileData {
   kind: "file";
   id: string;
   sections: Sections;
 }
 
+/** All answers about a run, from the first number to the last. Nothing is cut. */
 export interface RunData {
   run: Outline;
   messages: Message[];

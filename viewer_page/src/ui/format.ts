@@ -54,7 +54,7 @@ export interface Cost {
   withoutPrice: number;
 }
 
-export function costOf(calls: { cost: number | null; cost_estimated?: boolean; prompt_tokens: number | null }[]): Cost {
+export function costOf(calls: { cost: number | null; cost_estimated: boolean | null; prompt_tokens: number | null }[]): Cost {
   const known = calls.filter((call) => call.cost != null);
   return {
     dollars: known.length > 0 ? known.reduce((sum, call) => sum + (call.cost ?? 0), 0) : null,
