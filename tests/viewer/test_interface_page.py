@@ -141,9 +141,9 @@ def test_every_address_is_described() -> None:
     source = source.replace("Route(run,", 'Route("/api/runs/ID",').replace('f"{run}', '"/api/runs/ID')
     routes = re.findall(r'Route\("([^"]*)"', source)
     paths = {re.sub(r"\{+number\}+", "N", one) for one in routes} - {"/"}
-    said = {one.partition("?")[0] for one in re.findall(r"^\| `(?:GET|POST) ([^`]+)`", PAGE, re.MULTILINE)}
+    documented = {one.partition("?")[0] for one in re.findall(r"^\| `(?:GET|POST) ([^`]+)`", PAGE, re.MULTILINE)}
 
-    assert said == paths
+    assert documented == paths
 
 
 def test_every_type_of_the_page_exists() -> None:
