@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.values.prompt_changes import applied, changes_between, ranges_of
+from trace_recorder.values.prompt_relation import applied, changes_between, ranges_of
 
 LISTS = st.lists(st.integers(0, 30), max_size=60)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.message_table import SharedSequence
 
 NUMBERS = st.lists(st.integers(0, 3), max_size=8)
 BOUNDS = st.none() | st.integers(-10, 10)

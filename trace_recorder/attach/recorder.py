@@ -34,7 +34,7 @@ from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY, RunPaths, looks_like_sentence
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.checked_arguments import ArgumentReader
+from trace_recorder.values.checked_types import ArgumentReader
 from trace_recorder.values.final_status import FinalStatus, status_from_exception
 from trace_recorder.values.messages import Payload, without_none
 

@@ -19,7 +19,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import COMPUTED, are_of_older_version, metrics_of
-from trace_recorder.values.prompt_changes import Numbers, equal_length
+from trace_recorder.values.prompt_relation import Numbers, equal_length
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 

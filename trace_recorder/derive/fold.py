@@ -37,10 +37,9 @@ from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFil
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, ToolResult
 from trace_recorder.values.metrics import metrics_of
-from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 MAX_READINGS = 256

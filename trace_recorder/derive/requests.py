@@ -16,9 +16,8 @@ from trace_recorder.derive.table_prompts import PREAMBLE, ElementReadings, Incre
 from trace_recorder.dialects.dialect import Dialect, History, dialect_of
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.json_text import make_json_writer
-from trace_recorder.values.message_table import MessageTable
+from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
-from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.structs import replace
 
 

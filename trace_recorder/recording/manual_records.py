@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from trace_recorder.guard import try_call
 from trace_recorder.recording import context as steps
 from trace_recorder.recording.run import Run
-from trace_recorder.values.checked_arguments import ArgumentReader
+from trace_recorder.values.checked_types import ArgumentReader
 from trace_recorder.values.jsonable import (
     describe_error,
     is_error,

@@ -1,25 +1,82 @@
-"""Checks the values that are read from files against the types that their fields declare.
+"""Checks types: of values that are read from files, and of arguments of the recorder's methods.
 
-Anybody may have written a file. `check_types(value)` is for the types of `values/`: views and the command line
-may then rely on the declared types. An agent may have given a value of another class, which is on file as a
-description: `texts_of_members` makes texts of these where texts are declared. In place of a step's number, or of a
-reward's, they stay.
+Anybody may have written a file. `check_types(value)` is for the types of `values/`: views and the command line may then
+rely on the declared types. An agent may have given a value of another class, which is on file as a description.
+`texts_of_members` makes texts of descriptions where texts are declared. A description in place of a step's number or a
+reward's value stays.
+
+`ArgumentReader` is for arguments that must be a bool or a number, of any class, such as numpy's. Any other value is
+misuse and raises a TypeError, but only after everything else in the call is recorded. Until then the wrong value is
+recorded as a description.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from trace_recorder.values.jsonable import is_description
+from trace_recorder.guard import try_call
+from trace_recorder.values.json_equivalents import to_integer, to_number
+from trace_recorder.values.jsonable import describe_value, is_description, to_jsonable
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
+
+
+class ArgumentReader:
+    """Reads the arguments of one call of a method; `who` is its name, for the error message."""
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self._refused: list[TypeError] = []
+
+    def number(self, name: str, value: object) -> Payload:
+        """Return a number as JSON has it, or a description of the value."""
+        found = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a number", found)
+
+    def integer(self, name: str, value: object) -> Payload:
+        """Return a whole number as JSON has it, or a description of the value."""
+        found = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a whole number", found)
+
+    def optional_bool(self, name: str, value: object) -> bool | None:
+        """Return a bool; 0 and 1 count as bools. Return None for None and for any other value."""
+        found = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
+        if found is None and value is not None:
+            self._refuse(name, value, "True, False or None")
+        return found
+
+    def raise_if_refused(self) -> None:
+        """Raise TypeError if any argument was of a wrong kind."""
+        if self._refused:
+            raise self._refused[0]
+
+    def _copy_or_describe(self, name: str, value: object, kind: str, found: float | None) -> Payload:
+        if found is None:
+            self._refuse(name, value, kind)
+            return describe_value(value)
+        return to_jsonable(found)
+
+    def _refuse(self, name: str, value: object, kind: str) -> None:
+        said = describe_value(value)["repr"][:200]
+        self._refused.append(TypeError(f"{self._who}: {name} is {said}, and must be {kind}."))
+
+
+def _without_enum(value: object) -> object:
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _to_bool(value: object) -> bool | None:
+    number = to_number(_without_enum(value))
+    return bool(number) if number in {0, 1} else None
+
 
 Value = TypeVar("Value")
 
@@ -30,19 +87,19 @@ _TEXTS = frozenset((str, NoneType))
 _NUMBERS = (int, float)
 """The types of a number in JSON, without bool."""
 _DESCRIBED = frozenset(("value", "weight", "step_number"))
-"""The numbers that an agent states: what it gave in place of one is described."""
+"""The fields with numbers that an agent states. A value of another class is on file as a description."""
 _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
 def text_of_member(value: Payload) -> str | None:
-    """Return the text that a member has; of a description its `repr`, of another value in its place its JSON."""
+    """Return the text of a member: the text itself, the `repr` of a description, or the JSON of any other value."""
     if value is None or isinstance(value, str):
         return value
     return str(value["repr"]) if is_description(value) else json.dumps(value, ensure_ascii=False)
 
 
 def number_or_text(value: Payload) -> Payload:
-    """Return a number, or None, as it is, and anything else in its place as a text, so that it can be a key."""
+    """Return a number or None unchanged, and any other value as a text, so that the result can be a key."""
     return value if type(value) in _NUMBERS else text_of_member(value)
 
 
@@ -55,15 +112,15 @@ def texts_of_members(data: Mapping[str, Payload], names: Sequence[str]) -> dict[
 
 
 def check_types(value: Value) -> Value:
-    """Return a value. Raises TypeError or ValueError where a field has not its declared type or range."""
+    """Return the value. Raises TypeError or ValueError if a field does not have its declared type or range."""
     kind: Any = type(value)
     for name, kinds in _checked_fields(kind):
-        found = getattr(value, name)
-        if not isinstance(found, kinds) and not (name in _DESCRIBED and is_description(found)):
-            raise TypeError(f"{name} is {type(found).__name__}, and must be {' or '.join(_type_names(kinds))}")
+        member = getattr(value, name)
+        if not isinstance(member, kinds) and not (name in _DESCRIBED and is_description(member)):
+            raise TypeError(f"{name} is {type(member).__name__}, and must be {' or '.join(_type_names(kinds))}")
         limit = MAX_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
-        if isinstance(found, int | float) and not -limit <= found <= limit:
-            is_nan = isinstance(found, float) and math.isnan(found)  # an integer may be too large for a float
+        if isinstance(member, int | float) and not -limit <= member <= limit:
+            is_nan = isinstance(member, float) and math.isnan(member)  # an integer may be too large for a float
             raise ValueError(f"{name} is {'no number' if is_nan else 'beyond all measure'}")
     return value
 
@@ -74,7 +131,7 @@ def _type_names(kinds: tuple[type, ...]) -> list[str]:
 
 @cache
 def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
-    """Return the fields that `isinstance` can check; what is inside a list or a mapping is not checked."""
+    """Return the fields that `isinstance` can check. The elements of a list or a mapping are not checked."""
     hints = get_type_hints(kind)
     return [(name, kinds) for name in _names_of(kind) if (kinds := _types_of_hint(hints[name]))]
 
@@ -84,7 +141,7 @@ def _names_of(kind: Any) -> Iterable[str]:
 
 
 def _types_of_hint(hint: Payload) -> tuple[type, ...]:
-    """Return the classes that a type hint allows; none where `isinstance` cannot check it."""
+    """Return the classes that a type hint allows, or no class if `isinstance` cannot check the hint."""
     if get_origin(hint) in {Union, UnionType}:
         kinds = [_types_of_hint(one) for one in get_args(hint)]
         return tuple(kind for one in kinds for kind in one) if all(kinds) else ()

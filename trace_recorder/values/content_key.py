@@ -2,7 +2,7 @@
 
 A key is a tuple of the texts and numbers that a value consists of, and of the names and classes around them. It has no
 copy of a text, and Python keeps the hash of a text, so a key costs the same however long the texts are. A dict finds
-the value again, whichever object has it now. 1, 1.0 and True have different keys.
+the value again even if another object has it now. 1, 1.0 and True have different keys.
 
 A value has a key only if reading it runs no code of its class. These have: dicts with text or None as names, lists,
 tuples, texts, numbers, enums, times, dataclasses and msgspec's structs. So have pydantic models that pydantic dumps in
@@ -28,9 +28,9 @@ from trace_recorder.values.jsonable import ATTRIBUTES, NESTED_ATTRIBUTES
 from trace_recorder.values.structs import Struct
 
 MAX_PARTS = 1_000
-"""How many dicts, lists and objects a value with a key may consist of."""
+"""The largest number of dicts, lists and objects in a value with a key."""
 _MAX_CLASSES = 256
-"""How many classes are remembered, with the way in which each is read."""
+"""How many classes are remembered, with the function that reads each."""
 
 _EXACT = frozenset({str, type(None)})
 """The classes of values that are their own keys."""
@@ -56,7 +56,7 @@ _OWN_SERIALIZERS = ("field_serializers", "model_serializers", "computed_fields")
 
 
 def content_key(value: object) -> Hashable | None:
-    """Return the key of an element of a list of messages or tools; None if it has none."""
+    """Return the key of an element of a list of messages or tools, or None if the element has no key."""
     if type(value) is dict:  # most messages are such dicts
         flat = (*value, *value.values())
         if _EXACT.issuperset(map(type, flat)):
@@ -88,14 +88,14 @@ class _KeyReader:
             flat = (*value, *value.values())
             return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, opens)
         if kind is list or kind is tuple:
-            key: list[Hashable] = [list]  # a dict's key begins with a name, which may be None
+            key: list[Hashable] = [list]  # the key of a dict begins with a member's name, which may be None
             for element in value:
                 key.append(element if type(element) in _EXACT else self.read(element, opens))  # noqa: PERF401 - hot
             return tuple(key)
         return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, opens)
 
     def _members(self, flat: tuple[Any, ...], opens: bool) -> Hashable:  # noqa: FBT001 - hot
-        """Return the key of a dict, of which these are the names and then the values."""
+        """Return the key of a dict. The arguments are its names and then its values."""
         names = flat[: len(flat) // 2]
         if not _EXACT.issuperset(map(type, names)):
             raise _NoKeyError("a name is not a text")
@@ -120,7 +120,7 @@ class _KeyReader:
 
 @lru_cache(_MAX_CLASSES)
 def _fields_reader(kind: type) -> Callable[[Any], object] | None:
-    """Return the function that reads the fields of objects of a class; None if a class is not read by its fields."""
+    """Return the function that reads the fields of objects of a class, or None if a class is not read by its fields."""
     if issubclass(kind, _WITH_OWN_JSON):
         return None
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
@@ -150,7 +150,7 @@ def _has_own_access(kind: type) -> bool:
 
 
 def _is_computed(kind: type, name: str) -> bool:
-    """Whether reading an attribute runs code: reading a slot, or a default value, does not."""
+    """Whether reading an attribute runs code. Reading a slot or a default value does not."""
     attribute = _class_attribute(kind, name)
     return hasattr(type(attribute), "__get__") and not isinstance(attribute, types.MemberDescriptorType)
 

@@ -17,7 +17,7 @@ _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
-"""How base64 texts of images begin; Ollama does not say what its images are."""
+"""The beginnings of base64 texts of images. Ollama does not state the formats of its images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A part that is an image: its bytes in standard base64, or where it is."""
+    """A part that is an image: its bytes in standard base64, or its address."""
 
     media_type: str | None = None
     data: str | None = None
@@ -37,11 +37,11 @@ class Image:
 
     @property
     def address(self) -> str:
-        """The URL of the image. It is a data URI if the bytes are here."""
+        """The URL of the image. It is a data URI if the part has the bytes."""
         return self.url or f"data:{self.media_type or 'application/octet-stream'};base64,{self.data or ''}"
 
     def content(self) -> bytes | None:
-        """Return the bytes of the image; None if they are not here, or are not base64."""
+        """Return the bytes of the image, or None if the part does not have them or they are not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except ours(ValueError):
@@ -61,7 +61,8 @@ Part = Text | Image | Other
 def standard_base64(data: str) -> str:
     """Write base64 in the standard alphabet, padded and on one line. Text that is not base64 is returned unchanged.
 
-    google-genai sends the URL-safe alphabet, which decoders and data URIs do not take; others leave out the padding.
+    google-genai sends the URL-safe alphabet, which decoders and data URIs do not accept. Other SDKs leave out the
+    padding.
     """
     if len(data) % 4 == 0 and _BASE64.fullmatch(data):
         return data
@@ -108,7 +109,7 @@ def _image(part: dict[str, Payload]) -> Image | None:
 
 
 def _of_source(source: Payload) -> Image | None:
-    """Read an image's source: what kind, and its bytes or its address, under any of their names."""
+    """Read an image's source: its kind, and its bytes or its address, under any of their names."""
     kind = _first_text(source, "media_type", "mimeType", "mime_type")
     url = _first_text(source, "url", "uri", "fileUri", "file_uri", "path")
     data = source.get("data")

@@ -1,4 +1,4 @@
-"""What the class of a value says of its object in the document.
+"""How the class of a value describes its object in the document.
 
 The fields of the class are the members of the object, in their order. The type of a field is that of the member. A
 field with a default is missing in the document while it has no value: None, False, or an empty tuple or dict. A mark
@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class Mark(Enum):
-    """What a type says of a member, besides which values it may have."""
+    """A property of a member that its possible values do not show."""
 
     ALWAYS = "always"
     NULL_IF_EMPTY = "null if empty"
@@ -60,7 +60,7 @@ NullIfEmpty = Annotated[Value, Mark.NULL_IF_EMPTY]
 Unchecked = Annotated[Value, Mark.UNCHECKED]
 NotInDocument = Annotated[Value, Mark.NOT_IN_DOCUMENT]
 Described = Annotated[Value, Mark.DESCRIBED]
-"""The type that an agent is asked for. If it gave something that JSON cannot express, the document describes that."""
+"""The type that an agent should give. If it gave a value that JSON cannot express, the document has a description."""
 
 Text = Described[str]
 Integer = Described[int]
@@ -70,7 +70,7 @@ Seconds = Annotated[float, Keyword("minimum", 0)]
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 Time = Annotated[str, Keyword("pattern", f"^{_TIME}$"), Keyword("format", "date-time")]
 StatedTime = Annotated[str, Keyword("pattern", f"^({_TIME})?$")]
-"""A time. It is empty where the source of an imported run states none."""
+"""A time. It is empty if the source of an imported run states no time."""
 
 
 class Member(NamedTuple):
@@ -93,7 +93,7 @@ class Member(NamedTuple):
 
     @property
     def value_class(self) -> Any:
-        """The class of the values in the field that render themselves; None if the field has no such values."""
+        """The class of the values in the field that render themselves, or None if the field has no such values."""
         return next((kind for kind in self.classes if hasattr(kind, "to_document")), None)
 
 
@@ -121,8 +121,8 @@ def render(value: object) -> dict[str, Any]:
 def renderer_of(kind: Any, first: int = 0, end: int | None = None) -> Callable[[object], dict[str, Any]]:
     """Return a function that renders a value of a class, or the members `first` to `end` of it.
 
-    Each document that is written takes a call for each message and each LLM call. A loop over the members would take
-    three to five times as long, so the function is compiled from statements, as `dataclasses` does.
+    A document takes one call of it for each message and each LLM call. A loop over the members would take three to five
+    times as long. So the function is compiled from statements, as `dataclasses` does.
     """
     members = members_of(kind)[first:end]
     lines = ["def render(value):", "document = {}", *chain.from_iterable(map(_statements, members)), "return document"]
@@ -148,7 +148,7 @@ def _statements(member: Member) -> list[str]:
 
 
 def insert_after(document: dict[str, Any], further: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return an object with further members, which are given by the name of the member before them."""
+    """Return an object with further members. `further` has them by the name of the member before them."""
     whole: dict[str, Any] = {}
     for name, part in document.items():
         whole[name] = part

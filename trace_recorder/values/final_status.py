@@ -1,8 +1,8 @@
 """How a run ended, by the exception that ended it: one rule for `with` blocks, processes and supervised programs.
 
-Completed: no exception, or SystemExit with 0 or None. Interrupted: KeyboardInterrupt, or cancellation, as asyncio turns
-Ctrl-C into that. Failed: any other exception. There is no signal handler: a process that a signal kills leaves a run
-without an end, which its reader finds to be interrupted.
+Completed: no exception, or SystemExit with 0 or None. Interrupted: KeyboardInterrupt, or cancellation, because asyncio
+turns Ctrl-C into a cancellation. Failed: any other exception. There is no signal handler. A process that a signal kills
+leaves a run without an end, and readers take this run as interrupted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trace_recorder.values.trajectory import Status
 CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
 """The exceptions by which asyncio and trio cancel a task."""
 _SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
-"""The exit codes for SIGHUP, SIGINT and SIGTERM, of shells and of programs that handle them."""
+"""The exit codes for SIGHUP, SIGINT and SIGTERM that shells report, and programs that handle these signals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class FinalStatus:
 
 
 def status_from_exception(error: BaseException | None) -> FinalStatus:
-    """Return how a run ended that was left by this exception, or by none."""
+    """Return how a run ended, from the exception that ended it, or None."""
     status = _status_from(error)
     if error is None or status != "failed":
         return FinalStatus(status)
@@ -37,7 +37,10 @@ def status_from_exception(error: BaseException | None) -> FinalStatus:
 
 
 def status_of_process() -> FinalStatus:
-    """Return how an open run ends with its process: by the uncaught exception, as the exit code is not known inside."""
+    """Return how an open run ends with its process.
+
+    The uncaught exception decides, because a process does not know its exit code.
+    """
     error = uncaught_exception()
     return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
 
@@ -52,7 +55,7 @@ def uncaught_exception() -> BaseException | None:
 
 
 def status_from_exit_code(code: int) -> Status:
-    """Return the status of a run from its exit code; -n is signal n."""
+    """Return the status of a run from its exit code. -n means signal n."""
     if code == 0:
         return "completed"
     return "interrupted" if code < 0 or code in _SIGNAL_EXIT_CODES else "failed"

@@ -1,6 +1,6 @@
 """Message lists as differences to earlier ones (`history="delta"`), so that a document does not repeat conversations.
 
-The deltas of streamed responses are another matter: `dialects/chat_deltas.py`.
+`dialects/chat_deltas.py` has the deltas of streamed responses, which are something else.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_changes import Numbers
-from trace_recorder.values.prompt_relation import EarlierLists
+from trace_recorder.values.prompt_relation import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
-"""How many earlier interactions are compared with; sub-agents that take turns need more than one."""
+"""With how many earlier interactions a new one is compared. Sub-agents that take turns need more than one."""
 
 
 def _equal_numbers() -> Callable[[Sequence[Message]], Numbers | None]:
@@ -35,7 +34,7 @@ class MessageDeltas:
     _earlier: EarlierLists[str] = field(default_factory=lambda: EarlierLists(MAX_DELTA_CANDIDATES))
 
     def delta_of(self, one: LLMInteraction) -> dict[str, Payload] | None:
-        """Return the members that replace `input_messages`; None if the request is not known."""
+        """Return the members that replace `input_messages`, or None if the request is not known."""
         if not one.source.has_request():
             return None
         return {"input_messages_delta": self.delta(one.interaction_id, one.input_messages)}
@@ -46,7 +45,7 @@ class MessageDeltas:
         return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
 
     def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
-        """Return the earlier interaction or step, what is kept of it as a delta says that, and how many messages."""
+        """Return the earlier interaction or step, the ranges of its messages that are kept, and their number."""
         numbers = self.numbers_of(messages)
         if numbers is None:
             return None, 0, 0

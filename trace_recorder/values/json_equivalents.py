@@ -1,8 +1,8 @@
 """Values of other types that have an equivalent in JSON: paths, ids, times, numpy's numbers and arrays.
 
 `json_equivalent` returns a value of Python's built-in types. Its parts may be of any type; `jsonable.py` copies them.
-numpy is never imported: its values are recognised by the module of their class. Nor is decimal, which takes
-milliseconds to import: a program that has not imported it has no such values.
+numpy is never imported: its values are recognised by the module of their class. decimal is not imported either, because
+that takes milliseconds: a program that has not imported it has no such values.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ def iso_duration(value: datetime.timedelta) -> str:
 
 
 def to_number(value: object) -> int | float | None:
-    """Return any kind of number as an int or a float; None for anything else. A bool is 0 or 1."""
-    found: Any = value
-    if is_numpy(found):
-        found = found.item() if found.size == 1 else None
-    if isinstance(found, str | bytes | bytearray):
+    """Return any kind of number as an int or a float, or None for anything else. A bool is 0 or 1."""
+    number: Any = value
+    if is_numpy(number):
+        number = number.item() if number.size == 1 else None
+    if isinstance(number, str | bytes | bytearray):
         return None
     for kind in (int, float):
-        if isinstance(found, kind):
-            return kind(found)
-    if hasattr(type(found), "__index__"):
+        if isinstance(number, kind):
+            return kind(number)
+    if hasattr(type(number), "__index__"):
         with suppress(TypeError):  # arrays of other kinds have the method but refuse; `int` would truncate them
-            return operator.index(found)
-    return float(found) if hasattr(type(found), "__float__") else None
+            return operator.index(number)
+    return float(number) if hasattr(type(number), "__float__") else None
 
 
 def to_integer(value: object) -> int | None:
-    """Return any kind of whole number as an int; None for anything else."""
+    """Return any kind of whole number as an int, or None for anything else."""
     number = to_number(value)
     if isinstance(number, float):
         return int(number) if math.isfinite(number) and number.is_integer() else None

@@ -1,7 +1,7 @@
 """JSON as text: read strictly, and split into its members and elements without being encoded again.
 
-Strict means: what every reader accepts. NaN, half of a surrogate pair, a number beyond every float, and more than 200
-levels of nesting are rejected; such a text is recorded as plain text elsewhere.
+The strict form is accepted by every reader. NaN, half of a surrogate pair, a number beyond every float, and more than
+200 levels of nesting are rejected. Such a text is recorded as plain text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _YIELD_VALUES = 64
 
 
 def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
-    """Return a function that does the same and lets other threads run now and then."""
+    """Return a function that reads the same and lets other threads run between two calls."""
 
     def read_and_yield(text: T) -> Payload:
         if next(_values_read) % _YIELD_VALUES == 0:
@@ -64,18 +64,18 @@ _yielding_decoder = json.JSONDecoder(
     parse_int=_yielding(int),
     object_hook=_yielding(dict),
 )
-"""Decodes the same, a tenth slower; for large texts in background threads."""
+"""Decodes the same, a tenth slower, for large texts in background threads."""
 _lenient_decoder = json.JSONDecoder(parse_float=_yielding(float), parse_int=_yielding(int), object_hook=_yielding(dict))
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
 _EMPTY_LIST, _LIST_END = (re.compile(rf"{begin}[ \t\n\r]*+\]") for begin in (r"\[", ""))
 _NAME = r'[ \t\n\r]*+("[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+")[ \t\n\r]*+:[ \t\n\r]*+'
 _FIRST_MEMBER, _NEXT_MEMBER = (re.compile(rf"[ \t\n\r]*+{token}{_NAME}") for token in (r"\{", ","))
-"""What is before the value of an object's first member, and of each of the others."""
+"""The text before the value of an object's first member, and before the value of each other member."""
 _EMPTY_OBJECT, _OBJECT_END = (re.compile(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A string, or the beginning of one to the end of the text: the search for strings never goes over a part twice."""
+"""A string, or the beginning of a string up to the end of the text. So the search for strings reads no part twice."""
 _NO_BRACKETS = bytes(code for code in range(256) if chr(code) not in "[]{}")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 COLON = re.compile(r"[ \t\n\r]*:")
@@ -88,8 +88,8 @@ def make_json_writer(
 ) -> Callable[[Payload], str]:
     """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
 
-    It does not check for cycles. It keeps the encoder, which `json.dumps` creates for each call: for a small value that
-    takes longer than the encoding. With `yields`, a background thread lets others run during a long value.
+    It does not check for cycles. It keeps the encoder. `json.dumps` creates one for each call, which takes longer than
+    encoding a small value. With `yields`, a background thread lets others run during a long value.
     """
     encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring, allow_nan=allow_nan)
     encode_and_yield = make_json_encoder(between, behind_name, encode_string, allow_nan=allow_nan)
@@ -111,14 +111,14 @@ def make_json_writer(
 def make_json_encoder(
     between: str, behind_name: str, encode_string: Callable[[str], str], *, allow_nan: bool = True
 ) -> Callable[[Payload, int], Sequence[str]] | None:
-    """Return the function in C of the `json` module that encodes a value in parts; None if there is none."""
+    """Return the C function of the `json` module that encodes a value in parts, or None if Python has none."""
     make = getattr(json.encoder, "c_make_encoder", None)
     default = json.JSONEncoder().default
     return make and make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
 
 
 def encode_string(text: str) -> str:
-    """Encode a string of JSON; in a background thread, a long one step by step."""
+    """Encode a string of JSON. A background thread encodes a long string step by step."""
     if len(text) <= MAX_UNINTERRUPTED_CHARS:
         return json.encoder.encode_basestring(text)
     parts = ['"']
@@ -130,7 +130,7 @@ def encode_string(text: str) -> str:
 
 
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
-    """Read JSON strictly: what every reader takes, so no NaN, no lone surrogate, no nesting beyond 200 levels.
+    """Read JSON strictly: no NaN, no lone surrogate, no nesting beyond 200 levels.
 
     A background thread lets others run during a long text. Raises NotJsonError.
     """
@@ -181,25 +181,25 @@ def _has_surrogates(text: str, pause: Callable[[], None]) -> bool:
 
 
 def check_depth(
-    text: str, max_depth: int, at: int = 0, end: int = sys.maxsize, pause: Callable[[], None] = yield_to_others
+    text: str, max_depth: int, begin: int = 0, end: int = sys.maxsize, pause: Callable[[], None] = yield_to_others
 ) -> None:
-    """Raise NotJsonError for nesting deeper than `max_depth`; a text with few brackets is accepted without a search.
+    """Raise NotJsonError for nesting deeper than `max_depth`.
 
-    The time is linear in the text, whatever it is. Brackets that do not match are left to the decoder. `pause` is
-    called between two steps.
+    A text with few brackets is accepted without a search. The time is linear in the length of any text. The decoder
+    finds brackets that do not match. `pause` is called between two steps.
     """
     end = min(end, len(text))
-    if end - at <= 2 * max_depth:
+    if end - begin <= 2 * max_depth:
         return
     few = max_depth
-    for start in range(at, end, MAX_UNINTERRUPTED_CHARS):
+    for start in range(begin, end, MAX_UNINTERRUPTED_CHARS):
         stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
         few -= text.count("[", start, stop) + text.count("{", start, stop)
         pause()
     if few >= 0:
         return
     depth = 0
-    for brackets in _brackets(text, at, end):
+    for brackets in _brackets(text, begin, end):
         levels = list(accumulate(map(_LEVELS.__getitem__, brackets), initial=depth))
         if max(levels) > max_depth:
             raise NotJsonError(f"nested more than {max_depth} levels deep")
@@ -207,21 +207,21 @@ def check_depth(
         pause()
 
 
-def _brackets(text: str, at: int, end: int) -> Iterator[bytes]:
+def _brackets(text: str, start: int, end: int) -> Iterator[bytes]:
     """Yield the brackets that are not in strings, step by step."""
     opening = ""
-    while at < end:
-        stop = min(at + MAX_UNINTERRUPTED_CHARS, end)
+    while start < end:
+        stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
         while stop < end and text[stop - 1] == "\\":  # not in the middle of an escape
             stop += 1
-        bare = _STRING_OR_REST.sub("", f'{opening}{text[at:stop]}"\0')
+        bare = _STRING_OR_REST.sub("", f'{opening}{text[start:stop]}"\0')
         opening = '"' if bare.endswith("\0") else ""  # a quote at the end closes the string in which the step ends
         yield bare.encode("ascii", "replace").translate(None, _NO_BRACKETS)
-        at = stop
+        start = stop
 
 
 def one_line(text: str) -> str:
-    """Return JSON text on one line; line breaks can only be between its tokens."""
+    """Return JSON text on one line. Line breaks can only be between its tokens."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
@@ -241,34 +241,34 @@ def split_members(text: str, *, yields: bool = False) -> list[Member]:
     With `yields`, a background thread lets others run meanwhile: no lock may be held. Raises NotJsonError.
     """
     members: list[Member] = []
-    at, next_member = 0, _FIRST_MEMBER
-    while found := next_member.match(text, at):
+    position, next_member = 0, _FIRST_MEMBER
+    while found := next_member.match(text, position):
         name, begin = found[1], found.end()
         is_list = text.startswith("[", begin)
-        elements, at = _elements(text, begin, yields) if is_list else (None, _value(text, begin, yields)[1])
+        elements, position = _elements(text, begin, yields) if is_list else (None, _value(text, begin, yields)[1])
         plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
-        members.append(Member(plain_name, name, text[begin:at], elements))
+        members.append(Member(plain_name, name, text[begin:position], elements))
         next_member = _NEXT_MEMBER
-    if not (_OBJECT_END if members else _EMPTY_OBJECT).fullmatch(text, at):
-        raise NotJsonError(f"a member of an object, or its end, is expected at character {at}")
+    if not (_OBJECT_END if members else _EMPTY_OBJECT).fullmatch(text, position):
+        raise NotJsonError(f"a member of an object, or its end, is expected at character {position}")
     return members
 
 
 def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
-    """Return the elements in bytes that continue a list: each after a comma. None if there is anything else.
+    """Return the elements in bytes that continue a list, each after a comma. Return None for any other bytes.
 
     With `yields`, a background thread lets others run meanwhile: no lock may be held.
     """
     try:
         text = decode_json(data)
         elements: list[str] = []
-        at = 0
-        while found := _COMMA.match(text, at):
-            _, at = _value(text, found.end(), yields)
-            elements.append(text[found.end() : at])
+        position = 0
+        while found := _COMMA.match(text, position):
+            _, position = _value(text, found.end(), yields)
+            elements.append(text[found.end() : position])
     except NotJsonError:
         return None
-    return elements if _SPACE.fullmatch(text, at) else None
+    return elements if _SPACE.fullmatch(text, position) else None
 
 
 def decode_json(data: bytes) -> str:
@@ -282,33 +282,33 @@ def decode_json(data: bytes) -> str:
     return text
 
 
-def _elements(text: str, at: int, yields: bool) -> tuple[list[tuple[int, int]] | None, int]:
-    """Return the spans of a list's elements, None for a list without objects; and the end of the list."""
+def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, int]] | None, int]:
+    """Return the spans of a list's elements, or None for a list without objects, and the end of the list."""
     spans: list[tuple[int, int]] = []
     objects = False
-    if empty := _EMPTY_LIST.match(text, at):
+    if empty := _EMPTY_LIST.match(text, position):
         return None, empty.end()
     next_element = _LIST_BEGIN
-    while found := next_element.match(text, at):
-        value, at = _value(text, found.end(), yields)
+    while found := next_element.match(text, position):
+        value, position = _value(text, found.end(), yields)
         objects = objects or isinstance(value, dict | list)
-        spans.append((found.end(), at))
+        spans.append((found.end(), position))
         next_element = _COMMA
-    end = _LIST_END.match(text, at)
+    end = _LIST_END.match(text, position)
     if end is None:
-        raise NotJsonError(f"an element of a list, or its end, is expected at character {at}")
+        raise NotJsonError(f"an element of a list, or its end, is expected at character {position}")
     return spans if objects else None, end.end()
 
 
-def _value(text: str, at: int, yields: bool = False, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
+def _value(text: str, start: int, yields: bool = False, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
     """Read one value, by default without pauses: a lock may be held. Raises NotJsonError."""
     decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
     try:
-        value, end = decoder.raw_decode(text, at)
+        value, end = decoder.raw_decode(text, start)
     except ours(ValueError, RecursionError) as error:
         raise NotJsonError(str(error)) from None
-    if end - at > max_depth:
-        check_depth(text, max_depth, at, end, yield_to_others if yields else _go_on)
+    if end - start > max_depth:
+        check_depth(text, max_depth, start, end, yield_to_others if yields else _go_on)
     return value, end
 
 

@@ -25,13 +25,13 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct, asdict
 
 _MAX_DEPTH = 200
-"""Values nested deeper are described; Python's own json cannot read back a little under 1,000 levels."""
+"""Values nested deeper are described. Python's own json fails at a little under 1,000 levels."""
 MAX_NODES = 1_000_000
-"""Where a value with more parts is cut; lists that contain one another twice would grow without limit."""
+"""A value with more parts is cut. Otherwise lists that contain one another twice would grow without limit."""
 _MAX_REPR = 10_000
 """The longest repr in a description, in characters."""
 _NOT_GIVEN_CLASSES = frozenset({"NotGiven", "Omit"})
-"""The SDKs' classes for an argument that was not given; a dict's member with such a value is left out."""
+"""The SDKs' classes for an argument that was not given. A dict's member with such a value is left out."""
 ATTRIBUTES = (
     *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
     *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
@@ -39,13 +39,13 @@ ATTRIBUTES = (
 )
 """The attributes of messages, responses, tools, tool calls and tool results."""
 _SCALARS = frozenset({str, int, float, bool})
-"""The classes of most values. They are looked for first."""
+"""The classes of most values, which are checked first."""
 NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_results", "usage"})
-"""The attributes with values that are such objects again."""
+"""The attributes whose values are messages, tool calls, results or usage again."""
 
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
-    """Write any value as JSON text on one line. A background thread lets others run during a long one."""
+    """Write any value as JSON text on one line. A background thread lets others run while it writes a long value."""
     return _write(value, _dump_and_yield, max_nodes)
 
 
@@ -89,7 +89,7 @@ def describe_error(error: BaseException) -> dict[str, Payload]:
 
 
 def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
-    """Copy a value that must be None or of one of these classes; a value of another class is described.
+    """Copy a value that must be None or of one of these classes. A value of another class is described.
 
     Where a str is expected, a number becomes its digits.
     """
@@ -101,7 +101,7 @@ def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
 
 
 def object_to_jsonable(value: object) -> Payload:
-    """Copy a message, a response, a tool, a call or a result, or a list of them, of whatever class.
+    """Copy a message, a response, a tool, a call or a result, or a list of them, of any class.
 
     In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
     `ATTRIBUTES`.
@@ -110,7 +110,7 @@ def object_to_jsonable(value: object) -> Payload:
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
-    """Copy a list of such values; a single value becomes a list of one, None an empty list."""
+    """Copy a list of such values. A single value becomes a list with one element, and None an empty list."""
     copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
@@ -123,7 +123,7 @@ def object_to_json(value: object) -> str:
 def element_to_json(value: object, depth: int) -> tuple[str, int]:
     """Write such a value as JSON text on one line, and return how many parts it has.
 
-    It is a part of another value, which is `depth` levels above it and is not written here.
+    `depth` is its level of nesting inside another value, which is not written here.
     """
 
     def write() -> tuple[str, int]:
@@ -146,7 +146,7 @@ def describe_value(value: object) -> dict[str, str]:
 def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Payload, int]:
     """Copy a value, and count its parts.
 
-    If the code of a part of it raises, copy it again, so that only this part is described.
+    If the code of a part raises, copy the value again, so that only this part is described.
     """
     copier = _Copier(max_nodes)
 
@@ -212,12 +212,12 @@ class _Copier:
 
 
 class _GuardedCopier(_Copier):
-    """Copies a value with parts whose own code raises: these are described."""
+    """Copies a value, and describes the parts whose own code raises."""
 
     __slots__ = ()
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
-        """Copy one value; describe it if its own code raises."""
+        """Copy one value, or describe it if its own code raises."""
         return try_call(super().copy, lambda _: describe_value(value), value, depth, above, opens)
 
 
@@ -229,7 +229,7 @@ def _sort_elements(copied: list[Payload]) -> list[Payload]:
 
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
-    """Whether a value is a description already, which is not described again when it is copied again."""
+    """Whether a value is a description already. A description is not described again."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 
 
@@ -269,7 +269,7 @@ def json_key(key: object) -> str:
 
 
 def fields_of(value: object) -> dict[str, object] | None:
-    """Return the fields of a pydantic model, a dataclass or a msgspec struct by name; None for anything else."""
+    """Return the fields of a pydantic model, a dataclass or a msgspec struct by name, or None for anything else."""
     kind = type(value)
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
         return dict(value.model_dump(warnings=False))  # type: ignore[attr-defined]
@@ -313,7 +313,7 @@ def _escape_surrogates(text: str) -> str:
 
 
 class _BoundedRepr(reprlib.Repr):
-    """A repr of bounded size: containers are shown some levels deep, and a repr that raises is replaced."""
+    """A repr of bounded size. Containers are shown some levels deep, and a repr that raises is replaced."""
 
     def __init__(self) -> None:
         super().__init__()

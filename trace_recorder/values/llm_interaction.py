@@ -1,7 +1,7 @@
 """An LLM interaction: one request to a model with its response, its attempts, and its error if it failed.
 
 Large parts, such as the messages of the request, are not stored in the value: an `InteractionSource` gives them on
-demand. `derive/interactions.py` has the one that reads them from a journal.
+demand. `derive/interactions.py` has the source that reads them from a journal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from trace_recorder.values.document_members import (
     render,
     renderer_of,
 )
+from trace_recorder.values.message_table import ImmutableSequence, SharedSequence
 from trace_recorder.values.messages import (
     NO_RESPONSE,
     LLMResponse,
@@ -34,13 +35,12 @@ from trace_recorder.values.messages import (
     without_none,
 )
 from trace_recorder.values.origins import ReplayedFrom
-from trace_recorder.values.shared_sequence import ImmutableSequence, SharedSequence
 from trace_recorder.values.short_forms import call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but, field
 
 
 class ErrorInfo(Struct, frozen=True, gc=False):
-    """An error: its class or the provider's name for it, its message, and the HTTP status where there was one."""
+    """An error: its class or the provider's name for it, its message, and the HTTP status if there was one."""
 
     type: str
     message: Text
@@ -77,7 +77,7 @@ def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float |
 
 
 def pause_between(before: Attempt, attempt: Attempt) -> float | None:
-    """Return the seconds from the end of an attempt to the beginning of the next one; None if they are not known."""
+    """Return the seconds from the end of an attempt to the beginning of the next one, or None if they are not known."""
     apart = seconds_between(before.timestamp, attempt.timestamp)
     if apart is None or before.duration_seconds is None:
         return None
@@ -85,36 +85,36 @@ def pause_between(before: Attempt, attempt: Attempt) -> float | None:
 
 
 class InteractionSource(Protocol):
-    """Gives the large parts of an interaction on demand. Everything that it needs is in memory already."""
+    """Gives the large parts of an interaction on demand. It reads no file."""
 
     def request(self) -> RequestReading:
         """Return the request as the reader of its dialect understands it."""
 
     def request_without_messages(self) -> RequestReading:
-        """Return the request, possibly without its messages, where that spares reading them."""
+        """Return the request. It may lack its messages, if leaving them out saves reading them."""
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
-        """The tool results in the request that came after the model's last message."""
+        """The tool results of the request that follow the model's last message."""
 
     def has_request(self) -> bool:
-        """Whether the request is known: False where a record that it needs is damaged."""
+        """Whether the request is known. False if a record that it needs is damaged."""
 
     def raw_request(self) -> Payload:
-        """Return the JSON that was sent; None where it is not known."""
+        """Return the JSON that was sent, or None if it is not known."""
 
     def raw_response(self) -> Payload:
-        """Return the JSON that came, of a stream assembled; None where it is not known."""
+        """Return the JSON of the response, assembled if it was a stream, or None if it is not known."""
 
     def raw_stream(self) -> str | None:
-        """Return the text of the stream that came; None where there was none, or it is not known."""
+        """Return the text of the stream, or None if there was no stream or its text is not known."""
 
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
-        """Return the chunks of that stream, each with the seconds since the request; None where they are not known."""
+        """Return the chunks of that stream, each with the seconds since the request, or None if they are not known."""
 
 
 class WithoutRawData:
-    """Base of the sources that have no journal: what was sent and received is not known."""
+    """Base of the sources that have no journal, and so not the raw JSON."""
 
     __slots__ = ()
 
@@ -138,13 +138,12 @@ class WithoutRawData:
 class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     """One request to a model with its response.
 
-    `api` is the wire dialect ("openai-chat", …), None if it was recorded by hand. `complete` is False while the call is
-    in progress, if the process died during it, and if its stream ended early; `ended_by` is the reason, if known.
-    `duration_seconds` is the time of all `attempts` and of the pauses between them; `time_to_first_token_seconds` is
-    that of the newest attempt.
-    `parent_execution_id` is the execution of a tool in which its sub-agent was started.
-    `replayed_from` is the recorded call that gave this one its answer; None if this one was made.
-    What a run repeats, such as the messages of a conversation, is shared by its interactions: do not change it.
+    `api` is the wire dialect ("openai-chat", …), or None if the agent recorded the interaction by hand. `complete` is
+    False while the call is in progress, if the process died during it, and if its stream ended early. `ended_by` is the
+    reason, if known. `duration_seconds` is the time of all `attempts` and of the pauses between them.
+    `time_to_first_token_seconds` is that of the newest attempt. `parent_execution_id` is the execution of the tool in
+    which the sub-agent was started. `replayed_from` is the recorded call whose answer this call got, or None if the
+    call was made. Interactions share repeated values, such as the messages of a conversation. Do not change these.
     """
 
     timestamp: StatedTime
@@ -170,7 +169,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_replayed(self) -> bool:
-        """Whether a recording gave the answer, so that no call was made. Figures leave such a call out."""
+        """Whether a recording gave the answer, so that no call was made. Figures leave out such a call."""
         return self.replayed_from is not None
 
     def __eq__(self, other: object) -> bool:
@@ -209,7 +208,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def answered(self) -> bool:
-        """Whether there is a response: False for a call that failed, or has not received anything yet."""
+        """Whether there is a response. False for a call that failed or has not received anything yet."""
         return self.response.given != {}
 
     @property
@@ -219,7 +218,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def input_messages(self) -> Sequence[Message]:
-        """Everything that the model saw, in order: an immutable sequence, which equals a list of the same messages."""
+        """All messages that the model saw, in order: an immutable sequence. It equals a list of the same messages."""
         messages = self.source.request().messages
         return messages if isinstance(messages, ImmutableSequence) else SharedSequence(messages)
 
@@ -230,30 +229,33 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def parameters(self) -> dict[str, Payload]:
-        """Every member of the request that is neither messages nor tools. Shared with others: do not change it."""
+        """Every member of the request except messages and tools. Other interactions share it: do not change it."""
         return self.source.request().parameters
 
     @property
     def raw_request(self) -> Payload:
-        """The JSON that was sent; None without a journal. Its parts may be shared with others: do not change it."""
+        """The JSON that was sent, or None without a journal.
+
+        Other interactions may share its parts: do not change it.
+        """
         return self.source.raw_request()
 
     @property
     def raw_response(self) -> Payload:
-        """The JSON that came; of a stream, assembled; None without a journal."""
+        """The JSON of the response, assembled if it was a stream, or None without a journal."""
         return self.source.raw_response()
 
     @property
     def raw_stream(self) -> str | None:
-        """The text of the stream that came; None where there was none, and without a journal."""
+        """The text of the stream, or None if there was no stream or there is no journal."""
         return self.source.raw_stream()
 
     @property
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
         """The chunks of the stream, each as (seconds from the request until the caller got it, its bytes).
 
-        Together they are `raw_stream`; a chunk that ended inside a masked secret ends behind the mask. None where there
-        was no stream, without a journal, and for journals that do not have them.
+        Together they are `raw_stream`. A chunk that ended inside a masked secret ends behind the mask. The value is
+        None if there was no stream, if there is no journal, or if the journal has no chunks.
         """
         return self.source.raw_chunks()
 
@@ -262,7 +264,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `messages` replaces the member `input_messages`, which then is not read, `response` and `request` those members.
+        `messages`, `response` and `request` replace the members `input_messages`, `response` and `request`. A replaced
+        member is not read.
         """
         reading = self.source.request() if messages is None else self.source.request_without_messages()
         if messages is None:

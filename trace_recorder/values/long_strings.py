@@ -1,7 +1,7 @@
 """JSON with strings of many MB, read and written step by step: during one call into C no other thread runs.
 
-Long strings are taken out, read or written piece by piece, and put back; the rest is read or written at once. Only
-background threads need this, and only large texts are worth it. The result is the same as without it.
+Long strings are taken out, read or written piece by piece, and put back. The rest is read or written at once. Only
+background threads do this, and only for large texts. The result is the same as that of `json`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from trace_recorder.values.json_text import NotJsonError, encode_string, make_js
 from trace_recorder.values.messages import Payload
 
 MIN_LONG_STRING = 1 << 20
-"""A string is long from this many bytes on: to read a shorter one takes about a millisecond."""
+"""A string is long from this many bytes on. Reading a shorter one takes about a millisecond."""
 _PIECES = 16
-"""A string is put together of this many pieces, at most: where Python copies both for `+=`, the time stays linear."""
+"""The largest number of steps in which a string is put together.
+
+So the time stays linear where Python copies both texts for `+=`.
+"""
 _MARK = f"@long:{os.urandom(8).hex()}:"
-"""How the text that replaces a long string begins: no other text has it."""
+"""The beginning of the text that replaces a long string. No other text begins like this."""
 _MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
 _STRINGS = re.compile(rb'(?>(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*)', re.DOTALL)
 """Strings that end, and what is before them."""
@@ -30,13 +33,13 @@ _INSIDE = re.compile(
     rb"[^\"\\]*+"
     rb"(?>(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*)"
 )
-"""Whole characters of a string, up to its end, or to what is no JSON."""
+"""Whole characters of a string, up to its end or to a character that JSON does not allow."""
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
-    """Read JSON strictly, as `parse` does. Raises NotJsonError, and UnicodeDecodeError if it is not UTF-8.
+    """Read JSON strictly, as `parse` does. Raises NotJsonError, or UnicodeDecodeError if the bytes are not UTF-8.
 
     In a background thread, strings of at least `min_long` bytes are read step by step.
     """
@@ -54,7 +57,10 @@ def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
 
 
 def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> bytes:
-    """Move the long strings of a JSON text to a list; names stay. Raises ValueError if it is not JSON."""
+    """Move the long strings of a JSON text to a list.
+
+    Long names of members stay. Raises ValueError if the text is not JSON.
+    """
     parts: list[bytes] = []
     done = 0
     for start, end in _long_literals(data, min_long):
@@ -66,41 +72,41 @@ def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> byt
 
 
 def _long_literals(data: bytes, min_long: int) -> Iterator[tuple[int, int]]:
-    """Yield where each long string begins and ends, with its quotes."""
-    at = 0
-    while at < len(data):
+    """Yield the beginning and the end of each long string, quotes included."""
+    position = 0
+    while position < len(data):
         yield_to_others()
-        found = _STRINGS.match(data, at, at + MAX_UNINTERRUPTED_CHARS)
-        at = found.end() if found else at
-        start = data.find(b'"', at, at + MAX_UNINTERRUPTED_CHARS)
+        match = _STRINGS.match(data, position, position + MAX_UNINTERRUPTED_CHARS)
+        position = match.end() if match else position
+        start = data.find(b'"', position, position + MAX_UNINTERRUPTED_CHARS)
         if start < 0:
-            at += MAX_UNINTERRUPTED_CHARS
+            position += MAX_UNINTERRUPTED_CHARS
             continue
-        at = start + 1
-        for _, stop in _spans(data, at):
-            at = stop
+        position = start + 1
+        for _, stop in _spans(data, position):
+            position = stop
             yield_to_others()
-        at += 1
-        if at - start >= min_long:
-            yield start, at
+        position += 1
+        if position - start >= min_long:
+            yield start, position
 
 
-def _spans(data: bytes, at: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the pieces of a string, up to its quote. Raises ValueError if there is none."""
-    while data[at : at + 1] != b'"':
-        found = _INSIDE.match(data, at, at + MAX_UNINTERRUPTED_CHARS)
-        stop = found.end() if found else at
+def _spans(data: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the pieces of a string, up to its closing quote. Raises ValueError if there is no quote."""
+    while data[start : start + 1] != b'"':
+        match = _INSIDE.match(data, start, start + MAX_UNINTERRUPTED_CHARS)
+        stop = match.end() if match else start
         while stop < len(data) and data[stop] & 0xC0 == 0x80:  # not in the middle of a character
             stop -= 1
-        if stop == at:
+        if stop == start:
             raise ValueError("a string does not end, or is no JSON")
-        yield at, stop
-        at = stop
+        yield start, stop
+        start = stop
 
 
-def _decoded(data: bytes, at: int) -> Iterator[str]:
-    """Yield the text of a string piece by piece. Raises ValueError for what strict readers refuse."""
-    for start, stop in _spans(data, at):
+def _decoded(data: bytes, begin: int) -> Iterator[str]:
+    """Yield the text of a string piece by piece. Raises ValueError for a character that strict readers refuse."""
+    for start, stop in _spans(data, begin):
         yield_to_others()
         piece = str(json.loads(f'"{data[start:stop].decode()}"'))
         if not piece.isascii() and _SURROGATE.search(piece):
@@ -109,9 +115,9 @@ def _decoded(data: bytes, at: int) -> Iterator[str]:
 
 
 def _concatenate(pieces: Iterable[str], at_once: int) -> str:
-    """Put pieces together, so many characters at a time, and more.
+    """Join pieces in steps of at least this many characters.
 
-    `+=` extends the text where it is, if nothing else refers to it.
+    `+=` extends a text in place if nothing else refers to it.
     """
     text = ""
     some: list[str] = []
@@ -128,7 +134,7 @@ def _concatenate(pieces: Iterable[str], at_once: int) -> str:
 
 
 def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
-    """Put the long strings back in the places of their marks, in the value itself."""
+    """Replace the marks by the long strings, in the value itself."""
     marks = {f"{_MARK}{number}": text for number, text in enumerate(strings)}
     if isinstance(value, str):
         return marks.get(value, value)
@@ -147,7 +153,7 @@ def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
 
 
 class _LongStrings(threading.local):
-    """The long strings of the value that this thread writes: each as JSON text, in pieces."""
+    """The long strings of the value that this thread is writing, each as JSON text in pieces."""
 
     def __init__(self) -> None:
         self.found: list[list[bytes]] = []
@@ -187,15 +193,15 @@ def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload]
             return "".join(encode(value, 0)).encode()
         try:
             text = "".join(encode_in_steps(value, 0))
-        finally:  # what is left behind by half of a surrogate pair may be large
-            found, _long_strings.found = _long_strings.found, []
+        finally:  # half of a surrogate pair raises above, and leaves strings here that may be large
+            long_strings, _long_strings.found = _long_strings.found, []
         if len(text) > MAX_UNINTERRUPTED_CHARS:
             yield_to_others()
-        if not found and len(text) < MIN_LONG_STRING:
+        if not long_strings and len(text) < MIN_LONG_STRING:
             return text.encode()
         parts: list[bytes] = []
         for number, part in enumerate(_MARKED.split(text)):
-            parts += found[int(part)] if number % 2 else _encoded(part)
+            parts += long_strings[int(part)] if number % 2 else _encoded(part)
         return b"".join(parts)  # lets other threads run
 
     return write_bytes

@@ -1,4 +1,6 @@
-"""Keys that are equal for equal messages. There are two equalities. All code that compares messages uses one of them.
+"""Keys of messages: equal messages have equal keys.
+
+There are two equalities. All code that compares messages uses one of them.
 
 - *The same JSON* (`json_key`): every member is the same. `shown_key` also ignores the marks for a provider's cache,
   which move from call to call. It decides which messages people are shown as new, changed or gone.
@@ -20,7 +22,10 @@ from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
-"""Thoughts in the text of an answer, which agents leave out of the history. A template may begin them itself."""
+"""Thoughts in the text of an answer, which agents leave out of the history.
+
+The beginning mark is missing if the chat template writes it.
+"""
 _CACHE_MARK = "cache_control"
 
 
@@ -47,7 +52,7 @@ def shown_key(message: Message) -> bytes:
 
 
 def without_cache_marks(value: Payload) -> Payload:
-    """Remove cache marks, and the forms that exist only because of them: a list of one text part, an empty extra."""
+    """Remove cache marks, and the forms that they require: a list of one text part, an empty extra."""
     if isinstance(value, dict):
         members = ((name, without_cache_marks(member)) for name, member in value.items() if name != _CACHE_MARK)
         return {name: member for name, member in members if member != {}}
@@ -63,9 +68,10 @@ def without_cache_marks(value: Payload) -> Payload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalizedContent:
-    """The normalized content of one message, or of several of an assistant one after another.
+    """The normalized content of one message, or of consecutive messages of an assistant.
 
-    Two say the same if their `digest` is equal. `identity` is the digest of the tool calls alone, if there are any.
+    Two messages say the same if their `digest` is equal. `identity` is the digest of the tool calls alone, if there are
+    any.
     """
 
     role: str
@@ -75,12 +81,12 @@ class NormalizedContent:
 
     @property
     def call_keys(self) -> tuple[tuple[str, str], ...]:
-        """The ids of its calls and the names of their tools."""
+        """The ids of the message's tool calls, and the names of their tools."""
         return tuple((call.call_id, call.name) for call in self.calls)
 
 
 def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
-    """Return what messages say together; None for an answer that says nothing."""
+    """Return the normalized content of messages together, or None for an empty answer."""
     role = "system" if messages[0].role == "developer" else messages[0].role
     calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]

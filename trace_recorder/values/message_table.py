@@ -1,24 +1,119 @@
-"""The messages of a run as a table: each is there once, and prompts are arrays of their numbers.
+"""The messages of a run as a table: each message is in it once, and prompts are arrays of numbers of messages.
 
-A message is in the table as it was read: in its dialect, with neighbours that are one message merged, and with made-up
-ids. Items in a journal have other numbers: elements merge into messages, and an element may be on file twice.
+The table has messages as they were read: in their dialect, with made-up ids. Neighbouring elements that are one message
+are merged. Items in a journal have other numbers: elements merge into messages, and an element may be on file twice.
 
 `EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. `MadeOnce` keeps
-what a view makes of a message. Both do their work once for each message, however many prompts have it.
+the value that a view makes of a message. Both do their work once for each message, however many prompts have the
+message.
+
+The requests of a conversation begin with the same elements. Each is a range of one list, or of one array of numbers,
+and copies no elements (`SharedSequence`, `Prompt`).
 """
 
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from trace_recorder.values.messages import Message, Tool
-from trace_recorder.values.prompt_changes import Numbers
-from trace_recorder.values.shared_sequence import ImmutableSequence
+from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.structs import Struct, asdict
+
+Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public name of what a sequence has
+
+
+class ImmutableSequence(Sequence[Element]):
+    """A sequence that is equal to a list, or another such sequence, with equal elements. It is added like a list."""
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    @overload
+    def __getitem__(self, index: int) -> Element: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> ImmutableSequence[Element]: ...
+
+    @abstractmethod
+    def __getitem__(self, index: int | slice) -> Element | ImmutableSequence[Element]:
+        """Return an element, or a sequence of this kind."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ImmutableSequence):
+            return len(other) == len(self) and list(other) == list(self)
+        return list(self) == other if isinstance(other, list) else NotImplemented
+
+    def __add__(self, other: Iterable[Element]) -> list[Element]:
+        return [*self, *other] if isinstance(other, list | ImmutableSequence) else NotImplemented
+
+    def __radd__(self, other: Iterable[Element]) -> list[Element]:
+        return [*other, *self] if isinstance(other, list) else NotImplemented
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+class SharedSequence(ImmutableSequence[Element]):
+    """The elements of a list from `start` to `stop`. The list may be extended, but not changed otherwise.
+
+    A slice is such a sequence too.
+    """
+
+    __slots__ = ("_elements", "_start", "_stop")
+
+    def __init__(self, elements: Sequence[Element] = (), start: int = 0, stop: int | None = None) -> None:
+        self._elements = elements
+        self._start = start
+        self._stop = len(elements) if stop is None else stop
+
+    @classmethod
+    def of(cls, elements: Sequence[Element]) -> ImmutableSequence[Element]:
+        """Return elements as an immutable sequence. The elements of a list are not copied."""
+        return elements if isinstance(elements, ImmutableSequence) else cls(elements)
+
+    def extended(self, more: Iterable[Element]) -> SharedSequence[Element]:
+        """Return these elements and more. They are added to the same list if it ends where this sequence does."""
+        elements = self._elements
+        if not isinstance(elements, list) or self._stop != len(elements):
+            return SharedSequence([*self, *more])
+        elements.extend(more)
+        return SharedSequence(elements, self._start)
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @overload
+    def __getitem__(self, index: int) -> Element: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> SharedSequence[Element]: ...
+
+    def __getitem__(self, index: int | slice) -> Element | SharedSequence[Element]:
+        places = range(self._start, self._stop)[index]
+        if isinstance(places, int):
+            return self._elements[places]
+        if places.step == 1:
+            return SharedSequence(self._elements, places.start, max(places.start, places.stop))
+        return SharedSequence([self._elements[place] for place in places])
+
+    def __iter__(self) -> Iterator[Element]:
+        return iter(self._elements[self._start : self._stop])
+
+    def __reversed__(self) -> Iterator[Element]:
+        return map(self._elements.__getitem__, range(self._stop - 1, self._start - 1, -1))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, SharedSequence) and other._elements is self._elements:
+            return (other._start == self._start and other._stop == self._stop) or super().__eq__(other)
+        return super().__eq__(other)
+
+    __hash__ = None  # as of a list
+
 
 Made = TypeVar("Made")
 Key = Callable[[Message], bytes]
@@ -32,9 +127,10 @@ If several agents take turns, each needs its own array.
 
 
 class MessageTable:
-    """The messages of a run. The number of a message is its place in `messages`, which only grows.
+    """The messages of a run.
 
-    With `puts_away`, a message may be replaced by a function that reads it again, and the arguments of that.
+    The number of a message is its place in `messages`, which only grows. With `puts_away`, a function that reads the
+    message again, with its arguments, may replace a message.
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
@@ -49,7 +145,7 @@ class MessageTable:
         return MessageTable, (self.messages,)
 
     def number_of(self, message: Message) -> int:
-        """Return the number of a message, which is added if the table does not have this object."""
+        """Return the number of a message. The message is added if the table does not have this object."""
         number = self._numbers.get(id(message))
         if number is None:
             number = self._numbers[id(message)] = len(self.messages)
@@ -63,7 +159,10 @@ class MessageTable:
             self.messages[number] = _PutAway(again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
-        """Return a message with its made-up ids, the same object for each request in which it has these."""
+        """Return a message with its made-up ids.
+
+        Each request in which the message has the same ids gets the same object.
+        """
         if numbered is message:
             return message
         key = id(message), numbered.call_id, *(call.call_id for call in numbered.tool_calls)
@@ -74,7 +173,7 @@ class MessageTable:
         return self._instructions.setdefault(json.dumps(message.to_document()), message)
 
     def tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return the first list of tools of the run with the same JSON, in the same order of members: models see it."""
+        """Return the first list of tools of the run with the same JSON and order of members: models see the order."""
         return self._tool_lists.setdefault(json.dumps([*map(asdict, tools)]), tools)
 
     def prompt(self, messages: Iterable[Message] = ()) -> NumberedMessages:
@@ -82,7 +181,7 @@ class MessageTable:
         return NumberedMessages(self, array("q", map(self.number_of, messages)))
 
     def key_of(self, number: int, key: Key) -> bytes:
-        """Return the key of a message, computed once for all that ask."""
+        """Return the key of a message, which is computed once."""
         keys = self._keys.setdefault(key, {})
         message_key = keys.get(number)
         if message_key is None:
@@ -91,7 +190,7 @@ class MessageTable:
 
 
 class _Messages(list[Message]):
-    """Messages, of which some are read again each time that they are asked for."""
+    """Messages. Some of them are read again each time that they are asked for."""
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
@@ -99,7 +198,7 @@ class _Messages(list[Message]):
 
 
 class _PutAway(Struct, frozen=True, gc=False):
-    """A message that is read again: by this function, with its argument, and the place in what that returns."""
+    """A message that is read again: the function, its argument, and the place of the message in the result."""
 
     again: Callable[[Any], list[Message]]
     key: Hashable
@@ -109,7 +208,7 @@ class _PutAway(Struct, frozen=True, gc=False):
 class NumberedMessages(ImmutableSequence[Message]):
     """Messages of a table, from `start` to `stop` of an array of their numbers.
 
-    The array may be extended, but not changed otherwise: the prompts of a conversation share it. A slice is such a
+    The prompts of a conversation share the array. It may be extended, but not changed otherwise. A slice is such a
     sequence too.
     """
 
@@ -122,7 +221,10 @@ class NumberedMessages(ImmutableSequence[Message]):
         self._stop = len(numbers) if stop is None else stop
 
     def place(self) -> tuple[Numbers, int, int]:
-        """Return the array of numbers that has these, and where they begin and end in it. Do not change the array."""
+        """Return the array with the numbers of these messages, and their beginning and end in it.
+
+        Do not change the array.
+        """
         return self._numbers, self._start, self._stop
 
     @property
@@ -171,9 +273,9 @@ class NumberedMessages(ImmutableSequence[Message]):
 
 
 class MadeOnce(Generic[Made]):
-    """Makes something of each message once, however many prompts have the message.
+    """Makes a value of each message once, however many prompts have the message.
 
-    `make` is given a table and the number of a message in it. Messages of no table get numbers by their identity.
+    `make` takes a table and the number of a message in it. Messages that are in no table get numbers by their identity.
     """
 
     def __init__(self, make: Callable[[MessageTable, int], Made]) -> None:
@@ -187,7 +289,7 @@ class MadeOnce(Generic[Made]):
         return cls(lambda table, number: make(table.messages[number]))
 
     def of(self, messages: Sequence[Message]) -> list[Made]:
-        """Return what is made of some messages, in their order."""
+        """Return the values of some messages, in their order."""
         numbered = self.numbered(messages)
         numbers, table = numbered.numbers, numbered.table
         made = self._made.setdefault(table, {})
@@ -207,9 +309,9 @@ class MadeOnce(Generic[Made]):
 
 
 class EqualMessages:
-    """Numbers for messages: equal messages have equal numbers. They count from 0, in the order of their first use.
+    """Numbers for messages: equal messages have equal numbers.
 
-    `messages` has the first of the equal messages of each number.
+    The numbers count from 0, in the order of their first use. `messages` has the first message of each number.
     """
 
     def __init__(self, key: Key) -> None:
@@ -222,7 +324,7 @@ class EqualMessages:
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of messages.
 
-        The prompts of a conversation share an array, and the equal numbers of it. So only new messages cost work.
+        The prompts of a conversation share an array, whose numbers are remembered. So only new messages cost work.
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()
@@ -235,7 +337,7 @@ class EqualMessages:
         return equal[start:stop]
 
     def find(self, key: bytes) -> int | None:
-        """Return the number of the messages with a key; None if no such message was given."""
+        """Return the number of the messages with a key, or None if there was no such message."""
         return self._by_key.get(key)
 
     def _number(self, table: MessageTable, number: int) -> int:

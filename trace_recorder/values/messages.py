@@ -1,9 +1,9 @@
 """The values of a conversation with a model: what readers (`dialects/`) make of a provider's raw JSON.
 
-Immutable data: no file is opened, no SDK is known. What is unknown is None: a token count that the provider did not
+Immutable data: no file is opened, no SDK is known. An unknown value is None: a token count that the provider did not
 give is never 0. Members of a provider's JSON that have no field here are kept in `extra`, under the provider's names.
 Each value renders itself for the document with `to_document`, by the types of its fields (`document_members.py`). A
-value that the user recorded by hand is rendered as it was `given`.
+value that the agent recorded by hand is rendered as the agent gave it (`given`).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Payload = Any
 
 def without_none(**members: Payload) -> dict[str, Payload]:
     """Return the members that are not None."""
-    for name, value in [*members.items()]:  # measured as the fastest way; called for every record
+    for name, value in [*members.items()]:  # the fastest form that was measured; this is called for every record
         if value is None:
             del members[name]
     return members
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A model asks for a tool. `arguments` is the parsed object, or the raw text where it is no JSON object.
+    """A model asks for a tool.
 
-    `call_id` is empty only inside a reader; where the provider gives none, one is made up and
-    `call_id_made_up` says so.
+    `arguments` is the parsed object, or the raw text if it is not a JSON object. `call_id` is empty only inside a
+    reader. If the provider gives no id, one is made up, and `call_id_made_up` is True.
     """
 
     call_id: str
@@ -58,12 +58,12 @@ class ToolCall(Struct, frozen=True, gc=False):
 
 
 class ToolResult(Struct, frozen=True, gc=False):
-    """What came back from a tool: `result` as the Python object's JSON, or `error` as text.
+    """The result of a tool.
 
-    `sent` is what the agent passed on to the model, where that is known and not the same as `result`. `timestamp` is
-    when the tool began, and `duration_seconds` how long it ran, where its execution was recorded. `execution_id` is
-    known where a sub-agent was started in the tool, and is the `parent_execution_id` of its calls. If it is
-    `replayed`, a recording gave the result, and the tool did not run.
+    It has `result`, the Python object's JSON, or `error`, a text. `sent` is the text that the agent passed on to the
+    model, if that is known and differs from `result`. If the execution was recorded, `timestamp` is its beginning, and
+    `duration_seconds` its time. If a sub-agent was started in the tool, `execution_id` is the `parent_execution_id` of
+    the sub-agent's calls. If `replayed` is True, a recording gave the result, and the tool did not run.
     """
 
     call_id: str
@@ -87,9 +87,9 @@ class ToolResult(Struct, frozen=True, gc=False):
 class Message(Struct, frozen=True, gc=False):
     """One message of a conversation, in the one form that all providers share.
 
-    `content` is a str where the message is one text; otherwise the list of its parts, in order: text as
-    {"type": "text", "text": …}, every other part as the provider has it. `reasoning` is the model's thinking where
-    it was sent back. A tool message has the `call_id` that it answers.
+    `content` is a str if the message is one text. Otherwise it is the list of the parts, in order: text as {"type":
+    "text", "text": …}, every other part as the provider has it. `reasoning` is the model's thinking, if the agent sent
+    it back. A tool message has the `call_id` that it answers.
     """
 
     role: str
@@ -122,11 +122,11 @@ class Tool(Struct, frozen=True, gc=False):
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """Tokens as the provider counts them; None is unknown.
+    """Tokens as the provider counts them.
 
-    Providers differ in whether `input_tokens` includes the cached ones (OpenAI, Google: yes; Anthropic: no): the
-    number is as the provider gave it. `cost` is the provider's own bill in US dollars, never an estimate.
-    `extra` is every other member of the provider's usage object.
+    None means unknown. `input_tokens` is the provider's own number: OpenAI's and Google's includes cached tokens,
+    Anthropic's does not. `cost` is the provider's own bill in US dollars, never an estimate. `extra` is every other
+    member of the provider's usage object.
     """
 
     input_tokens: int | None = None
@@ -159,7 +159,7 @@ BlockType = Literal["reasoning", "text", "tool_call", "other"]
 class Block(Struct, frozen=True, gc=False):
     """One block of an answer, in its place among the others.
 
-    `text` is the reasoning or the text; it is empty for reasoning that the provider hides. A tool call is identified by
+    `text` is the reasoning or the text. It is empty for reasoning that the provider hides. A tool call is identified by
     `call_id`. Any other block, such as a tool that the provider ran, is at `position` in the list of blocks in `extra`.
     """
 
@@ -169,7 +169,10 @@ class Block(Struct, frozen=True, gc=False):
     position: Count | None = None
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document. It has the text elsewhere, so here is only the number of its code points."""
+        """Render for the document.
+
+        The document has the text elsewhere, so the block states only the number of its code points.
+        """
         document = renderer_of(Block)(self)
         if self.text is not None:
             document["characters"] = len(self.text)
@@ -184,7 +187,7 @@ def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
 
 
 class Choice(Struct, frozen=True, gc=False):
-    """One of the answers of a response. `extra` holds what else it has, such as `logprobs` and `token_ids`."""
+    """One of the answers of a response. `extra` has its other members, such as `logprobs` and `token_ids`."""
 
     index: int
     content: Always[str | None] = None
@@ -196,16 +199,16 @@ class Choice(Struct, frozen=True, gc=False):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What the model thought, said and asked for, in its order."""
+        """The reasoning, the text and the tool calls of the answer, in their order."""
         return self.interleaved or _default_blocks(self)
 
     to_document = render
 
 
 class LLMResponse(Struct, frozen=True, gc=False):
-    """What the model said: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
+    """The answer of the model: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `blocks` are its parts in their order; `interleaved` are stored only if that order is not reasoning, content, tool
+    `blocks` are its parts in their order. `interleaved` is stored only if that order is not reasoning, content, tool
     calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` without any counts.
     `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
@@ -224,7 +227,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """What the model thought, said and asked for, in its order."""
+        """The reasoning, the text and the tool calls of the answer, in their order."""
         return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
@@ -238,13 +241,14 @@ class LLMResponse(Struct, frozen=True, gc=False):
 
 
 NO_RESPONSE = LLMResponse(given={})
-"""The response of a call that has none; the document shows it as `{}`."""
+"""The response of a call that has no response. The document shows it as `{}`."""
 
 
 class RequestReading(Struct, frozen=True, gc=False):
-    """A request as a reader understands it: `parameters` is every member that is neither messages nor tools.
+    """A request as a reader understands it.
 
-    The first `instructions` messages apply to this request only: a request that continues it does not repeat them.
+    `parameters` has every member except messages and tools. The first `instructions` messages apply to this request
+    only: a request that continues it does not repeat them.
     """
 
     messages: Sequence[Message] = field(default_factory=list)
@@ -254,7 +258,7 @@ class RequestReading(Struct, frozen=True, gc=False):
     instructions: int = 0
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document what is in it besides messages."""
+        """Render the request for the document, without its messages."""
         return without_none(
             parameters=self.parameters or None,
             tools=[tool.raw for tool in self.tools] or None,
@@ -263,11 +267,12 @@ class RequestReading(Struct, frozen=True, gc=False):
 
 
 class JoinedStream(Struct, frozen=True, gc=False):
-    """A stream put together: `body` has the shape of the provider's answer without streaming.
+    """An assembled stream.
 
-    `ended` is whether the protocol's own end was seen ([DONE], message_stop, done: true, a finish reason); None where
-    a protocol has no such event, and the end of HTTP is its end.
-    `events` counts the events. `error` is the provider's error object, where the stream carried one.
+    `body` has the shape of the provider's answer without streaming. `ended` says whether the protocol's own last event
+    was seen ([DONE], message_stop, done: true, a finish reason). It is None if a protocol has no such event, so that
+    the stream ends with HTTP. `events` counts the events. `error` is the provider's error object, if the stream carried
+    one.
     """
 
     body: Payload

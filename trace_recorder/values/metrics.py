@@ -1,7 +1,8 @@
-"""Metrics of a run, from its interactions and steps. What no provider stated is left out, never 0.
+"""Metrics of a run, from its interactions and steps.
 
-Token counts are as the providers state them, but for `total_input_tokens`: the prompts with their cached tokens,
-counted in one way for all dialects. `cached_input_tokens` are those of them that were read from a cache.
+A figure that no provider stated is left out, never 0. Token counts are as the providers state them, except
+`total_input_tokens`: the prompts with their cached tokens, counted in one way for all dialects. `cached_input_tokens`
+is the part of them that was read from a cache.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COMPUTED = ("total_input_tokens", "cached_input_tokens")
 _ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
 Counts = Mapping[str, int]
-"""Integers by the name of a metric, fractions in the parts of `_UNITS`. Unknown ones are absent."""
+"""Integers by the name of a metric; fractions are counted in the units of `_UNITS`. Unknown metrics are absent."""
 
 
 def metrics_of(
@@ -40,7 +41,7 @@ def metrics_of(
     `replayed_llm_calls` is the number of LLM calls that were answered from a recording. No other figure counts them.
     Tool calls are counted whether the tool ran or its result was replayed.
 
-    `others` are counts that are not in interactions and steps, such as that of the secrets that were masked.
+    `others` are counts of other things than interactions and steps, such as masked secrets.
     """
     tally = Tally()
     for one in interactions:
@@ -55,25 +56,28 @@ def are_of_older_version(metrics: Mapping[str, object]) -> bool:
     return "input_tokens" in metrics and "total_input_tokens" not in metrics
 
 
-def interaction_counts(one: LLMInteraction) -> Counts:
-    """Return what one interaction adds to the metrics. A replayed call costs nothing, and is counted apart."""
-    if one.is_replayed:
+def interaction_counts(interaction: LLMInteraction) -> Counts:
+    """Return the counts that one interaction adds to the metrics.
+
+    A replayed call costs nothing, and is counted apart.
+    """
+    if interaction.is_replayed:
         return {"replayed_llm_calls": 1}
-    counts = {"llm_calls": 1, "attempts": len(one.attempts)}
-    if one.error is not None:
+    counts = {"llm_calls": 1, "attempts": len(interaction.attempts)}
+    if interaction.error is not None:
         counts["failed_llm_calls"] = 1
-    usage = one.response.usage
+    usage = interaction.response.usage
     for name in _TOKEN_COUNTS:
         value = getattr(usage, name)
         if value is not None:
             counts[name] = value
-    is_whole = one.api is not None and counting_of(one.api) is WHOLE
-    total = usage.input_tokens if is_whole else prompt_tokens(one)
+    is_whole = interaction.api is not None and counting_of(interaction.api) is WHOLE
+    total = usage.input_tokens if is_whole else prompt_tokens(interaction)
     if total is not None:
         counts["total_input_tokens"] = total
     if usage.cache_read_input_tokens is not None:
         counts["cached_input_tokens"] = usage.cache_read_input_tokens
-    for name, fraction in (("llm_seconds", one.duration_seconds), ("cost", usage.cost)):
+    for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", usage.cost)):
         if fraction is not None and abs(fraction) < _MAX_VALUE:
             counts[name] = round(fraction * _UNITS[name])
     return counts
@@ -86,7 +90,7 @@ def step_counts(step: AgentStep) -> Counts:
 
 
 class Tally:
-    """Sums of counts. A metric that no counts state is absent."""
+    """Sums of counts. A metric is absent if it is in no counts."""
 
     def __init__(self, first: Counts | None = None) -> None:
         self._sums: dict[str, int] = {**(first or {})}

@@ -1,9 +1,9 @@
-"""Where answers and runs come from: the recorded call that gave an answer, the run that a run repeats or continues.
+"""The origins of answers and runs: the recorded call that gave an answer, the run that a run repeats or continues.
 
-`trace-recorder serve` states the origin of each answer in a header of the response, a replay and a fork in an
-extension of it, so that the caller sees the recorded headers. If no response came, it is an attribute of the
-exception. Recording writes it into the records of the answer. A run states its own origin in its first record and in
-its metadata.
+`trace-recorder serve` states the origin of each answer in a header of the response. A replay and a fork state it in an
+extension of the response, so that the caller sees the recorded headers. If no response came, the origin is an attribute
+of the exception. Recording writes it into the records of the answer. A run states its own origin in its first record
+and in its metadata.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.structs import Struct, asdict
 
 REPLAYED_FROM_HEADER = "trace-recorder-replayed-from"
-"""The header of a response that was given; its value is the JSON of `ReplayedFrom.to_document`."""
+"""The header of a replayed response. Its value is the JSON of `ReplayedFrom.to_document`."""
 _ATTRIBUTE = "trace_recorder_replayed_from"
 
 
 class ReplayedFrom(Struct, frozen=True, gc=False):
-    """The recorded call that gave a call its answer. `by_hand`: a person wrote the answer, in place of that call's."""
+    """The recorded call that gave a call its answer.
+
+    With `by_hand`, a person wrote the answer in place of the recorded one.
+    """
 
     trajectory_id: str | None = None
     interaction_id: str | None = None
@@ -42,7 +45,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     def of_server(cls, url: str, text: str) -> Self | None:
         """Read the header of a server at an address. Return None if the text is not its JSON.
 
-        Only a server of this machine is believed: a provider cannot have its calls taken for recorded ones.
+        Only a server of this machine is believed, so that a provider cannot make its calls look like recorded ones.
         """
         if not is_believed(url):
             return None
@@ -53,7 +56,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_error(cls, error: BaseException) -> Self | None:
-        """Return the origin that an exception states; None if the call was made."""
+        """Return the origin that an exception states, or None if the call was made."""
         origin = getattr(error, _ATTRIBUTE, None)
         return origin if isinstance(origin, cls) else None
 
@@ -69,7 +72,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
 
 def is_believed(url: str) -> bool:
-    """Whether a server at an address may state that its answers are recorded ones: one of this machine may."""
+    """Whether a server at an address may state that its answers are recorded. Only a server of this machine may."""
     return urlsplit(url).hostname in LOOPBACK_NAMES
 
 
@@ -129,7 +132,7 @@ def name_of(origin: RunOrigin) -> str:
 def run_origin_of(metadata: Payload) -> RunOrigin | None:
     """Read the origin in a run's metadata. Return None for a run that is neither a replay nor a fork.
 
-    An agent may have members of these names of its own: one that has none of ours is no origin.
+    An agent may have members of these names of its own. They are no origin unless they have our members.
     """
     known = metadata if isinstance(metadata, dict) else {}
     fork, replay = known.get(_FORK), known.get(_REPLAY)

@@ -7,24 +7,162 @@ Prompts are lists of message numbers, and equal messages have equal numbers (`me
 - `edits` a history if the model's answers are still there, and other messages were shortened, replaced or removed,
 - `rewrites` a history if answers are gone, as after compaction,
 - `begins` otherwise. It may have messages in common with others, as independent calls with one system prompt have.
+
+The changes between two prompts are the removed and inserted numbers, and their places. Most numbers are in both lists.
+Equal stretches are compared as arrays, and single changes between them are tried first. So a request with a new clock
+or a shortened result costs little. The rest is aligned by the longest sequence of numbers in the same order.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from itertools import compress, count, pairwise, repeat
+from operator import ne, sub
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.prompt_changes import Change, Numbers, Ranges, changes_between, equal_length
+
+MAX_SMALL_CHANGE = 8
+"""The longest change that is searched number by number."""
+
+Numbers: TypeAlias = "array[int]"
+Ranges = list[list[int]]
+Sliced = TypeVar("Sliced", "array[int]", str)
+
+
+class Change(NamedTuple):
+    """A position in the old list, how many numbers are removed there, and the numbers that are inserted."""
+
+    position: int
+    removed: int
+    inserted: Numbers
+
+
+def changes_between(old: Numbers, new: Numbers) -> list[Change]:
+    """Return the changes that turn the old list into the new one, in the order of their positions."""
+    changes: list[Change] = []
+    at_old = at_new = 0
+    while True:
+        same = equal_length(old, at_old, new, at_new)
+        at_old, at_new = at_old + same, at_new + same
+        if at_old == len(old) or at_new == len(new):
+            break
+        step = _small_change(old, at_old, new, at_new)
+        if step is None:
+            changes += _aligned(old, at_old, new, at_new)
+            return _joined(changes)
+        changes.append(Change(at_old, step[0], new[at_new : at_new + step[1]]))
+        at_old, at_new = at_old + step[0], at_new + step[1]
+    if at_old < len(old) or at_new < len(new):
+        changes.append(Change(at_old, len(old) - at_old, new[at_new:]))
+    return _joined(changes)
+
+
+def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
+    """Return how many elements of two lists, or characters of two texts, are equal from two positions on."""
+
+    def is_equal(start: int, size: int) -> bool:
+        one, other = at_old + start, at_new + start
+        return old[one : one + size] == new[other : other + size]
+
+    length = min(len(old) - at_old, len(new) - at_new)
+    done, size = 0, 16
+    while done < length and is_equal(done, size):
+        done, size = done + size, size * 2
+    while done < length and (size := size // 2):
+        if is_equal(done, size):
+            done += size
+    return min(done, length)
+
+
+def _small_change(old: Numbers, at_old: int, new: Numbers, at_new: int) -> tuple[int, int] | None:
+    """Return how many numbers to skip in each list until both continue equally, or None if that place is not near."""
+    for removed, inserted in _SMALL_CHANGES:
+        one, other = at_old + removed, at_new + inserted
+        if one < len(old) and other < len(new) and old[one : one + 2] == new[other : other + 2]:
+            return removed, inserted
+    return None
+
+
+_SMALL_CHANGES = sorted(
+    ((removed, inserted) for removed in range(MAX_SMALL_CHANGE + 1) for inserted in range(MAX_SMALL_CHANGE + 1)),
+    key=lambda change: (sum(change), abs(change[0] - change[1])),
+)[1:]
+"""How many numbers to remove and to insert, in the order to try: short changes first, then replacements."""
+
+
+def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
+    """Yield the changes from two positions on, by the longest common sequence of numbers that occur once."""
+    one, other = at_old, at_new
+    for kept_old, kept_new in [*_common(old, at_old, new, at_new), (len(old), len(new))]:
+        if kept_old > one or kept_new > other:
+            yield Change(one, kept_old - one, new[other:kept_new])
+        one, other = kept_old + 1, kept_new + 1
+
+
+def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[int, int]]:
+    """Return the positions of the numbers that stay, increasing in both lists.
+
+    Of repeated numbers, only one is considered.
+    """
+    positions = {number: place for place, number in enumerate(old[at_old:], at_old)}
+    ends: list[int] = []
+    last: list[int] = []
+    pairs: list[tuple[int, int, int]] = []  # a position in each list, and the index of the pair before
+    for position, number in enumerate(new[at_new:], at_new):
+        place = positions.get(number)
+        if place is None:
+            continue
+        length = bisect_left(ends, place)
+        if length == len(ends):
+            ends.append(place)
+            last.append(-1)
+        pairs.append((place, position, last[length - 1] if length else -1))
+        ends[length], last[length] = place, len(pairs) - 1
+    common: list[tuple[int, int]] = []
+    index = last[-1] if last else -1
+    while index >= 0:
+        place, position, index = pairs[index]
+        common.append((place, position))
+    return common[::-1]
+
+
+def _joined(changes: Iterable[Change]) -> list[Change]:
+    """Join changes that follow each other without a number between them."""
+    joined: list[Change] = []
+    for change in changes:
+        if joined and joined[-1].position + joined[-1].removed == change.position:
+            before = joined.pop()
+            change = Change(before.position, before.removed + change.removed, before.inserted + change.inserted)  # noqa: PLW2901 - it takes its place
+        joined.append(change)
+    return joined
+
+
+def applied(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
+    """Return a list with changes applied to it."""
+    made = numbers[:]
+    for change in reversed([*changes]):
+        made[change.position : change.position + change.removed] = change.inserted
+    return made
+
+
+def ranges_of(numbers: Sequence[int]) -> Ranges:
+    """Return numbers as inclusive ranges, in their order. Only the loop over the ranges is in Python."""
+    steps = map(sub, numbers[1:], numbers)
+    begins = [*compress(count(1), map(ne, steps, repeat(1)))]
+    return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([0, *begins, len(numbers)]) if end]
+
 
 Name = TypeVar("Name")
 
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_SEARCHES = 16
-"""In how many places the end of a list is searched for, if its first number is repeated."""
+"""In how many places the end of a list is searched, if its first number is repeated."""
 MAX_EARLIER_PROMPTS = 8
 """How many earlier prompts of its agent a prompt is compared with."""
 
@@ -33,9 +171,9 @@ MAX_EARLIER_PROMPTS = 8
 class Comparison:
     """A prompt compared with an earlier one.
 
-    `kept` messages are in both, if only at another place. The others of the prompt are at the positions `new`, those of
-    the earlier one have the numbers `gone`. `changes` make the prompt of the earlier one. The prompt `extends` that
-    one if it begins with all of it.
+    `kept` messages are in both prompts, possibly at other places. The other messages of the prompt are at the positions
+    `new`. The other messages of the earlier prompt have the numbers `gone`. `changes` turn the earlier prompt into this
+    one. The prompt `extends` the earlier one if it begins with all of it.
     """
 
     changes: Sequence[Change]
@@ -73,9 +211,9 @@ class EarlierPrompts(Generic[Name]):
         self._prompts.append((name, numbers))
 
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
-        """Return the longest earlier prompt that a prompt begins with; None if it has fewer than `at_least` messages.
+        """Return the longest earlier prompt with which a prompt begins, if it has `at_least` messages; else None.
 
-        If several are equal, it is the newest.
+        Of equal prompts, the newest is returned.
         """
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
         begins = [(name, prompt) for name, prompt in prompts if _begins(numbers, prompt)]
@@ -83,10 +221,10 @@ class EarlierPrompts(Generic[Name]):
         return None if name is None else (name, compare(earlier, numbers))
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
-        """Return the earlier prompt that has most messages in common with a prompt; None if it has none in common.
+        """Return the earlier prompt that has most messages in common with a prompt, or None if no message is in common.
 
-        If several are equal, it is the same prompt, or else the newest. A prompt that is too short to have more in
-        common is not compared.
+        Of several such prompts, an identical one is returned, or else the newest. A prompt that is too short to have
+        more in common is not compared.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))
@@ -105,7 +243,7 @@ def _begins(numbers: Numbers, earlier: Numbers) -> bool:
 
 
 class EarlierLists(Generic[Name]):
-    """The newest lists of numbers, by their names. A list that is added again replaces the one with its name."""
+    """The newest lists of numbers, by their names. A list replaces an earlier one of the same name."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -118,9 +256,9 @@ class EarlierLists(Generic[Name]):
             del self._lists[next(iter(self._lists))]
 
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
-        """Return the list that has the longest beginning in common, and how long that is.
+        """Return the list that has the longest beginning in common, and the length of that beginning.
 
-        If several are equal, it is the oldest.
+        Of equal ones, the oldest is returned.
         """
         longest: tuple[Name | None, int] = None, 0
         for name, earlier in reversed(self._lists.items()):
@@ -130,7 +268,9 @@ class EarlierLists(Generic[Name]):
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the list of which a list keeps most, and the ranges of positions that it keeps; of equals, the newest.
+        """Return the list of which a list keeps most, and the kept ranges of positions.
+
+        Of equal ones, the newest is returned.
 
         A list keeps the beginning of an earlier one, and all of its end if only the part between them is gone.
         """
@@ -151,13 +291,13 @@ def _kept(earlier: Numbers, numbers: Numbers) -> Ranges:
     """Return the ranges of an earlier list with which a list begins."""
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
-    at = same
+    position = same
     for _ in range(MAX_SEARCHES if same < min(len(earlier), len(numbers)) else 0):
         try:
-            at = earlier.index(numbers[same], at)
+            position = earlier.index(numbers[same], position)
         except ours(ValueError):
             break
-        if earlier[at:] == numbers[same : same + len(earlier) - at]:
-            return [*begin, [at, len(earlier) - 1]]
-        at += 1
+        if earlier[position:] == numbers[same : same + len(earlier) - position]:
+            return [*begin, [position, len(earlier) - 1]]
+        position += 1
     return begin

@@ -1,8 +1,8 @@
 """The short forms of a value that may be large: its `repr`, and its HTML for a notebook's cell.
 
 A `repr` is one line of bounded length, with counts in place of lists. HTML is one small table, in which recorded text
-is only ever text: every text is escaped, shortened, and isolated from the direction of the text around it (`<bdi>`).
-There is no script, no link and no image, whatever was recorded.
+stays text: every text is escaped, shortened, and isolated from the direction of the text around it (`<bdi>`). The table
+has no script, no link and no image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = 
 
 
 def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
-    """Return a list as a table that opens, with the last rows where there are many; nothing for an empty list."""
+    """Return a list as a table that opens. Of many rows, only the last are in it. An empty list gives an empty text."""
     if not rows:
         return ""
     hidden = len(rows) - MAX_ROWS

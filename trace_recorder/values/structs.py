@@ -1,10 +1,10 @@
 """Immutable values with named fields: msgspec's structs or, where msgspec cannot be imported, dataclasses.
 
-`trace-recorder run` also records agents whose interpreter has neither this package nor what it depends on: the package
+`trace-recorder run` also records agents whose interpreter has neither this package nor its dependencies. The package
 then runs with Python's standard library alone. The values are the same there, and take longer to make.
 
-The garbage collector does not look at structs with `gc=False`: they are freed when nothing refers to them, and must not
-be part of a cycle. No value is: each is made after what it contains, and nothing in it changes.
+The garbage collector does not look at structs with `gc=False`. They are freed when nothing refers to them, and must not
+be part of a cycle. No value is part of one, because each is made after its parts and never changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ else:
         from dataclasses import field, replace
 
         class Struct:
-            """A dataclass with those parts of `msgspec.Struct` that this package uses."""
+            """A dataclass with the parts of `msgspec.Struct` that this package uses."""
 
             __struct_fields__ = ()
 

@@ -1,8 +1,7 @@
-"""Tokens of an interaction, counted in one way whichever dialect stated them.
+"""Tokens of an interaction, counted in one way for all dialects.
 
-Dialects and other tools differ: Anthropic's input leaves the cached tokens out, Google's output the thoughts. Here the
-prompt is all that went in, cached tokens with it, and the completion all that came out, thoughts with it. Unknown
-counts are None.
+Dialects and other tools differ: Anthropic's input leaves out the cached tokens, and Google's output leaves out the
+thoughts. Here the prompt includes cached tokens, and the completion includes thoughts. Unknown counts are None.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from trace_recorder.values.structs import Struct
 
 
 class Counting(Struct, frozen=True, gc=False):
-    """The parts that stated counts include: a member of the record of each dialect and of each import format."""
+    """Which parts the stated counts leave out: a member of the record of each dialect and of each import format."""
 
     cache_apart: bool
     """Whether the input leaves out the tokens that were written to a cache or read from it."""
@@ -30,7 +29,7 @@ THOUGHTS_APART = Counting(cache_apart=False, thoughts_apart=True)
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How many tokens an interaction took. `prompt` has the cached ones, `completion` those for reasoning."""
+    """How many tokens an interaction took. `prompt` includes cached tokens, and `completion` those for reasoning."""
 
     prompt: int | None = None
     completion: int | None = None
@@ -46,7 +45,10 @@ class Counts(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=64)
 def counting_of(api: str) -> Counting:
-    """Return what the counts of a dialect or an import format include; those of an unknown one are whole."""
+    """Return which parts the counts of a dialect or an import format leave out.
+
+    Those of an unknown one leave out nothing.
+    """
     for records in (DIALECTS, IMPORT_FORMATS):
         if api in records:
             counting: Counting = records[api].counting
@@ -58,38 +60,41 @@ for _records in (DIALECTS, IMPORT_FORMATS):
     _records.on_change.append(counting_of.cache_clear)
 
 
-def counts_of(one: LLMInteraction) -> Counts | None:
-    """Count an interaction's tokens; None where the provider stated none."""
-    usage = one.response.usage
+def counts_of(interaction: LLMInteraction) -> Counts | None:
+    """Count an interaction's tokens. Return None if the provider stated none."""
+    usage = interaction.response.usage
     if not usage.is_known:
         return None
     return Counts(
-        prompt_tokens(one),
-        _completion_tokens(one, usage),
+        prompt_tokens(interaction),
+        _completion_tokens(interaction, usage),
         usage.cache_read_input_tokens,
         usage.cache_creation_input_tokens,
         usage.reasoning_tokens,
     )
 
 
-def prompt_tokens(one: LLMInteraction) -> int | None:
-    """Return how many tokens went in, cached ones with them."""
-    usage = one.response.usage
+def prompt_tokens(interaction: LLMInteraction) -> int | None:
+    """Return the number of tokens of the prompt, cached tokens included."""
+    usage = interaction.response.usage
     tokens = usage.input_tokens
     if tokens is None:
         return None
-    counting = _counting(one)
+    counting = _counting(interaction)
     if counting.cache_apart:
         return tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
     by_tools = usage.extra.get("toolUsePromptTokenCount") if counting.thoughts_apart else None
     return tokens + by_tools if isinstance(by_tools, int) else tokens
 
 
-def _counting(one: LLMInteraction) -> Counting:
-    """Return what the counts of a call include. Counts that were recorded by hand are those of the provider's SDK."""
-    if one.api is None:
-        return CACHE_APART if one.provider == "anthropic" else WHOLE
-    return counting_of(one.api)
+def _counting(interaction: LLMInteraction) -> Counting:
+    """Return which parts the counts of a call leave out.
+
+    Counts that were recorded by hand are those of the provider's SDK.
+    """
+    if interaction.api is None:
+        return CACHE_APART if interaction.provider == "anthropic" else WHOLE
+    return counting_of(interaction.api)
 
 
 def _completion_tokens(one: LLMInteraction, usage: Usage) -> int | None:

@@ -1,4 +1,4 @@
-"""Which result belongs to which tool call of a step, and which tools a run used: one rule for counts, tables and pages.
+"""Pairs the tool calls of a step with their results, and lists the tools that a run used, for counts, tables and pages.
 
 A step states its calls and its results separately. Other tools write results without ids, and equal ids in one step.
 """
@@ -66,11 +66,11 @@ def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, 
         for use in tool_uses(step.tool_calls, step.tool_results):
             in_steps[use.call.call_id if use.call else ""] += 1
             yield step, use
-    for one in run.llm_interactions:
-        if one.interaction_id in interactions_in_steps:
+    for interaction in run.llm_interactions:
+        if interaction.interaction_id in interactions_in_steps:
             continue
-        for call in one.response.tool_calls:
+        for call in interaction.response.tool_calls:
             if in_steps[call.call_id] > 0:
                 in_steps[call.call_id] -= 1
             else:
-                yield one, ToolUse(call.name or UNKNOWN_TOOL, call, None)
+                yield interaction, ToolUse(call.name or UNKNOWN_TOOL, call, None)

@@ -2,8 +2,8 @@
 
 Immutable data: no file is opened, no SDK is known. A `Trajectory` is made from a journal (`derive/fold.py`), or from a
 document alone (`derive/document.py`). Each value renders itself for the document with `to_document`, in the order of
-the format that the document follows. Timestamps are ISO 8601 strings with an offset, durations are seconds. What is
-not known is None.
+the format that the document follows. Timestamps are ISO 8601 strings with an offset, durations are seconds. An unknown
+value is None.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from trace_recorder.values.document_members import (
     renderer_of,
 )
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
+from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult, without_none
-from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.short_forms import MAX_ROWS, call_repr, folded_rows, table
 from trace_recorder.values.structs import Struct, equal_but
 
@@ -47,10 +47,11 @@ History = Literal["inline", "delta"]
 
 
 class AgentStep(Struct, frozen=True, gc=False):
-    """One decision of the agent, as it recorded it, or `derived` from an interaction where it records none.
+    """One decision of the agent. It is `derived` from an interaction if the agent recorded no step.
 
-    `interaction` is the one that it is derived from; for a `with recorder.step()` block, the agent's last one in the
-    block, and `interaction_ids` are all in the block. `parent_agent_id` is the agent that started this sub-agent.
+    `interaction` is the interaction from which the step is derived. For a `with recorder.step()` block, it is the
+    agent's last interaction in the block, and `interaction_ids` are all interactions in it. `parent_agent_id` is the
+    agent that started this sub-agent.
     """
 
     step_number: Integer
@@ -107,7 +108,7 @@ class AgentStep(Struct, frozen=True, gc=False):
 
     @property
     def llm_messages(self) -> Sequence[Message] | None:
-        """The messages of this step: those that the agent gave, or those of its interaction."""
+        """The messages of this step: those that the agent recorded, or those of its interaction."""
         if self.messages is not None:
             return SharedSequence.of(self.messages)
         return self.interaction.input_messages if self.interaction else None
@@ -120,7 +121,9 @@ class AgentStep(Struct, frozen=True, gc=False):
     def to_document(
         self, llm_response: Payload = None, messages: dict[str, Payload] | None = None
     ) -> dict[str, Payload]:
-        """Render for the document. `llm_response` replaces this step's response, `messages` the member `llm_messages`.
+        """Render for the document.
+
+        `llm_response` replaces this step's response, and `messages` replaces the member `llm_messages`.
 
         A derived step does not repeat the messages: its `interaction_id` refers to them.
         """
@@ -150,7 +153,7 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that could not be recorded, or cannot be read any more: what, and why."""
+    """Something that could not be recorded or can no longer be read: what, and why."""
 
     timestamp: Time | None
     what: Text
@@ -205,9 +208,9 @@ class Trajectory(_ReadOnDemand):
     rewards: Always[tuple[Reward, ...]] = ()
     gaps: Always[tuple[Gap, ...]] = ()
     journal_records: Count | None = field(default=None, compare=False)
-    """How many records of its journal this is; None for a document that does not say."""
+    """How many records of its journal this covers, or None if the document does not state that."""
     path: NotInDocument[Path | None] = field(default=None, compare=False)
-    """The file that it was loaded from; None for one that was not loaded from a file."""
+    """The file from which the run was loaded, or None if it was not loaded from a file."""
 
     @classmethod
     def read_on_demand(
@@ -215,7 +218,8 @@ class Trajectory(_ReadOnDemand):
     ) -> Trajectory:
         """Return a trajectory with the fields `known`.
 
-        `read` has a function for each other field, which is called when that is asked for. It may return several.
+        `read` has a function for each other field. The function is called when the field is first asked for, and may
+        return several fields.
         """
         trajectory = object.__new__(cls)
         for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
@@ -229,7 +233,7 @@ class Trajectory(_ReadOnDemand):
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The last conversation: what the model saw in the last call that it answered, and the answer."""
+        """The last conversation: the messages of the last call that the model answered, and its answer."""
         last = next((one for one in reversed(self.llm_interactions) if one.answered), None)
         if last is None:
             return SharedSequence()

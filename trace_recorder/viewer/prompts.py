@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_changes import Change, Numbers, applied, ranges_of
-from trace_recorder.values.prompt_relation import Relation
+from trace_recorder.values.prompt_relation import Change, Numbers, Relation, applied, ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
 from trace_recorder.views.conversations.call_chains import CallChains, Turn

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_key
-from trace_recorder.values.message_table import EqualMessages
+from trace_recorder.values.message_table import EqualMessages, SharedSequence
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.prompt_changes import Numbers
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import Trajectory
 
 WriteMessage = Callable[[Message], list[Payload]]

@@ -21,7 +21,7 @@ from trace_recorder.values.long_strings import make_json_bytes_writer
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.metrics import Tally, interaction_counts, step_counts
-from trace_recorder.values.prompt_changes import Numbers
+from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024

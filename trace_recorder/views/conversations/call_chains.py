@@ -24,9 +24,9 @@ from itertools import compress, count
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.prompt_relation import Relation
-from trace_recorder.values.shared_sequence import SharedSequence
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.chained_call import Turn, agent_key, answer_of
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer

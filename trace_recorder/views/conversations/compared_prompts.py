@@ -21,8 +21,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import shown_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Choice, LLMResponse, Message
-from trace_recorder.values.prompt_changes import Numbers
-from trace_recorder.values.prompt_relation import Comparison, EarlierPrompts, Relation, compare
+from trace_recorder.values.prompt_relation import Comparison, EarlierPrompts, Numbers, Relation, compare
 from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.conversations.chained_call import Turn, agent_key
 

@@ -14,10 +14,9 @@ from itertools import repeat
 from operator import add, attrgetter
 
 from trace_recorder.values.message_equality import NormalizedContent
-from trace_recorder.values.message_table import NumberedMessages
+from trace_recorder.values.message_table import NumberedMessages, SharedSequence
 from trace_recorder.values.messages import Message
-from trace_recorder.values.prompt_changes import changes_between, equal_length
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.prompt_relation import changes_between, equal_length
 from trace_recorder.views.conversations.chained_call import Turn
 from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage, prefix_sums
 

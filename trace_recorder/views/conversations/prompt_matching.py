@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.values.message_equality import NormalizedContent
-from trace_recorder.values.prompt_changes import equal_length
-from trace_recorder.values.shared_sequence import SharedSequence
+from trace_recorder.values.message_table import SharedSequence
+from trace_recorder.values.prompt_relation import equal_length
 from trace_recorder.views.conversations.chained_call import Turn
 from trace_recorder.views.conversations.normalized_messages import NormalizedMessage
 from trace_recorder.views.conversations.normalized_prompts import NormalizedPrompt
