@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from trace_recorder.imports.loader import load
     from trace_recorder.recording.context import Step
     from trace_recorder.rerun.forking import Fork
+    from trace_recorder.rerun.matching import results_in_any_order
     from trace_recorder.rerun.replayer import Replay
-    from trace_recorder.rerun.results_order import results_in_any_order
     from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.storage.redaction.redactor import Redactor
     from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -191,7 +191,7 @@ _MODULES = {
     "recording.context": ("Step",),
     "rerun.forking": ("Fork",),
     "rerun.replayer": ("Replay",),
-    "rerun.results_order": ("results_in_any_order",),
+    "rerun.matching": ("results_in_any_order",),
     "rerun.tools": ("ReplayedToolError",),
     "storage.redaction.redactor": ("Redactor",),
     "storage.redaction.text_masking": ("default_redactor",),

@@ -13,7 +13,7 @@ from tests.cli.invoking import invoke
 from tests.provider import CHAT, Answer, plain, serving
 from trace_recorder import ReplayMismatchError, TrajectoryRecorder, replay, results_in_any_order
 from trace_recorder.dialects.json_access import as_list
-from trace_recorder.rerun.results_order import in_one_order
+from trace_recorder.rerun.matching import in_one_order
 
 ADDRESSES = {
     "chat": "http://127.0.0.1:9/v1/chat/completions",

@@ -12,8 +12,8 @@ from trace_recorder.cli.output import fail
 from trace_recorder.cli.replay import Ignore, Loose, MatchOption, Recorded, Speed, check_speed, refusing_paths, report
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.loopback import HOST
+from trace_recorder.rerun.matching import results_in_any_order
 from trace_recorder.rerun.replayer import Replay, report_unused
-from trace_recorder.rerun.results_order import results_in_any_order
 from trace_recorder.rerun.serving import ReplayServer, base_urls
 
 Port = Annotated[

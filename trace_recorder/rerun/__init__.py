@@ -1,1 +1,1 @@
-"""Replay: a run's LLM calls and tools answered from its journal, so that an agent runs again without them."""
+"""Replay: the LLM calls and tools of an agent are answered from the journal of an earlier run."""

@@ -1,7 +1,7 @@
 """Recorded answers for aiohttp: a connector whose connections are the recording.
 
-aiohttp itself reads the answer from such a connection and makes its response of it, so that types, reads, timeouts and
-traces are its own. The lengths of chunks and bodies are written again.
+aiohttp itself reads the answer from such a connection and makes its own response. So types, reads, timeouts and traces
+are those of aiohttp. The lengths of chunks and bodies are written again.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole
 
 
 async def answered(answers: Answers, original: Any, session: Any, *arguments: Any, **named: Any) -> Any:
-    """Answer a request of a session from the recording, or send it. Raises as the recorded call did."""
+    """Answer a request of a session from the recording, or send the request.
+
+    Raises the exception of the recorded call.
+    """
     request = read(session, arguments, named)
     answer = None if session.closed else answer_to(answers, request, errors())
     if answer is None:
         with sending(request, None):
             return await original(session, *arguments, **named)
     pace = Pace(answers.speed)
-    await asyncio.sleep(0)  # other tasks run here, as they do while a network is waited for
+    await asyncio.sleep(0)  # other tasks run here, as they do while a task waits for the network
     if answer.status is None:
         raise await _ending(answer, answers, pace)
-    replaying = copy(session)  # of which only the connector is another
+    replaying = copy(session)  # a copy that differs only in its connector
     replaying._connector = _connector_class()(answer, answers, pace)
     try:
         response = await original(replaying, *arguments, **named)
@@ -54,12 +57,12 @@ def read(session: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Lib
 def changed(
     request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that send another body, perhaps to the address of another model."""
+    """Return the arguments that send a changed body. If the model is changed, they have the changed address."""
     method, url = arguments
     more = {name: value for name, value in named.items() if name != "json"}
     if decided.model is not None:
         url = with_model(request.url.text, decided.model)
-        more.pop("params", None)  # they are in the address
+        more.pop("params", None)  # the address has the parameters
     given = dict(named.get("headers") or {})
     headers = {name: value for name, value in given.items() if name.lower() != "content-length"}
     if named.get("json") is not None and "content-type" not in map(str.lower, headers):
@@ -74,14 +77,14 @@ def errors() -> Errors:
 
 
 async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
-    """Return what ends a call, after a call that was cancelled has waited to be cancelled again."""
+    """Return the exception that ends a call. If the recorded call was cancelled, first wait to be cancelled again."""
     if answer.was_cancelled:
         await asyncio.sleep(pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
     return errors().ending(answer, answers)
 
 
 class ReplayTransport(asyncio.Transport):
-    """The methods of a connection that aiohttp calls. Bytes that are sent are dropped."""
+    """The methods of a connection that aiohttp calls. Sent bytes are dropped."""
 
     def __init__(self, protocol: Any, answer: Answer, answers: Answers, pace: Pace) -> None:
         super().__init__()
@@ -96,7 +99,7 @@ class ReplayTransport(asyncio.Transport):
         self._closing = False
 
     async def _respond(self) -> None:
-        """Hand over what the server sends, each chunk at its time, when the reader has room."""
+        """Pass each recorded chunk to aiohttp at its time, when the reader has room."""
         answer, protocol = self._answer, self._protocol
         protocol.data_received(head(answer))
         for at, data in answer.pieces:
@@ -110,7 +113,7 @@ class ReplayTransport(asyncio.Transport):
             protocol.data_received(chunk(b""))
 
     async def _break_off(self) -> None:
-        """Raise in the reader when it has read what came: aiohttp would drop what is left."""
+        """Raise in the reader when it has read all received bytes: otherwise aiohttp would drop unread bytes."""
         error = await _ending(self._answer, self._answers, self._pace)
         body = getattr(self._protocol, "_payload", None)
         seconds = 0.0
@@ -120,7 +123,7 @@ class ReplayTransport(asyncio.Transport):
         (body or self._protocol).set_exception(error)
 
     def write(self, data: object) -> None:
-        """Drop what is sent."""
+        """Drop sent bytes."""
 
     def is_closing(self) -> bool:
         """Whether the connection is closed."""
@@ -137,7 +140,7 @@ class ReplayTransport(asyncio.Transport):
     abort = close
 
     def pause_reading(self) -> None:
-        """Wait with the next chunk."""
+        """Wait before the next chunk."""
         self._has_room.clear()
 
     def resume_reading(self) -> None:
@@ -147,7 +150,7 @@ class ReplayTransport(asyncio.Transport):
 
 @cache
 def _connector_class() -> type:
-    """Return the class of connectors that open one connection, which gives an answer."""
+    """Return the class of connectors that open a single connection with an answer."""
 
     class ReplayConnector(import_module("aiohttp").BaseConnector):  # type: ignore[misc]
         def __init__(self, answer: Answer, answers: Answers, pace: Pace) -> None:

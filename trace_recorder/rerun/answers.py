@@ -1,11 +1,12 @@
 """The answer to one request from a recording, and the exceptions that an HTTP library raises for it.
 
-Each library has a file that makes its own response of an answer: `transport.py` for httpx and httpx2,
-`urllib3_answers.py`, and `aiohttp_answers.py`. Which answer belongs to a request is decided by `Answers`.
+For each library, a file makes a response of the library from an answer: `transport.py` for httpx and httpx2,
+`urllib3_answers.py`, and `aiohttp_answers.py`. `Answers` decides which answer belongs to a request.
 """
 
 from __future__ import annotations
 
+import builtins
 import errno
 import time
 from collections.abc import Callable
@@ -16,26 +17,67 @@ from typing import Any, Literal, Protocol
 
 from trace_recorder.dialects.endpoints import Endpoint, endpoint_of
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.exceptions import builtin_exception, exception_of
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.stream_chunks import TimedBytes
 from trace_recorder.values.final_status import CANCELLATION_CLASSES
 from trace_recorder.values.origins import ReplayedFrom
+
+
+class _Shown(str):
+    """A text that is equal to its `repr`, because KeyError shows the `repr` of its argument."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def builtin_exception(name: str, message: str) -> Exception | None:
+    """Return an exception of a class of Python with this message, or None if that class cannot have this message."""
+    kind = getattr(builtins, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        return None
+    try:
+        error = kind(_Shown(message) if issubclass(kind, KeyError) else message)
+    except ours(TypeError):  # such as UnicodeDecodeError, which takes five arguments
+        return None
+    return error if str(error) == message else None
+
+
+def exception_of(kind: type[Exception], root: type[Exception], message: str, named: dict[str, Any]) -> Exception:
+    """Return an exception of a library's class with this message.
+
+    If the class cannot have the message, use the nearest base class that can. `root` is the topmost class of the
+    library. `named` are arguments of the constructor. If `named` is empty, the exception is made without the
+    constructor, because the constructors of classes differ.
+    """
+    if named:
+        return kind(message, **named)
+    for candidate in (one for one in kind.__mro__ if issubclass(one, root)):
+        error = candidate.__new__(candidate, message)
+        try:
+            if str(error) == message or candidate is root:
+                return error
+        except ours(AttributeError, TypeError):  # its text needs the arguments of its constructor
+            continue
+    return root(message)
+
 
 Missing = Literal["error", "live"]
 """The treatment of a request without a recorded answer."""
 
 _NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
-"""How much longer than the recorded call took, a call that was cancelled waits to be cancelled again."""
+"""A replay of a cancelled call waits to be cancelled again, for so long after the recorded time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to a call: a response, whole or in chunks, and the exception that ends it, if any.
 
-    `status` is None where no response came. `error` is an exception's class and message. `stopped` says why the rest of
-    the response is not on file: reading further raises an error with it. `seconds` is how long the recorded exchange
-    took. `origin` is the recorded call that gives the answer.
+    `status` is None if no response came. `error` is the class and the message of an exception. `stopped` says why the
+    rest of the response is not on file. An error with this text is raised after the recorded part. `seconds` is the
+    duration of the recorded exchange. `origin` is the recorded call.
     """
 
     status: int | None
@@ -49,69 +91,72 @@ class Answer:
 
     @property
     def pieces(self) -> tuple[TimedBytes, ...]:
-        """The chunks of the body; a plain one is one chunk."""
+        """The chunks of the body. A body that is not a stream is one chunk."""
         return ((0.0, self.body),) if self.chunks is None else self.chunks
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether something else than its end follows the body."""
+        """Whether the body ends before its end."""
         return self.error is not None or self.stopped is not None
 
     @property
     def was_cancelled(self) -> bool:
-        """Whether the recorded call was cancelled, by its own task's cancellation."""
+        """Whether the recorded call ended because its task was cancelled."""
         return self.error is not None and self.error[0].rpartition(".")[2] in CANCELLATION_CLASSES
 
 
 class Answers(Protocol):
     """Gives the recorded answer to a request. Raises ReplayMismatchError if no call fits.
 
-    `missing` is "live" where requests without a recorded answer are sent.
+    `missing` is "live" if requests without a recorded answer are sent.
     """
 
     speed: float | None
     missing: Missing
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
-        """The answer to one request; None where it is to be sent."""
+        """Return the answer to a request, or None if the request is to be sent."""
 
     def polled(self, method: str, path: str) -> Answer | None:
-        """The final answer to a poll of a recorded response; None for other requests."""
+        """Return the final answer to a poll of a recorded response, or None for another request."""
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """Return a mismatch to raise; the replay keeps it."""
+        """Return a mismatch to raise. The replay keeps the mismatch."""
 
 
 class Refuses(Protocol):
-    """A replay or a fork, as far as the end of an answer asks it."""
+    """The part of a replay or a fork that the end of an answer needs."""
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """Return a mismatch to raise; the replay keeps it."""
+        """Return a mismatch to raise. The replay keeps the mismatch."""
 
 
 class Pace:
-    """Computes how long to wait for a chunk: `speed` times as fast as it came, or not at all."""
+    """Computes how long to wait for a chunk.
+
+    Chunks come `speed` times as fast as recorded, or at once if `speed` is None.
+    """
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
         self._began = time.perf_counter()
 
     def seconds(self, at: float) -> float:
-        """Return how many seconds to wait for what came at this time, in seconds since its request."""
+        """Return how many seconds to wait for a chunk. `at` is its recorded time in seconds since the request."""
         return 0.0 if self._speed is None else self.remaining(at / self._speed)
 
     def remaining(self, seconds: float) -> float:
-        """Return how much is left of this many seconds since the request."""
+        """Return how many of these seconds since the request remain."""
         return max(0.0, seconds - (time.perf_counter() - self._began))
 
 
 def endpoint_of_request(request: Any) -> Endpoint | None:
-    """Return the dialect of a request; None if it is no LLM call."""
+    """Return the endpoint of a request, or None if the request is not an LLM call."""
     return endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
 
 
 def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
-    """Return the answer to a request of a seam that hands over its body; None if the request is to be sent."""
+    """Return the answer to a request that has its body, or None if the request is to be sent."""
     endpoint = endpoint_of_request(request)
     if endpoint is None:
         return answers.polled(request.method, request.url.path)
@@ -123,9 +168,9 @@ def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The exceptions of an HTTP library: a failed connection, any recorded one by its name, a broken body.
+    """The exceptions of an HTTP library: for a failed connection, for a broken body, and by name.
 
-    `root` is the class of all of them. `named` are arguments that each class takes besides the message.
+    `root` is the base class of the exceptions. `named` are arguments that each class takes besides the message.
     """
 
     library: ModuleType
@@ -135,12 +180,15 @@ class Errors:
     named: dict[str, Any] = field(default_factory=dict)
 
     def refusal(self, mismatch: ReplayMismatchError) -> Exception:
-        """Return a mismatch that is also a connection error of the library, which each SDK wraps in its own."""
+        """Return a mismatch that is also a connection error of the library.
+
+        Each SDK wraps a connection error in an error of its own.
+        """
         kind: Any = self.connection
         return _mismatch_class(kind)(str(mismatch), **self.named)
 
     def recorded(self, name: str, message: str) -> Exception | None:
-        """Return an exception of the recorded class, the library's or Python's own; None if it ended the task."""
+        """Return an exception of the recorded class. Return None for one that ended the task or the process."""
         plain = name.rpartition(".")[2]
         kind = getattr(self.library, plain, None)
         if isinstance(kind, type) and issubclass(kind, self.root):
@@ -167,5 +215,5 @@ def _mismatch_class(connect_error: Any) -> Callable[..., Exception]:
 
 
 def refused_connection(mismatch: ReplayMismatchError) -> Exception:
-    """Return a mismatch that is also a refused connection, which each HTTP library wraps in its own error."""
+    """Return a mismatch that is also a ConnectionRefusedError. Each HTTP library wraps that in an error of its own."""
     return _mismatch_class(ConnectionRefusedError)(errno.ECONNREFUSED, str(mismatch))

@@ -1,6 +1,6 @@
-"""Assertions of a test about a run: short names for the usual ones, and failures that state the actual values.
+"""Assertions of a test about a run: short names for common questions, and failures that state the actual values.
 
-Everything is derived from the `Trajectory` of the run's journal and from the views; there are no rules of its own.
+All values come from the `Trajectory` of the run's journal and from the views.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from trace_recorder.views.cost import cost_of
 
 
 class TrajectoryAssertions:
-    """What an agent has done in a run so far; the run may still go on.
+    """Assertions about a run, which may still be running.
 
-    `path` is that journal. What has no short name here is in `trajectory`, the whole run.
+    `path` is the journal of the run. `trajectory` is the whole run, for everything that has no short name here.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,7 +30,7 @@ class TrajectoryAssertions:
 
     @property
     def trajectory(self) -> Trajectory:
-        """The run, as `trace_recorder.load` gives it. It is read again only when the journal has grown."""
+        """The run, as `trace_recorder.load` returns it. The journal is read again only if its size changed."""
         size = self.path.stat().st_size
         if size != self._size:
             self._loaded, self._size = load(self.path), size
@@ -38,21 +38,21 @@ class TrajectoryAssertions:
 
     @property
     def steps(self) -> Sequence[AgentStep]:
-        """The agent's steps: those that it records, else one for each LLM call."""
+        """The agent's steps: the recorded steps, or one step for each LLM call if the agent recorded none."""
         return self.trajectory.agent_steps
 
     @property
     def tools_called(self) -> list[str]:
-        """The names of the tools that were called in these steps, in their order."""
+        """The names of the called tools, in the order of the steps."""
         return [call.name for call in self.tool_calls()]
 
     def tool_calls(self, name: str | None = None) -> list[ToolCall]:
-        """The calls of a tool, or of all tools, in their order."""
+        """Return the calls of a tool, or of all tools, in order."""
         calls = [call for step in self.steps for call in step.tool_calls]
         return [call for call in calls if name in {None, call.name}]
 
     def tool_results(self, name: str | None = None) -> list[ToolResult]:
-        """What a tool gave, or all tools, in the order of the steps."""
+        """Return the results of a tool, or of all tools, in the order of the steps."""
         return [use.result for use in self._tool_uses() if use.result is not None and name in {None, use.name}]
 
     def _tool_uses(self) -> Iterator[ToolUse]:
@@ -61,7 +61,7 @@ class TrajectoryAssertions:
 
     @property
     def total_tokens(self) -> int | None:
-        """The tokens of all answers, input and output; None where an answer does not state them."""
+        """The input and output tokens of all answers, or None if an answer does not state its tokens."""
         counts = [counts_of(one) for one in self._answered()]
         known = [
             one.prompt + one.completion
@@ -72,7 +72,7 @@ class TrajectoryAssertions:
 
     @property
     def cost(self) -> float | None:
-        """What all answers cost in US dollars, as billed or else estimated (extra `prices`); None if one is unknown."""
+        """The cost of all answers in US dollars, billed or estimated (extra `prices`), or None if a cost is unknown."""
         costs = [cost_of(one) for one in self._answered()]
         known = [one.amount for one in costs if one is not None]
         return sum(known) if len(known) == len(costs) else None
@@ -82,13 +82,13 @@ class TrajectoryAssertions:
 
     @property
     def final_text(self) -> str | None:
-        """The text of the last answer that has one; None where no answer has."""
+        """The text of the last answer that has a text, or None."""
         answers = [one.response.content for one in self.trajectory.llm_interactions if one.response.content]
         return answers[-1] if answers else None
 
     @property
     def errors(self) -> list[str]:
-        """What failed, and where: LLM calls after their last attempt, tools, recorded steps, the run."""
+        """The failures with their places: LLM calls after their last attempt, tools, recorded steps, the run."""
         run = self.trajectory
         messages = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
         messages += [
@@ -100,14 +100,14 @@ class TrajectoryAssertions:
         return messages + ([f"the run: {_text(run.error)}"] if run.error else [])
 
     def assert_no_errors(self) -> None:
-        """Fail where anything failed."""
+        """Fail if anything in the run failed."""
         __tracebackhide__ = True  # pytest shows the line of the test
         errors = self.errors
         if errors:
             raise AssertionError("\n  ".join(["the run has errors:", *errors]))
 
     def assert_tools_called(self, *names: str) -> None:
-        """Fail where other tools were called than these, or in another order."""
+        """Fail unless exactly these tools were called, in this order."""
         __tracebackhide__ = True
         called = self.tools_called
         if called != [*names]:

@@ -1,9 +1,10 @@
-"""Replaces the network by a replay: in the HTTP clients of an SDK's client, or of the whole process."""
+"""Replaces the network with a replay: in the HTTP clients of one SDK client, or of the whole process."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from importlib import import_module
 from typing import Any
 
@@ -21,16 +22,59 @@ from trace_recorder.capture.sdk_clients import (
 from trace_recorder.capture.transport import RecordingTransport
 from trace_recorder.rerun import aiohttp_answers, urllib3_answers
 from trace_recorder.rerun.answers import Answers
-from trace_recorder.rerun.retry_pauses import RetryPauses
 from trace_recorder.rerun.transport import AsyncReplaying, SyncReplaying, replaying_class
+
+METHOD = "_calculate_retry_timeout"
+MODULES = ("openai._base_client", "anthropic._base_client")
+
+
+class RetryPauses:
+    """Lets the retries of SDKs not wait while a replay answers them, from `skip` to `restore`.
+
+    The SDKs of openai and anthropic compute a pause in one method of a class that clients and their `with_options()`
+    copies share. That method is replaced. Other clients of the process still wait, because the method asks
+    `is_answered` for each HTTP client. google-genai has its pauses in each client.
+    """
+
+    def __init__(self, is_answered: Callable[[Any], bool]) -> None:
+        self._is_answered = is_answered
+        self._active = True
+        self._patched: dict[type, tuple[Any, Any]] = {}
+
+    def skip(self) -> None:
+        """Replace the method of each imported SDK, unless it was replaced before."""
+        for name in MODULES:
+            kind = getattr(sys.modules.get(name), "BaseClient", None)
+            if kind is not None and kind not in self._patched and METHOD in vars(kind):
+                self._patch(kind)
+
+    def restore(self) -> None:
+        """Restore the original method. If another replay has replaced our method, our method stays and does nothing."""
+        self._active = False
+        for kind, (found, ours) in self._patched.items():
+            if vars(kind).get(METHOD) is ours:
+                setattr(kind, METHOD, found)
+
+    def _patch(self, kind: type) -> None:
+        method = vars(kind)[METHOD]
+
+        @wraps(method)
+        def seconds(client: Any, *arguments: Any, **named: Any) -> Any:
+            if self._active and self._is_answered(getattr(client, "_client", None)):
+                return 0.0
+            return method(client, *arguments, **named)
+
+        self._patched[kind] = method, seconds
+        setattr(kind, METHOD, seconds)
+
 
 _ABSENT = object()
 ANSWERING: dict[str, Any] = {"aiohttp": aiohttp_answers, "urllib3": urllib3_answers}
-"""By the library of a seam that is a method: the module that makes its responses of answers."""
+"""The module that makes responses of a library from answers, for each library whose seam is a method."""
 
 
 class Installed:
-    """The transports that one replay has replaced; `remove` restores the original ones."""
+    """The transports that a replay has replaced. `remove` restores the original transports."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -41,7 +85,10 @@ class Installed:
         self._pauses = RetryPauses(self._is_answered)
 
     def wrap(self, client: object) -> None:
-        """Put a replaying transport inside each that the client has; a recording one continues to record."""
+        """Replace each transport of the client by a replaying transport.
+
+        A recording transport around it continues to record.
+        """
         methods, http_clients, owners = ways_out(client)
         for method in methods:
             self.undo.append(method.answer(self.around))
@@ -54,7 +101,7 @@ class Installed:
         self.skip_pauses(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
-        """Make an HTTP client of a library: the one that is given, or else the newest that is installed."""
+        """Make an HTTP client of the named library. Without a name, take the newest installed library."""
         library = library or newest_library()
         module = import_module(library)
         kind = module.AsyncClient if asynchronous else module.Client
@@ -65,21 +112,21 @@ class Installed:
         return kind(**{"follow_redirects": True, **arguments, "transport": transport})
 
     def everywhere(self) -> None:
-        """Answer every client of the process, also those that are made later."""
+        """Answer every client of the process, including clients that are made later."""
         self._everywhere.install()
         self._answers_all = True
         self._pauses.skip()
         self.undo.extend([self._everywhere.remove, method_patch.add(self.around)])
 
     def remove(self) -> None:
-        """Restore what was there; a recording transport that was put around ours since stays."""
+        """Restore the original transports. A recording transport that was put around ours later stays."""
         self._removed = True
         self._pauses.restore()
         while self.undo:
             self.undo.pop()()
 
     def put(self, place: TransportSlot) -> None:
-        """Answer what passes one transport, a recording one around it staying there."""
+        """Answer the requests of one transport. A recording transport around it stays."""
         outer = place.get()
         records = isinstance(outer, RecordingTransport)
         inner = outer.inner if records else outer
@@ -93,7 +140,10 @@ class Installed:
         self.undo.append(partial(take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """A transport that answers around another one, which a recording one stays around."""
+        """Return a transport that answers requests or passes them to `transport`.
+
+        A recording transport stays outside.
+        """
         self._pauses.skip()  # an SDK may have been imported since
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:
             return transport
@@ -104,11 +154,11 @@ class Installed:
         return replaying_class(library, asynchronous=asynchronous)(transport, self._answers)
 
     def around(self, library: str, method: Any) -> Any:
-        """Return what answers the requests that a library's method would send, or sends them by it."""
+        """Return a method that answers requests, or sends them by the library's own method."""
         return partial(ANSWERING[library].answered, self._answers, method)
 
     def _follow_made(self, owner: Any) -> None:
-        """Also answer the HTTP clients that an object makes later. google-genai makes one for each event loop."""
+        """Also answer HTTP clients that an object makes later, as google-genai does for each event loop."""
         for name in MAKERS:
             make = getattr(owner, name, None)
             if make is not None:
@@ -121,19 +171,19 @@ class Installed:
         return made
 
     def _is_answered(self, http_client: Any) -> bool:
-        """Whether the retries of an HTTP client are answered from the recording, and by no provider."""
+        """Whether the retries of an HTTP client are answered from the recording and never by a provider."""
         if self._answers.missing == "live" or library_of(http_client) is None:
             return False
         return self._answers_all or any(_holds(place.get(), self._answers) for place in slots_of(http_client))
 
     def skip_pauses(self, client: Any) -> None:
-        """Make the retries of a client of google-genai wait for nothing, which keeps its pauses itself."""
+        """Set the pauses between the retries of a client to zero if the client has them, as google-genai does."""
         google = getattr(client, "_api_client", None) if self._answers.missing == "error" else None
         for retrying in filter(None, (getattr(google, "_retry", None), getattr(google, "_async_retry", None))):
             self._replace(retrying, "wait", lambda _: 0.0)
 
     def _replace(self, owner: Any, name: str, value: object) -> None:
-        """Set an attribute of an object until `remove`, unless other code sets another value meanwhile."""
+        """Set an attribute of an object. `remove` restores the attribute, unless other code has set another value."""
         before = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
 
@@ -158,7 +208,7 @@ def _holds(transport: Any, answers: Answers) -> bool:
 
 
 def take_out(place: TransportSlot, ours: Any) -> None:
-    """Replace our transport by the one inside it, whatever has been put around it since."""
+    """Replace our transport by the transport inside it, even if another transport was put around ours later."""
     outer = place.get()
     if outer is ours:
         place.put(ours.inner)

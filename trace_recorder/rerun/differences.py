@@ -1,4 +1,4 @@
-"""What differs between a request and the recorded one that is nearest to it, by message and by word."""
+"""The differences between a request and the most similar recorded request, by message and by word."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from trace_recorder.views.comparison.word_changes import marked_words, shortened
 
 MOST_LINES = 40
 MOST_COMPARED = 200
-"""How many recorded requests are searched for the nearest one."""
+"""How many recorded requests are compared to find the most similar request."""
 
 
 def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """The recorded request, of those not given yet or else of all, that has most in common with this one.
+    """Return the recorded request that has most in common with this request.
 
-    What requests repeat is read once, so that the time taken does not grow with the number of requests x their length.
+    Only unused requests are compared, or all if all were used. Each item that requests share is read once, so the time
+    does not grow with the number of requests times their length.
     """
     same = [one for one in unused or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
     live_texts = _texts(live.body)
@@ -29,7 +30,7 @@ def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]
 
 
 def _texts(body: Payload) -> set[str]:
-    """The members of a request, and the elements of its lists, each as a text."""
+    """Return the members of a request, and the elements of its lists, each as a text."""
     members = body if isinstance(body, dict) else {"": body}
     return {text for name, value in members.items() for text in _texts_of_member(name, value)}
 
@@ -44,14 +45,14 @@ def _text(name: str, value: Payload) -> str:
 
 
 class _RecordedTexts:
-    """The texts of recorded requests; those of an item are made once, for all the requests that have it."""
+    """The texts of recorded requests. The text of an item is made once for all requests that have it."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._of_items: dict[tuple[str, int], list[str]] = {}
 
     def of(self, exchange: RecordedExchange) -> set[str]:
-        """The same texts as `_texts` of the whole request; none where a line that it needs is damaged."""
+        """Return the same texts as `_texts` of the whole request, or an empty set if a needed line is damaged."""
         if "items" not in exchange.begin.data:
             return _texts(self._recording.request(exchange))
         try:
@@ -70,7 +71,7 @@ class _RecordedTexts:
                 yield from self._of_item(name, number, whole=False)
 
     def _of_item(self, name: str, number: int, *, whole: bool) -> list[str]:
-        """The texts of an item, which is a whole member, or an element of one."""
+        """Return the texts of an item: a whole member, or an element of a member."""
         if (name, number) not in self._of_items:
             value = self._recording.item(number)
             self._of_items[name, number] = _texts_of_member(name, value) if whole else [_text(name, value)]
@@ -82,7 +83,7 @@ def _in_common(one: set[str], other: set[str]) -> float:
 
 
 def differences(recorded: Payload, live: Payload) -> Iterator[str]:
-    """Describe, line by line, what is in one value and not in the other; nothing if they are equal."""
+    """Yield a line for each difference between two values."""
     return map(_line, changes(recorded, live, equal=fits))
 
 

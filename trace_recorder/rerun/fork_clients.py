@@ -1,7 +1,7 @@
-"""The transports of a fork: a call is recorded in the child run, and answered from its parent or sent on.
+"""The transports of a fork.
 
-What is sent on may be another request than the agent's. The recording transport is inside, so that the child's
-journal holds the request that was sent.
+They record each call in the child run, and answer the call from the parent run or send it. A fork may change a request
+before it is sent. The recording transport is inside, so that the child's journal has the changed request.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Decides(Protocol):
     speed: float | None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to one request, or what is sent in its place."""
+        """Return the answer to a request, or the request to send."""
 
     def refused(self, said: str) -> ReplayMismatchError:
-        """Return a mismatch to raise; the fork keeps it."""
+        """Return a mismatch to raise. The fork keeps the mismatch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Answers one request; with None, it is sent."""
+    """Gives the decided answer to one request. If the answer is None, the request is sent."""
 
     given: Answer | None
     fork: Decides
@@ -58,7 +58,7 @@ class _Given:
 
 
 class Forking:
-    """What the transports of both kinds of clients share."""
+    """The common part of the sync and the async transport."""
 
     library: str
 
@@ -68,7 +68,7 @@ class Forking:
         self.binding = binding
 
     def route(self, request: Any, body: bytes, *, asynchronous: bool) -> tuple[Any, Any]:
-        """The transport that takes a request, and the request that it takes."""
+        """Return the transport for a request, and the request to pass to it."""
         endpoint = endpoint_of_request(request)
         if endpoint is None:
             return self.inner, request
@@ -111,7 +111,7 @@ class AsyncForking(Forking):
 
 
 def decided_by(fork: Decides, request: Any, endpoint: Endpoint, body: bytes, errors: Errors) -> Answer | Outgoing:
-    """Return what a fork decides about a request. Raises a mismatch as an error of the HTTP library."""
+    """Return the decision of a fork about a request. Raises a mismatch as an error of the HTTP library."""
     try:
         decided = fork.decide(endpoint, request.headers.raw, body)
         if isinstance(decided, Outgoing) and _changes(decided, request, body) and _is_signed(request.headers.raw):
@@ -134,7 +134,7 @@ def _is_signed(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
-    """The request that is sent; the same one where nothing of it changes."""
+    """Return the request to send. If nothing changes, this is the same object."""
     url = request.url
     if decided.model is not None:
         url = url.copy_with(raw_path=with_model(url.raw_path.decode("ascii"), decided.model).encode("ascii"))
@@ -147,12 +147,12 @@ def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
 
 @cache
 def forking_class(library: str, *, asynchronous: bool) -> type:
-    """The forking transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
+    """Return the class of forking transports for a library ("httpx" or "httpx2")."""
     return transport_class("ForkingTransport", library, AsyncForking if asynchronous else SyncForking)
 
 
 class InstalledFork(Installed):
-    """The transports that one fork has replaced; `remove` restores the original ones."""
+    """The transports that a fork has replaced. `remove` restores the original transports."""
 
     def __init__(self, fork: Any, binding: Callable[[], Binding]) -> None:
         super().__init__(fork)
@@ -160,7 +160,7 @@ class InstalledFork(Installed):
         self._binding = binding
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
-        """Make an HTTP client of a library: the one that is given, or else the newest that is installed."""
+        """Make an HTTP client of the named library. Without a name, take the newest installed library."""
         module = import_module(library or newest_library())
         kind = module.AsyncClient if asynchronous else module.Client
         made = kind(**{"follow_redirects": True, **arguments})
@@ -169,7 +169,7 @@ class InstalledFork(Installed):
         return made
 
     def put(self, place: TransportSlot) -> None:
-        """Answer what comes to one transport, or send it on to it."""
+        """Answer the requests of one transport, or pass them to it."""
         transport = place.get()
         ours = self.replaying(transport, place.library, asynchronous=place.asynchronous)
         if ours is not transport:
@@ -177,13 +177,13 @@ class InstalledFork(Installed):
             self.undo.append(partial(take_out, place, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """A transport that answers, or sends on to another one."""
+        """Return a transport that answers requests or passes them to `transport`."""
         if self._holds(transport):
             return transport
         return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
 
     def around(self, library: str, method: Any) -> Any:
-        """Return what answers the requests that a library's method would send, or sends them on, perhaps changed."""
+        """Return a method that answers requests, or changes them and sends them by the library's own method."""
         answering = ANSWERING[library]
 
         def forked(owner: Any, *arguments: Any, **named: Any) -> Any:
@@ -202,9 +202,9 @@ class InstalledFork(Installed):
         return forked
 
     def _holds(self, transport: Any) -> bool:
-        """Whether a transport, or a recording one around it, is one of this fork."""
+        """Whether a transport belongs to this fork, alone or inside a recording transport."""
         inner = transport.inner if isinstance(transport, RecordingTransport) else transport
         return isinstance(inner, Forking) and inner.fork is self._fork
 
     def skip_pauses(self, client: Any) -> None:
-        """Leave the client's pauses between retries as they are: some of them are before a live provider."""
+        """Leave the client's pauses between retries as they are, because some retries go to a live provider."""

@@ -1,16 +1,16 @@
-"""A fork: a run that repeats another one up to one of its calls, and goes on live from there.
+"""A fork: a run that repeats another run up to one of its calls, and is live from that call on.
 
-    with trace_recorder.fork("trajectories/run.json", at="llm_7", edit=use_another_model) as branch:
-        run_my_agent(branch.wrap(OpenAI()))
+with trace_recorder.fork("trajectories/run.json", at="llm_7", edit=use_another_model) as branch:
+run_my_agent(branch.wrap(OpenAI()))
 
-What was recorded before that call is given as in a replay. That call, and whatever follows, is made. All of it is
-recorded in a run of its own; its first record names the parent run.
+The calls before that call are answered as in a replay. That call and all later calls are sent to their providers. The
+fork is recorded as a run of its own, and the first record names the parent run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,35 +20,87 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
+from trace_recorder.imports.loader import load
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.answers import Answer
 from trace_recorder.rerun.differences import explained
 from trace_recorder.rerun.fork_clients import InstalledFork
-from trace_recorder.rerun.fork_point import ForkPoint
 from trace_recorder.rerun.matching import Live, Match
 from trace_recorder.rerun.outgoing import Changes, Edit, Outgoing
-from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
+from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.replayer import Replay, not_asked_for, report_unused
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
-from trace_recorder.values.origins import ReplayedFrom
+from trace_recorder.values.origins import ForkedFrom, ReplayedFrom
+from trace_recorder.values.trajectory import Trajectory
+
+
+class ForkPoint:
+    """The first live call of a fork.
+
+    `at` is the id of an interaction, such as "llm_7". `at_step` is the number of a step; its first call is meant.
+    Raises ValueError if neither or both are given, and if the recording has no such call.
+    """
+
+    def __init__(self, recording: Recording, at: str | None, at_step: int | None) -> None:
+        if (at is None) == (at_step is None):
+            raise ValueError('fork() takes one of at="llm_7" (a call) and at_step=3 (the first call of a step)')
+        run = load(recording.path)
+        self.task = run.task
+        begun = {one.interaction_id: one for one in reversed(recording.exchanges)}
+        steps = _steps_of(run)
+        calls = [one.interaction_id for one in run.llm_interactions if one.interaction_id in begun]
+        wanted = (one for one in calls if (steps.get(one) == at_step if at is None else one == at))
+        meant = next(wanted, None)
+        if meant is None:
+            named = at or f"of step {at_step}"
+            raise ValueError(f"{recording.path.name} has no call {named}. Its calls are: {_named(calls, steps)}")
+        self.exchange = begun[meant]
+        self._seq = self.exchange.begin.seq
+        self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, meant, steps.get(meant))
+
+    def is_behind(self, one: RecordedExchange) -> bool:
+        """Whether a call began before the fork and was answered."""
+        return one.begin.seq < self._seq and one.ending is not None
+
+    def is_behind_tool(self, one: RecordedTool) -> bool:
+        """Whether an execution of a tool ended before the fork. A tool in which the call was made did not."""
+        return one.ending is not None and one.ending.seq < self._seq
+
+    def __str__(self) -> str:
+        return self.exchange.interaction_id
+
+
+def _named(calls: Sequence[str], steps: Mapping[str, int]) -> str:
+    named = (f"{one} (step {steps[one]})" if one in steps else one for one in calls[:20])
+    return ", ".join(named) or "none"
+
+
+def _steps_of(run: Trajectory) -> dict[str, int]:
+    """Return the step number of each call that belongs to a step, recorded or derived."""
+    steps: dict[str, int] = {}
+    for step in run.agent_steps:
+        of_step = step.interaction_ids or ((step.interaction.interaction_id,) if step.interaction else ())
+        steps |= dict.fromkeys(of_step, step.step_number)
+    return steps
 
 
 class Fork(Replay):
-    """Repeats a run up to a call, goes on live, and records all of it in `recorder`.
+    """Repeats a run up to a call, is live from that call on, and records everything in `recorder`.
 
-    The call is `at="llm_7"`, or the first of `at_step=3`; it is the first that is made. That call and all that follow
-    may be changed: `model` takes the place of the model that the call asks for, wherever it is asked for; `system` that
-    of the system prompt; `edit`, a function of the JSON body, returns the body that is sent. `answer` is given for the
-    call, which is not made then: a response's JSON, or where the call streams, the text of the stream. Tools give their
-    recorded results as far as they had ended before the call; from then on they run.
+    `at="llm_7"` names the first live call. `at_step=3` names the first call of a step. Live calls may be changed.
+    `model` replaces the model of the first live call, also in later calls that ask for the same model. `system`
+    replaces the system prompt. `edit` is a function that takes the JSON body and returns the body to send. `answer`
+    answers the first live call, which is then not sent: the JSON of a response, or the text of a stream if the call
+    streams. Tools that ended before the call give their recorded results. Later tools run.
 
-    `recorder` is one that has not been started; without a recorder, the new file is next to the file of the parent run.
-    `ignore`, `match`, `speed`, `instrument` and `redact` are those of `replay`. A program that sends another request
-    before the call gets a ReplayMismatchError, as in a replay; so does a block that ends before the call was reached.
+    `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the
+    parent run. `ignore`, `match`, `speed`, `instrument` and `redact` are those of `replay`. As in a replay, a request
+    that was not recorded before the fork raises ReplayMismatchError. So does the end of a block that did not reach the
+    call.
 
-    Raises TrajectoryFormatError where there is no journal, ValueError where it has no such call.
+    Raises TrajectoryFormatError if there is no journal, and ValueError if the journal has no such call.
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
@@ -81,7 +133,7 @@ class Fork(Replay):
 
     @property
     def origin(self) -> None:
-        """Return None: a run that is recorded in the block continues the parent, and does not repeat it."""
+        """Return None, because a run that is recorded in the block does not repeat the parent run."""
         return
 
     @property
@@ -95,16 +147,18 @@ class Fork(Replay):
         super().__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._installed.remove()
         problem = self._problem() if error is None else None
         if problem is not None:
             self._blocks.__exit__(type(problem), problem, None)
             raise problem
-        self._blocks.__exit__(kind, error, at)
+        self._blocks.__exit__(kind, error, traceback)
 
     def _problem(self) -> ReplayMismatchError | None:
-        """Return the first mismatch if the program has hidden it; None if there was none."""
+        """Return the first mismatch, which the program may have caught, or None."""
         name = self.recording.path.name
         if self.mismatch is not None:
             return self.mismatch
@@ -114,7 +168,7 @@ class Fork(Replay):
         return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused)) if unused else None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to one request, or what is sent for it. Raises ReplayMismatchError before the fork."""
+        """Return the answer to a request, or the request to send. Raises ReplayMismatchError before the fork."""
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
             live = Live(endpoint, self._read(body))
@@ -125,7 +179,7 @@ class Fork(Replay):
         return by_hand or self._changes.applied(endpoint, body)
 
     def _go_live(self, live: Live) -> Answer | None:
-        """Go live; return the given `answer` if this is the first live call and there is one."""
+        """Go live. Return the answer that the user gave for the first live call, if this is that call."""
         if not self.is_live:
             missing = self._missing()
             if missing and not self._requests.knows(live):
@@ -140,12 +194,15 @@ class Fork(Replay):
         return not_asked_for(behind, self.tools.given)
 
     def _is_given(self, one: RecordedExchange) -> bool:
-        """Whether a call is answered as recorded; once live, what was made inside of a tool is not."""
+        """Whether a call is answered as recorded. After the fork, calls that were made inside a tool are not."""
         behind = self.point.is_behind(one)
         return behind and (not self.is_live or bool(not_asked_for([one], self.tools.given)))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """Return the outcome of a tool; None if it is to be run. Raises ReplayMismatchError before the fork."""
+        """Return the outcome of a tool, or None if the tool is to be run.
+
+        Raises ReplayMismatchError before the fork.
+        """
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_behind_tool)
             if outcome is None and not self._runs(name, arguments):
@@ -153,7 +210,7 @@ class Fork(Replay):
         return outcome
 
     def _runs(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Whether a tool is run that has no recorded result before the fork."""
+        """Whether to run a tool that has no recorded result before the fork."""
         if self.is_live or self.tools.knows(name, arguments):
             return True
         return not self._missing() and not self._missing_tools()
@@ -163,12 +220,12 @@ class Fork(Replay):
 
 
 def report_not_reached(name: str, point: object) -> str:
-    """Say that a fork of a recording never came to its call."""
+    """Return the message that a fork of a recording did not reach its call."""
     return f"the fork of {name} ended before {point}: nothing was asked for live."
 
 
 def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
-    """Make the given `answer`. Raises ValueError if the call needs one of the other kind."""
+    """Make the answer that the user gave. Raises ValueError if the call needs JSON and gets a text, or the reverse."""
     if isinstance(answer, str) != point.exchange.streams:
         wanted = "streams: answer= is the text of its stream" if point.exchange.streams else "wants JSON: answer= is it"
         raise ValueError(f"{point} {wanted}, and not a {type(answer).__name__}")

@@ -1,7 +1,7 @@
 """Which recorded call a request is: the first equal one that has not been used yet.
 
-Requests are compared by digests of their members, those of long lists element by element, so that a conversation that
-is repeated with each call is digested once. A mask in a recorded text matches any text.
+Requests are compared by digests of their members. Lists are digested element by element, so that each message of a
+conversation is digested once. A mask in a recorded text matches any text.
 """
 
 from __future__ import annotations
@@ -12,24 +12,85 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeAlias
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias, TypeVar
 
 from trace_recorder.dialects.endpoints import Endpoint
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
-from trace_recorder.rerun.results_order import (
-    blocks_in_one_order,
-    in_one_order,
-    result_key,
-    results_in_any_order,
-    sorted_results,
-)
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
+T = TypeVar("T")
+_ID_NAMES = ("tool_call_id", "call_id", "tool_use_id", "id", "name", "tool_name")
+
+
+def results_in_any_order(live: Payload, recorded: Payload) -> bool:
+    """Return whether two requests are equal, except for the order of the tool results of each turn.
+
+    For `replay(match=results_in_any_order)`: tools that run at once may end in any order.
+    """
+    return bool(in_one_order(live) == in_one_order(recorded))
+
+
+def in_one_order(body: Payload) -> Payload:
+    """Return a request with the tool results of each turn in the order of their ids."""
+    if not isinstance(body, dict):
+        return body
+    return {name: _ordered(value) if isinstance(value, list) else value for name, value in body.items()}
+
+
+def _ordered(elements: list[Payload]) -> list[Payload]:
+    within = [blocks_in_one_order(element) for element in elements]
+    return [*sorted_results((result_key(element), element) for element in within)]
+
+
+def blocks_in_one_order(element: Payload) -> Payload:
+    """Return a message with the results among its blocks in the order of their ids."""
+    if not isinstance(element, dict):
+        return element
+    parts = {name: element[name] for name in ("content", "parts") if isinstance(element.get(name), list)}
+    if not parts:
+        return element
+    return element | {name: [*sorted_results((_block_key(block), block) for block in parts[name])] for name in parts}
+
+
+def sorted_results(elements: Iterable[tuple[str | None, T]]) -> Iterator[T]:
+    """Yield elements in order. Consecutive elements with a key are sorted by their keys."""
+    for is_result, group in groupby(elements, key=lambda pair: pair[0] is not None):
+        yield from (element for _, element in (sorted(group, key=itemgetter(0)) if is_result else group))
+
+
+def result_key(element: Payload) -> str | None:
+    """Return the sort key of a message or an item that is the result of a tool. Return None for other elements."""
+    members = as_dict(element)
+    kind = as_text(members.get("type")) or ""
+    if members.get("role") in {"tool", "function"} or kind.endswith("_output"):
+        return _key(members)
+    blocks = as_list(members.get("content")) or as_list(members.get("parts"))
+    keys = [_block_key(block) for block in blocks]
+    return "".join(filter(None, keys)) if keys and None not in keys else None
+
+
+def _block_key(block: Payload) -> str | None:
+    members = as_dict(block)
+    if members.get("type") == "tool_result":
+        return _key(members)
+    response = members.get("functionResponse", members.get("function_response"))
+    return _key(response) if isinstance(response, dict) else None
+
+
+def _key(members: dict[str, Payload]) -> str:
+    """Return the sort key of a result: its ids, and its JSON."""
+    ids = (value for name in _ID_NAMES if isinstance(value := members.get(name), str))
+    return "\0".join((*ids, json.dumps(members, sort_keys=True)))
+
+
 Match: TypeAlias = Callable[[Payload, Payload], bool]
-"""Whether a request (the first) is the recorded one (the second), both as JSON values."""
+"""A function that says whether a live request (the first argument) equals a recorded request (the second)."""
 Claim: TypeAlias = Callable[[int], bool]
-"""Whether the record of this number may be used: another process may have used it."""
+"""A function that says whether the record with this number may be used. Another process may have used the record."""
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
 Digest: TypeAlias = bytes
@@ -57,7 +118,10 @@ def parse_path(path: str) -> Path:
 
 
 def without(value: Payload, paths: Sequence[Path]) -> Payload:
-    """Return a value without what the paths lead to; an element of a list becomes null, so that positions stay."""
+    """Return a value without the members at these paths.
+
+    An element of a list becomes null, so that the other positions stay.
+    """
     if isinstance(value, dict):
         inner = ((name, one, _below(paths, name)) for name, one in value.items())
         return {name: without(one, below) for name, one, below in inner if () not in below}
@@ -68,13 +132,13 @@ def without(value: Payload, paths: Sequence[Path]) -> Payload:
 
 
 def _below(paths: Iterable[Path], *names: Step) -> list[Path]:
-    """Return what is left of the paths that lead to a member or an element, by any of its names."""
+    """Return the rest of each path that leads to a member or an element, by any of its names."""
     return [path[1:] for path in paths if path[:1] in {(ANY,), *((name,) for name in names)}]
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A request that is to be answered: its address and its body."""
+    """A request to answer: its endpoint and its body."""
 
     endpoint: Endpoint
     body: Payload
@@ -108,16 +172,19 @@ class Requests:
         return [*self._left.values()]
 
     def take(self, live: Live, among: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
-        """Return the first recorded call that equals this one, which is then used; None if there is none."""
-        for found in self._candidates(live):
-            if among(found):
-                del self._left[id(found)]
-                if self._claim(found.begin.seq):
-                    return found
+        """Return the first unused recorded call that equals this call, and mark it as used.
+
+        Return None if there is none.
+        """
+        for exchange in self._candidates(live):
+            if among(exchange):
+                del self._left[id(exchange)]
+                if self._claim(exchange.begin.seq):
+                    return exchange
         return None
 
     def knows(self, live: Live) -> bool:
-        """Whether this is a recorded call that has not been used yet."""
+        """Whether an unused recorded call equals this call."""
         return next(self._candidates(live), None) is not None
 
     def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
@@ -173,7 +240,10 @@ class Requests:
         return self._of_items[number]
 
     def _of_element(self, value: Payload) -> _Element:
-        """Return the digest of an element of a list, and its key if it may stand in another place."""
+        """Return the digest of an element of a list.
+
+        Also return its key if its position does not matter, or else None.
+        """
         if not self._in_any_order:
             return None, _digest(value)
         ordered = blocks_in_one_order(value)
@@ -199,7 +269,7 @@ class Requests:
 
 
 def _address(endpoint: Endpoint) -> tuple[str, str | None, bool]:
-    """Return the address without its host: a replay may be called under any host."""
+    """Return the address without its host, because a program may call a replay under any host."""
     return endpoint.api, endpoint.model, endpoint.streams
 
 
@@ -209,7 +279,7 @@ def _digest(value: Payload) -> Digest:
 
 
 def fits(recorded: Payload, live: Payload) -> bool:
-    """Whether two values are equal, where a mask in a recorded text equals any text."""
+    """Whether two values are equal. A mask in a recorded text equals any text."""
     match recorded, live:
         case str(), str():
             return recorded == live or _fits_masked(recorded, live)

@@ -1,4 +1,4 @@
-"""What a live request of a fork becomes before it is sent: it asks another model, has another prompt, or is edited."""
+"""The changes that a fork makes to a live request before it is sent: another model, another system prompt, an edit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 Edit = Callable[[Any], Any]
-"""A function of a request's JSON body that returns the one to send in its place."""
+"""A function that takes the JSON body of a request and returns the body to send."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request that is sent: its body, and the model that its address is to name; None where that stays."""
+    """A request to send. `model` is the model that the address must name, or None if the address does not change."""
 
     body: bytes
     model: str | None = None
@@ -26,10 +26,10 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Changes:
-    """What is changed in live requests.
+    """The changes to live requests.
 
-    `model` takes the place of the models in `replaced`, in the body and in the address; a request for any other model
-    keeps it. `system` takes the place of the system prompt, in dialects that have one. `edit` gets the body last.
+    `model` replaces the models in `replaced`, in the body and in the address. A request for any other model keeps its
+    model. `system` replaces the system prompt in dialects that have one. `edit` gets the body after the other changes.
     """
 
     model: str | None = None
@@ -38,13 +38,13 @@ class Changes:
     replaced: set[str] = field(default_factory=set)
 
     def replace_model_of(self, endpoint: Endpoint, body: Payload) -> None:
-        """Have the model that a request asks for replaced, in this request and in others."""
+        """Replace the model of this request, in this request and in all others."""
         self.replaced.update(filter(None, (model_of(endpoint, body),)))
 
     def applied(self, endpoint: Endpoint, body: bytes) -> Outgoing:
-        """What is sent in the place of a request's body; a body that is not JSON stays as it is.
+        """Return the request to send. A body that is not JSON is not changed.
 
-        Raises TypeError where `edit` returns no body.
+        Raises TypeError if `edit` does not return a dict.
         """
         asked = self._is_replaced(endpoint.model)
         try:
@@ -77,6 +77,6 @@ class Changes:
 
 
 def model_of(endpoint: Endpoint, body: Payload) -> str | None:
-    """The model that a request asks for, by its address or by its body."""
+    """Return the model that a request names in its address or its body."""
     said = body.get("model") if isinstance(body, dict) else None
     return endpoint.model or (said if isinstance(said, str) else None)

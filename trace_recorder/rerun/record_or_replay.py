@@ -1,8 +1,8 @@
-"""Records one block of code into a journal, or replays it from there, by a mode.
+"""Records a block of code in a journal, or replays the block from the journal, depending on a mode.
 
-The modes are those of vcrpy. Either way the block's calls are recorded into a scratch directory, so that what the block
-did this time can be read while it runs; a replay is recorded like any run. The journal takes the place of the one that
-was there only if the block ended without an exception. `pytest_trace_recorder` makes a test the block.
+The modes are those of vcrpy. In each mode, the calls of the block are recorded in a scratch directory, so that the run
+can be read while the block runs. The new journal replaces the old one only if the block ended without an exception.
+`pytest_trace_recorder` makes each test such a block.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 class RecordOrReplay:
     """Records the LLM calls and tools of a block, or answers them from `journal`.
 
-    `mode` says which: "once" replays where the journal exists and records where it does not; "none" only replays; "all"
-    only records; "new_episodes" replays the calls that the journal holds, and sends and records the others.
-    It affects every client of the process, of each library that is recorded. `scratch` is a directory for the files of
-    this run: `path` is its journal, which may be read at any time.
+    `mode` "once" replays if the journal exists, and records otherwise. "none" only replays; "all" only records.
+    "new_episodes" replays the calls that the journal has, and sends and records the others. This affects every client
+    of the process, of each supported library. `scratch` is a directory for the files of this run. `path` is the journal
+    of this run, which may be read at any time.
 
-    A replay ends with ReplayMismatchError where `Replay` does; with "new_episodes" nothing is a mismatch. Raises
-    TrajectoryFormatError where "none" finds no journal, and RecorderStateError where TRACE_RECORDER_DISABLED is set.
+    A replay raises ReplayMismatchError as `Replay` does, except in the mode "new_episodes". Raises
+    TrajectoryFormatError if the mode is "none" and there is no journal, and RecorderStateError if
+    TRACE_RECORDER_DISABLED is set.
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
@@ -56,7 +57,7 @@ class RecordOrReplay:
         self.mode: Mode = mode
         self.path = scratch / self.journal.name
         self.is_kept = False
-        """Whether this run's journal has replaced the last one."""
+        """Whether the journal of this run has replaced the old journal."""
         self.replay = self._replay_for(ignore, tools)
         self._recorder = TrajectoryRecorder(self.path, metadata=metadata)
         self._binding = Binding(RecorderTarget(self._recorder), None)
@@ -92,17 +93,19 @@ class RecordOrReplay:
             self._blocks = blocks.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._blocks.__exit__(kind, error, at)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._blocks.__exit__(kind, error, traceback)
         if error is None and (self.replay is None or self.replay.live_calls):
             self._keep()
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """Record around whatever a client has: a replay, the network, or the transport of another recorder."""
+        """Record around the transport of a client: a replay, the network, or the transport of another recorder."""
         return recording_class(library, asynchronous=asynchronous)(transport, self._binding)
 
     def _keep(self) -> None:
-        """Put this run's journal in its place, if there is anything in it."""
+        """Replace the old journal with the journal of this run, if this run has a call."""
         data = self.path.read_bytes()
         if b'"kind":"llm_request"' not in data and b'"kind":"tool_call"' not in data:
             return

@@ -1,7 +1,7 @@
-"""What a journal holds of each HTTP exchange and of each execution of a tool, in the order in which they began.
+"""The records of each HTTP exchange and of each tool execution in a journal, in the order in which they began.
 
-These are the facts that a replay answers with: nothing is interpreted. An answer is read from its record when it is
-given, so that a long run costs no more memory than its journal.
+A replay answers with these facts, without interpreting them. An answer is read from its record only when it is needed,
+so that a long run needs no more memory than its journal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordedExchange:
 
     @property
     def ending(self) -> Record | None:
-        """The record that ended the exchange; None if there is none."""
+        """The record that ended the exchange, or None."""
         return self.records.ending
 
     @property
@@ -53,31 +53,34 @@ class RecordedExchange:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return the dialect of the call, and what its address states."""
+        """Return the endpoint of the call."""
         data = self.begin.data
         return Endpoint(data.get("api") or "", data.get("provider") or "", data.get("model"), bool(data.get("stream")))
 
     @property
     def streams(self) -> bool:
-        """Whether the response was a stream; a large plain one is written in parts too."""
+        """Whether the response was a stream. A large response that is not a stream is written in parts too."""
         if self.records.streams:
             return not self.records.streams[0].data.get("plain")
         return bool(self.ending and self.ending.data.get("stream"))
 
     @property
     def is_masked(self) -> bool:
-        """Whether the request had secrets, which are masked."""
+        """Whether secrets of the request were masked."""
         return bool(self.begin.data.get("redacted"))
 
     @property
     def status(self) -> int | None:
-        """The HTTP status; None where there was no response, or none had come yet."""
+        """The HTTP status, or None if no response came."""
         status = self._newest().get("status")
         return status if isinstance(status, int) else None
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that were kept, without that of an encoding that has been undone; of a redirect, its target."""
+        """The recorded headers without `content-encoding`, because the body is on file decoded.
+
+        A redirect has its target.
+        """
         headers = {name: one for name, one in as_dict(self._newest().get("headers")).items() if isinstance(one, str)}
         kept = {name: value for name, value in headers.items() if name.lower() != "content-encoding"}
         if self.status in _REDIRECTS and self.next_url:
@@ -86,14 +89,14 @@ class RecordedExchange:
 
     @property
     def error(self) -> tuple[str, str] | None:
-        """The class and the message of the exception that ended it; None where it came to its end."""
+        """The class and the message of the exception that ended the exchange, or None if it ended normally."""
         data = self.ending.data if self.ending else {}
         error = data if self.ending and self.ending.kind == "llm_error" else data.get("error")
         return (str(error.get("type")), str(error.get("message"))) if isinstance(error, dict) else None
 
     @property
     def stopped(self) -> str | None:
-        """Return why what came after the recorded part is not on file; None if all of it is."""
+        """Return why the rest of the response is not on file, or None if the whole response is."""
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data
@@ -107,7 +110,7 @@ class RecordedExchange:
 
     @property
     def seconds(self) -> float:
-        """Return how long it took, from the request to its end; 0.0 if that is not on file."""
+        """Return how long the exchange took, from the request to its end. Return 0.0 if the end is not on file."""
         return float(as_number(self.ending.data.get("duration_seconds")) or 0) if self.ending else 0.0
 
     def _newest(self) -> Mapping[str, Payload]:
@@ -115,7 +118,10 @@ class RecordedExchange:
 
 
 class Recording:
-    """The exchanges and the executions of tools of one journal. Raises TrajectoryFormatError where it is no journal."""
+    """The exchanges and the tool executions of one journal.
+
+    Raises TrajectoryFormatError if the file is not a journal.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = journal_path_for(Path(path))
@@ -133,7 +139,7 @@ class Recording:
         self.exchanges: list[RecordedExchange] = []
         self.tools: list[RecordedTool] = []
         self.polled: dict[str, RecordedExchange] = {}
-        """By the id of a response that was made in the background: its final answer, without a request."""
+        """The final answers to polls of background responses, by the id of the response."""
         self._by_attempt: dict[tuple[str, int], RecordedExchange] = {}
         self._by_execution: dict[str, RecordedTool] = {}
         self.damaged = 0
@@ -146,7 +152,7 @@ class Recording:
             raise TrajectoryFormatError(f"{self.path} is no journal: it has no first record of this package.")
 
     def _count_damaged(self, error: Exception) -> None:
-        """Count a record with data of another form, as one that cannot be read; of a newer version, nothing is."""
+        """Count a record whose data has another form as damaged. A journal of a newer version is refused as a whole."""
         if isinstance(error, TrajectoryFormatError):
             raise error
         self.damaged += 1
@@ -208,11 +214,11 @@ class Recording:
         return data.get("body", data.get("text", data.get("base64")))
 
     def item(self, number: int) -> Payload:
-        """The value of an item. Raises KeyError where its line is damaged."""
+        """Return the value of an item. Raises KeyError if its line is damaged."""
         return self._items.element(number)
 
     def body(self, exchange: RecordedExchange) -> bytes:
-        """Return the body of a response that was no stream, as its text is in the journal."""
+        """Return the body of a response that was not a stream, as it is in the journal."""
         record = exchange.ending
         if exchange.records.streams:
             return self._undamaged(exchange, plain=True)
@@ -227,7 +233,7 @@ class Recording:
         return _member(_member(line, "data"), "body").encode("utf-8", "surrogatepass")
 
     def chunks(self, exchange: RecordedExchange) -> tuple[TimedBytes, ...]:
-        """Return the chunks of a stream, and when each came. An event is a chunk if the journal does not say."""
+        """Return the chunks of a stream with their times. If the journal has no chunks, each event is a chunk."""
         chunks = exchange.records.raw_chunks()
         if chunks is None:
             chunks = tuple((0.0, event) for event in _events(self._undamaged(exchange, plain=False)))
@@ -235,7 +241,7 @@ class Recording:
         return tuple(_framed(chunks)) if has_frames else chunks
 
     def _undamaged(self, exchange: RecordedExchange, *, plain: bool) -> bytes:
-        """Return what the parts of a response are together. Raises TrajectoryFormatError if they cannot be unpacked."""
+        """Return the joined parts of a response. Raises TrajectoryFormatError if a part is damaged."""
         data = exchange.records.bytes_in_parts(plain=plain)
         if data is None and exchange.records.is_damaged:
             raise TrajectoryFormatError(
@@ -247,7 +253,7 @@ class Recording:
 
 @dataclass(slots=True)
 class RecordedTool:
-    """One execution of a tool: its call, and its result where it had one."""
+    """One execution of a tool: the record of its call, and that of its result if there is one."""
 
     begin: Record
     ending: Record | None = None
@@ -260,7 +266,7 @@ class RecordedTool:
 
     @property
     def arguments(self) -> Payload:
-        """What it was called with, as JSON."""
+        """The arguments of the call, as JSON."""
         return self.begin.data.get("arguments")
 
 
@@ -269,18 +275,18 @@ def _attempt(data: Mapping[str, Payload]) -> tuple[str, int]:
 
 
 def _member(text: str, name: str) -> str:
-    """The text of a member's value of a JSON object."""
+    """Return the JSON text of a member of an object."""
     return next(member.value for member in split_members(text) if member.name == name)
 
 
 def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:
-    """Yield the chunks of a stream whose frames are on file as lines, as frames again."""
+    """Yield the chunks of a stream in its binary framing. On file, the frames are lines."""
     for at, lines in chunks:
         yield at, b"".join(encode_line(line.decode()) for line in lines.split(b"\n") if line)
 
 
 def _events(text: bytes) -> Iterator[bytes]:
-    """The events of a stream: each ends with an empty line, or where there are none, with its line."""
+    """Yield the events of a stream. An event ends with an empty line. Without empty lines, each line is an event."""
     end = b"\n\n" if b"\n\n" in text else b"\r\n\r\n" if b"\r\n\r\n" in text else b"\n"
     *events, rest = text.split(end)
     yield from (event + end for event in events)

@@ -1,9 +1,8 @@
-"""A replay: the public class of a run that is answered from its journal.
+"""A replay: an agent runs again, and its calls are answered from the journal of an earlier run.
 
-    with trace_recorder.replay("trajectories/run.json") as run:
-        run_my_agent(run.wrap(OpenAI(api_key="none")))
+with trace_recorder.replay("trajectories/run.json") as run: run_my_agent(run.wrap(OpenAI(api_key="none")))
 
-Each recorded call is used once, for the request that equals it. A request that equals none raises, and recorded calls
+Each recorded call answers one equal request. A request without an equal recorded call raises an error. Recorded calls
 that were never used are reported at the end.
 """
 
@@ -47,15 +46,16 @@ logger = logging.getLogger("trace_recorder")
 class Replay:
     """Answers LLM calls from one journal, each recorded call once. Threads and tasks may call it at the same time.
 
-    `ignore` names what two requests may differ in (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`);
-    `match`, a function of the live request and the recorded one, takes the place of comparing them; with
-    `results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams at so many times
-    the speed at which they came; None gives all chunks at once. With `strict`, a replay that ends without an exception
-    raises ReplayMismatchError for recorded calls that were not used; else they are logged. `missing` says what happens
-    to a call that equals no recorded one: "error" raises ReplayMismatchError, "live" sends it to the network, and runs
-    the tool; "live" does the same with a call whose recorded end is missing. `live_calls` counts them.
+    `ignore` names members that may differ (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`). `match`
+    is a function that compares a live request with a recorded request, in place of the usual comparison. With
+    `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams so many
+    times as fast as they came; None gives all chunks at once. With `strict`, unused recorded calls raise
+    ReplayMismatchError if the block ends without an exception. Otherwise they are logged. `missing` decides about a
+    call or a tool without an equal recorded one: "error" raises ReplayMismatchError; "live" sends the call, and runs
+    the tool. With "live", a call whose recorded end is missing is sent too. `live_calls` counts the calls that were
+    sent and the tools that ran.
 
-    Raises TrajectoryFormatError where there is no journal, or one that this version cannot read.
+    Raises TrajectoryFormatError if there is no journal, or if this version cannot read the journal.
     """
 
     def __init__(  # noqa: PLR0913 - a name for each thing that a user may decide
@@ -84,17 +84,17 @@ class Replay:
         self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
         self.mismatch: ReplayMismatchError | None = None
-        """Return the first call that was refused, even if the agent caught the exception."""
+        """The first refused call, even if the agent caught the exception."""
         self._blocks = ExitStack()
 
     @property
     def origin(self) -> ReplayOf | None:
-        """Return the run that runs which are recorded during this replay repeat."""
+        """Return the replayed run. Runs that are recorded during the replay name it as their origin."""
         return ReplayOf(self.recording.trajectory_id, self.recording.path.name)
 
     @property
     def unused(self) -> list[str]:
-        """Return the recorded calls that were not used yet, as the ids of their interactions, one an attempt.
+        """Return the ids of the unused recorded calls, one for each attempt.
 
         Calls that were made inside a tool do not count if that tool's recorded result was used.
         """
@@ -106,7 +106,9 @@ class Replay:
         self._blocks.enter_context(stand_in_for_tools(self.tool_outcome if self._stands_in else run_it, self.origin))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._installed.remove()
         self._blocks.close()
         if error is not None:
@@ -139,7 +141,7 @@ class Replay:
         return self._installed.http_client(library, asynchronous=True, **arguments)
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
-        """Return the recorded answer to one request; None if it is to be sent. Raises ReplayMismatchError."""
+        """Return the recorded answer to a request, or None if the request is to be sent. Raises ReplayMismatchError."""
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
             live = Live(endpoint, self._read(plain_request(headers, body)))
@@ -156,7 +158,7 @@ class Replay:
     def polled(self, method: str, path: str) -> Answer | None:
         """Return the final answer to a poll of a recorded response; None for other requests.
 
-        What was recorded of a stream that was resumed is its last event.
+        For a resumed stream, this is the last event of the stream.
         """
         found = polled_response(method, path)
         exchange = self.recording.polled.get(found[1]) if found else None
@@ -169,7 +171,10 @@ class Replay:
         return Answer(status=exchange.status, headers=exchange.headers, body=body, origin=self._origin(exchange))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """Return the outcome of a tool for these arguments; None if it is to be run. Raises ReplayMismatchError."""
+        """Return the outcome of a tool for these arguments, or None if the tool is to be run.
+
+        Raises ReplayMismatchError.
+        """
         with self._lock:
             try:
                 return self.tools.take(name, arguments)
@@ -180,7 +185,7 @@ class Replay:
                 raise self.refused(str(mismatch)) from None
 
     def _claim(self, _: int) -> bool:
-        """Whether the record of this number may be used; always, if one process replays."""
+        """Return whether the record of this number may be used. Only other processes can make this False."""
         return True
 
     def refused(self, said: str) -> ReplayMismatchError:
@@ -190,7 +195,7 @@ class Replay:
         return mismatch
 
     def _read(self, body: bytes) -> Payload:
-        """Return a request's body, masked as on file: its JSON object, else its text, else its bytes in base64."""
+        """Return the body of a request, masked as on file: a JSON object, a text, or base64 of other bytes."""
         try:
             text = body.decode()
         except ours(UnicodeDecodeError):

@@ -1,8 +1,8 @@
 """A local provider from a recording: an HTTP server on 127.0.0.1 that answers LLM calls as a replay does.
 
-It is for programs that cannot be replayed from inside, in whatever language: they take it for their provider. What
-matches is decided by `Replay`; a request that matches nothing gets 404, as SDKs do not try that again, with what
-differs as the message, in the form in which the dialect states errors.
+It is for programs in any language that cannot be replayed from inside: they use it as their provider. `Replay` decides
+what matches. A request that matches nothing gets status 404, because SDKs do not retry 404. The message lists the
+differences, in the error format of the dialect.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
 
 
 class ReplayServer(ThreadingHTTPServer):
-    """Answers on a port of 127.0.0.1, a thread for each connection; port 0 is a free one. `url` is its address.
+    """Answers on a port of 127.0.0.1, with a thread for each connection.
 
-    `on_mismatch` is called with each mismatch, in the thread of its connection. Raises OSError where the port is taken.
+    Port 0 is any free port. `url` is the address. `on_mismatch` is called with each mismatch, in the thread of the
+    connection. Raises OSError if the port is taken.
     """
 
     daemon_threads = True
@@ -50,13 +51,13 @@ class ReplayServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a client that went away; everything else is printed."""
+        """Print an error, unless the client has closed the connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def base_urls(recording: Recording, url: str) -> dict[str, str]:
-    """The variables of the environment that lead the SDKs of a recording's dialects to a server."""
+    """Return the environment variables that direct the SDKs of a recording's dialects to a server."""
     speaking = {sdk_of(one.endpoint) for one in recording.exchanges}
     return {variable: f"{url}{path}" for sdk, (variable, path) in BASE_URL_VARIABLES.items() if sdk in speaking}
 
@@ -76,7 +77,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing: mismatches are reported by the server."""
 
     def do_GET(self) -> None:
-        """Answer a poll of a recorded response; refuse what else is no LLM call, without reading its body."""
+        """Answer a poll of a recorded response.
+
+        Refuse any other request that is not an LLM call, without reading its body.
+        """
         if self._is_refused():
             return
         polled = self.server.replay.polled(self.command, urlsplit(self.path).path)
@@ -106,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._give(answer)
 
     def _body(self) -> bytes | None:
-        """The request's body; None where it is not framed as HTTP says, which has been answered."""
+        """Return the body of the request. If its framing is not valid HTTP, answer with 400 and return None."""
         try:
             if self.headers.get("transfer-encoding", "").lower() == "chunked":
                 return b"".join(iter(self._chunk, b""))
@@ -127,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         return data
 
     def _is_refused(self) -> bool:
-        """Whether a request is for another address or of a web page, which has been answered then."""
+        """Refuse a request for another address or from a web page. Return whether it was refused."""
         why = why_refused(self.server.server_port, self.command, self.headers.get)
         if why is not None:
             self.send_error(403, why)
@@ -171,7 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if frames else data)
 
     def _cut_off(self, answer: Answer, pace: Pace) -> None:
-        """Cut the connection as it was cut; wait before that where the caller was the one who cancelled the call."""
+        """Close the connection where the recorded response broke off.
+
+        If the caller cancelled the call, wait for that first.
+        """
         if answer.stopped is not None or (answer.error is None and answer.status is None):
             why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"
             self.server.on_mismatch(str(self.server.replay.refused(why)))
@@ -181,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _headers_of(answer: Answer) -> dict[str, str]:
-    """Return the headers of an answer without those that frame its body; a redirect stays at this server."""
+    """Return the headers of an answer without those that frame its body. A redirect leads to this server."""
     origin = {} if answer.origin is None else answer.origin.to_headers()
     headers = {name: value for name, value in (answer.headers | origin).items() if name.lower() not in _FRAMING}
     if "location" in headers:

@@ -1,4 +1,4 @@
-"""The recorded results of tools, each given once to the call that equals it."""
+"""The recorded results of tools. Each result is used once, for an equal call."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import cache
 
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome
+from trace_recorder.rerun.answers import builtin_exception
 from trace_recorder.rerun.differences import differences
-from trace_recorder.rerun.exceptions import builtin_exception
 from trace_recorder.rerun.matching import Claim, fits
 from trace_recorder.rerun.recorded import RecordedTool
 from trace_recorder.values.jsonable import to_jsonable
@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 
 
 class ReplayedToolError(Exception):
-    """A tool raised an exception of a class that is not Python's own; `kind` is the name of that class."""
+    """Raised for a recorded exception of a tool whose class is not one of Python. `kind` is the name of that class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class ReplayedToolError(Exception):
 
 
 class RecordedTools:
-    """The executions that have not been used yet; `given` are those that have."""
+    """The recorded tool executions that have not been used yet. `given` are the used executions."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class RecordedTools:
 
     def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
         """Return the outcome of a tool for these arguments. Raises ReplayMismatchError if there is none."""
-        found = self.find(name, arguments)
-        if found is None:
+        outcome = self.find(name, arguments)
+        if outcome is None:
             raise self.mismatch(name, arguments)
-        return found
+        return outcome
 
     def find(
         self,
@@ -58,9 +58,9 @@ class RecordedTools:
         arguments: Mapping[str, object],
         among: Callable[[RecordedTool], bool] = lambda _: True,
     ) -> Outcome | None:
-        """Return the outcome of a tool for these arguments, from the given executions; None if none of them fits.
+        """Return the outcome of a tool for these arguments, or None. Only executions that `among` accepts are used.
 
-        Raises ReplayMismatchError where its result is not on file.
+        Raises ReplayMismatchError if the result is not on file.
         """
         for tool in self._equal(name, arguments):
             if among(tool):
@@ -71,7 +71,7 @@ class RecordedTools:
         return None
 
     def knows(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Whether an execution with these arguments is left."""
+        """Whether an unused execution has these arguments."""
         return bool(self._equal(name, arguments))
 
     def mismatch(self, name: str, arguments: Mapping[str, object]) -> ReplayMismatchError:
@@ -101,7 +101,7 @@ class RecordedTools:
 
 
 def _exception(error: Mapping[str, Payload]) -> Exception:
-    """An exception of the class that was recorded, where that is one of Python's own."""
+    """Return an exception of the recorded class if Python has it, or else a ReplayedToolError with that class name."""
     name, message = str(error.get("type")), str(error.get("message"))
     return builtin_exception(name, message) or _replayed_class(name)(name, message)
 

@@ -75,7 +75,7 @@ class AsyncReplaying:
         if answer is None:
             return await send_async(self.inner, request)
         sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
-        await sleep(0)  # other tasks run here, as they do while a network is waited for
+        await sleep(0)  # other tasks run here, as they do while a task waits for the network
         wait = Pace(self.answers.speed)
 
         async def end() -> Exception:
@@ -124,12 +124,12 @@ def httpx_errors(library: Any, request: Any) -> Errors:
 
 
 def _extensions(answer: Answer) -> dict[str, Any]:
-    """Return the extensions of the response: recording finds the origin there, and a caller sees no mark of ours."""
+    """Return the extensions of the response. Recording finds the origin there, and the headers stay as recorded."""
     return {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
 
 
 def _library(transport: object) -> Any:
-    """Return the HTTP library that a transport is of."""
+    """Return the HTTP library of a transport."""
     return import_module(type(transport).library)  # type: ignore[attr-defined]
 
 
@@ -139,9 +139,10 @@ def _stream(library: Any, chunks: Any) -> Any:
 
 @cache
 def stream_class(library: str) -> type:
-    """The stream of a response of a library: sync or async, as what it is given.
+    """Return the class of response streams of a library, sync and async.
 
-    It is read once: a second iteration, as the openai SDK does to read what follows `[DONE]`, continues the first.
+    A stream is read once. A second iteration continues the first: the openai SDK iterates again to read what follows
+    `[DONE]`.
     """
     module = import_module(library)
 
@@ -160,12 +161,12 @@ def stream_class(library: str) -> type:
 
 @cache
 def replaying_class(library: str, *, asynchronous: bool) -> type:
-    """The replaying transport for a library ("httpx" or "httpx2"), a subclass of its own base class."""
+    """Return the class of replaying transports for a library ("httpx" or "httpx2")."""
     return transport_class("ReplayingTransport", library, AsyncReplaying if asynchronous else SyncReplaying)
 
 
 def transport_class(name: str, library: str, kind: type) -> type:
-    """Make a class of transports for a library of a class that handles requests, sync or async."""
+    """Make a class of transports for a library, from a class that handles requests."""
     module = import_module(library)
     base = module.AsyncBaseTransport if hasattr(kind, "handle_async_request") else module.BaseTransport
     return type(name, (kind, base), {"library": library})

@@ -1,7 +1,7 @@
 """Recorded answers for urllib3, and so for requests and boto3: a connection whose socket is the recording.
 
-urllib3 itself reads the answer from that socket and makes its response of it, so that types, reads, retries and pools
-are its own. The lengths of chunks and bodies are written again.
+urllib3 itself reads the answer from that socket and makes its own response. So types, reads, retries and pools are
+those of urllib3. The lengths of chunks and bodies are written again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def answered(answers: Answers, original: Any, pool: Any, *arguments: Any, **name
         raise errors().ending(answer, answers)
     connection = import_module("urllib3.connection").HTTPConnection(pool.host, pool.port)
     connection.sock = _Socket(_responding(answer, answers))
-    connection.is_verified = True  # nothing is sent, so urllib3 has no certificate to warn of
+    connection.is_verified = True  # nothing is sent, so urllib3 must not warn of a certificate
     response = original(pool, connection, *arguments[1:], **named)
     setattr(response, ORIGIN_ATTRIBUTE, answer.origin)
     return response
@@ -45,7 +45,7 @@ def read(pool: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Librar
 def changed(
     request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that send another body, perhaps to the address of another model."""
+    """Return the arguments that send a changed body. If the model is changed, they have the changed address."""
     connection, method, url, *more = arguments
     path = url if decided.model is None else with_model(url, decided.model)
     headers = {_text(name): _text(value) for name, value in request.headers.raw if name.lower() != b"content-length"}
@@ -64,7 +64,7 @@ def errors() -> Errors:
 
 
 def head(answer: Answer) -> bytes:
-    """Return the status line and the headers of an answer, as HTTP/1.1 with chunks, or with a length."""
+    """Return the status line and the headers of an answer as HTTP/1.1, with chunks or with a length."""
     phrase = next((one.phrase for one in HTTPStatus if one.value == answer.status), "")
     framing = f"content-length: {len(answer.body)}" if is_whole(answer) else "transfer-encoding: chunked"
     kept = (f"{name}: {value}" for name, value in answer.headers.items() if name.lower() not in _FRAMING)
@@ -86,7 +86,10 @@ _FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
 
 
 def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
-    """Yield what the server sends, each chunk at its time; raise at the end if the recorded call failed there."""
+    """Yield the bytes that the server sends, each chunk at its time.
+
+    Raise at the end if the recorded call failed there.
+    """
     pace = Pace(answers.speed)
     yield head(answer)
     for at, data in answer.pieces:
@@ -101,7 +104,7 @@ def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
 
 
 class _Socket:
-    """The methods of a socket that http.client calls. Bytes that are sent are dropped."""
+    """The methods of a socket that http.client calls. Sent bytes are dropped."""
 
     def __init__(self, received: Iterator[bytes]) -> None:
         self._received = received
@@ -111,10 +114,10 @@ class _Socket:
         return io.BufferedReader(_Received(self._received))
 
     def sendall(self, *_: object) -> None:
-        """Drop what is sent."""
+        """Drop sent bytes."""
 
     def settimeout(self, _: float | None) -> None:
-        """Wait as the recording does."""
+        """Ignore timeouts: `speed` decides how long a read waits."""
 
     def shutdown(self, _: int) -> None:
         """End nothing."""
@@ -124,7 +127,7 @@ class _Socket:
 
 
 class _Received(io.RawIOBase):
-    """A file of the bytes that come, of which one read gives at most one piece."""
+    """A file of the received bytes. A read returns bytes of one piece at most."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -135,7 +138,7 @@ class _Received(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with what is there; return the number of bytes, 0 at the end."""
+        """Fill a buffer with received bytes. Return their number, 0 at the end."""
         data = self._rest or next(self._pieces, b"")
         size = min(len(buffer), len(data))
         buffer[:size], self._rest = data[:size], data[size:]

@@ -1,1 +1,1 @@
-"""Other processes: a program that does not use this package, replayed from its start to its end."""
+"""Replay and fork of other processes: programs that do not use this package."""

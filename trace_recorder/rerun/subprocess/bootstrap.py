@@ -1,7 +1,7 @@
-"""In a process of the program's: its LLM calls and its recorded tools are answered from the journal.
+"""Replay inside a process of the program: its LLM calls and recorded tools are answered from the journal.
 
-The journal is read with the first call. `site/sitecustomize.py` of `attach/subprocess/` calls `begin` at the
-process's start. A process that cannot be replayed ends before it calls a model.
+The journal is read with the first call. `site/sitecustomize.py` of `attach/subprocess/` calls `begin` at the process's
+start. A process that cannot be replayed ends before it calls a model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trace_recorder.values.origins import ReplayOf
 
 
 def begin() -> None:
-    """Replay this process as the environment orders it; without an order, nothing happens. May raise SystemExit."""
+    """Replay this process if the environment says so. May raise SystemExit."""
     begin_process(_ordered, "replayed")
 
 
@@ -67,5 +67,8 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
         return self._ask(lambda replay: replay.answer(endpoint, headers, body))
 
     def polled(self, method: str, path: str) -> Answer | None:
-        """Return the final answer to a poll of a recorded response; None for others, for which no file is read."""
+        """Return the final answer to a poll of a recorded response.
+
+        Return None for another request, without reading a file.
+        """
         return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None

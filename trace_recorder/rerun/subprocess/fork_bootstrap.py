@@ -1,8 +1,8 @@
-"""In a process of the program's: its LLM calls are answered up to the fork, and made from there; all are recorded.
+"""Fork inside a process of the program: its LLM calls are answered up to the fork, and sent from then on.
 
-The processes share the recording: a recorded call is given once among them, and once one of them has made a call, all
-of them are live. Each process that makes a call has a file of its own, which names the run that it continues. A process
-that cannot be forked ends before it calls a model.
+All calls are recorded. The processes share the recording: each recorded call is used once among them. When one process
+has made a live call, all processes are live. Each process that makes a call has a file of its own, which names the
+continued run. A process that cannot be forked ends before it calls a model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begi
 
 
 def begin() -> None:
-    """Fork this process as the environment orders it; without an order, nothing happens. May raise SystemExit."""
+    """Fork this process if the environment says so. May raise SystemExit."""
     begin_process(_ordered, "forked")
 
 
@@ -37,7 +37,7 @@ def _ordered() -> _ProcessFork | None:
 
 
 class _SharedFork(Fork):
-    """A fork whose recorded calls are given once among all processes, and which is live as soon as one of them is."""
+    """A fork in which each recorded call is used once among all processes. When one process is live, all are."""
 
     def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
         self._handoff = handoff
@@ -56,7 +56,7 @@ class _SharedFork(Fork):
 
     @property
     def is_live(self) -> bool:
-        """Whether a call has been made, by whichever process."""
+        """Whether any process has made a live call."""
         return self._handoff.is_live()
 
     @is_live.setter
@@ -98,5 +98,5 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
         return self._handoff.is_live()
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to one request, or what is sent instead. Raises ReplayMismatchError before the fork."""
+        """Return the answer to a request, or the request to send. Raises ReplayMismatchError before the fork."""
         return self._ask(lambda fork: fork.decide(endpoint, headers, body))

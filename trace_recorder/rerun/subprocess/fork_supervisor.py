@@ -1,4 +1,7 @@
-"""The process that forks a program: starts it, waits, and says whether it came to the fork, and what was recorded."""
+"""The process that forks a program.
+
+It starts the program, waits for its end, and reports whether the program reached the fork.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trace_recorder.attach.subprocess.supervisor import CommandResult, python_path, run_recorded
-from trace_recorder.rerun.fork_point import ForkPoint
-from trace_recorder.rerun.forking import answer_by_hand, report_not_reached
+from trace_recorder.rerun.forking import ForkPoint, answer_by_hand, report_not_reached
 from trace_recorder.rerun.matching import parse_path
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
@@ -24,11 +26,11 @@ from trace_recorder.values.structs import asdict
 
 @dataclass(frozen=True, slots=True)
 class ForkResult:
-    """How a forked program ended, and what did not fit.
+    """How a forked program ended, and the mismatches.
 
-    `mismatches` are what it asked before the fork that was not recorded, each with what differs. `problem` says that
-    the program did not reach the fork, or lists the recorded calls before the fork that it did not make. It is None if
-    there is no problem.
+    `mismatches` are its requests before the fork that were not recorded, each with the differences. `problem` says that
+    the program did not reach the fork, or lists the recorded calls before the fork that it did not make. If there is no
+    problem, `problem` is None.
     """
 
     recorded: CommandResult
@@ -51,13 +53,13 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
     directory: Path | None = None,
     file: Path | None = None,
 ) -> ForkResult:
-    """Run a command that repeats a run up to a call and goes on live, recorded; return how it ended.
+    """Run a command that repeats a run up to a call, and is live and recorded from then on. Return how it ended.
 
-    `at` is the id of the call, or the number of a step, whose first call it is then. `answer` is the text of an answer
-    to that call: JSON, or if the call streams, the text of a stream. The file is in `directory`, or where the run is.
+    `at` is the id of the call, or the number of a step, whose first call is meant. `answer` is the text of an answer to
+    that call: JSON, or the text of a stream if the call streams. The file is in `directory`, or beside the run.
 
-    Raises CommandError where the command cannot be started, TrajectoryFormatError where the journal cannot be replayed,
-    and ValueError where it has no such call, for an answer that is none, and for a path in `ignore` that is none.
+    Raises CommandError if the command cannot be started, and TrajectoryFormatError if the journal cannot be replayed.
+    Raises ValueError if the journal has no such call, and for an invalid answer or an invalid path in `ignore`.
     """
     recording = Recording(path)
     point = ForkPoint(recording, at if isinstance(at, str) else None, at if isinstance(at, int) else None)
@@ -85,7 +87,7 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
 
 
 def _parse_answer(text: str, point: ForkPoint) -> Any:
-    """The answer to a call, checked. Raises ValueError where it is none."""
+    """Return the answer that the user gave for a call. Raises ValueError if the answer is not valid for this call."""
     if point.exchange.streams:
         answer: Any = text
     else:

@@ -1,7 +1,7 @@
-"""What the process that replays or forks a program passes to the program's processes: one environment variable.
+"""The instructions for the processes of a replayed or forked program, in one environment variable.
 
-All of them replay one journal. Which recorded calls have been given is settled among them by files: a call is given
-once, whichever process makes it, and none of that is lost with a process that is killed.
+All processes replay one journal. They note in files which recorded calls were used, so that each call is used once
+among them. A process that is killed loses none of these notes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from trace_recorder.attach.subprocess.handoff import Handoff, read_reports, write_report
-from trace_recorder.rerun.matching import Match
-from trace_recorder.rerun.results_order import results_in_any_order
+from trace_recorder.rerun.matching import Match, results_in_any_order
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.values.origins import ForkedFrom
 
@@ -26,15 +25,17 @@ _LIVE = "live"
 
 @dataclass(frozen=True, slots=True)
 class SharedRecording:
-    """What the processes of a program share: which journal, and where to note which records were used."""
+    """The instructions that all processes of a program share: which journal, and where to note the used records."""
 
     VARIABLE: ClassVar[str]
-    """The environment variable that holds the order, as JSON."""
+    """The environment variable with the instructions, as JSON."""
 
     journal: str
     reports: str
-    """A directory, there while the program is waited for: a file `given-N` for each record that was given, N being its
-    number, and a file `mismatch-…` with the text of each mismatch."""
+    """A directory that exists until the program ends.
+
+    It has a file `given-N` for each used record N, and a file `mismatch-…` with the text of each mismatch.
+    """
     ignore: tuple[str, ...] = ()
     speed: float | None = None
     allow_live: bool = False
@@ -42,28 +43,31 @@ class SharedRecording:
     results_in_any_order: bool = False
 
     def to_environment(self) -> dict[str, str]:
-        """Return the order as a variable of an environment."""
+        """Return the instructions as an environment variable."""
         return {self.VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
-        """Read the order in an environment; None without one. Raises ValueError and TypeError for anything else."""
+        """Read the instructions from an environment.
+
+        Return None if there are none. Raises ValueError and TypeError if they are invalid.
+        """
         text = environment.get(cls.VARIABLE)
         return cls(**json.loads(text)) if text else None
 
     @property
     def match(self) -> Match | None:
-        """What compares requests; None if they have to be equal."""
+        """The function that compares requests, or None if they have to be equal."""
         return results_in_any_order if self.results_in_any_order else None
 
     def claim(self, number: int) -> bool:
-        """Note that the record of this number is used; False if it was used before, by any process."""
+        """Note that the record of this number is used. Return False if any process has used it before."""
         path = Path(self.reports, f"{_GIVEN}{number}")
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except ours(FileExistsError):
             return False
-        except ours(OSError):  # the supervisor has ended: this process outlives the program
+        except ours(OSError):  # the supervisor has ended before this process
             return True
         return True
 
@@ -76,13 +80,16 @@ class SharedRecording:
         write_report(self.reports, _MISMATCH, text.encode("utf-8", "backslashreplace"))
 
     def mismatches(self) -> list[str]:
-        """Return the texts of all mismatches in their order, equal ones once: an SDK retries what fails."""
+        """Return the texts of all mismatches in order.
+
+        Equal texts appear once, because an SDK retries a failed request.
+        """
         return [text.decode() for text in read_reports(self.reports, _MISMATCH)]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayHandoff(SharedRecording):
-    """To replay, and whether tools run."""
+    """The instructions for a replay."""
 
     VARIABLE = "TRACE_RECORDER_REPLAY"
 
@@ -93,33 +100,33 @@ class ReplayHandoff(SharedRecording):
 
 @dataclass(frozen=True, slots=True)
 class ForkHandoff(SharedRecording):
-    """To fork: from which call, what is live then, and what is recorded where."""
+    """The instructions for a fork."""
 
     VARIABLE = "TRACE_RECORDER_FORK"
 
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """The run and the call, as `ForkedFrom` has them."""
+    """The parent run and the call, as the members of `ForkedFrom`."""
     model: str | None = None
     system: str | None = None
     answer: str | None = None
-    """A file with the answer to the call in `origin`, as JSON: an object, or the text of a stream."""
+    """A file with the answer to that call, as JSON: an object, or the text of a stream."""
     directory: str = ""
     file: str | None = None
     task: str | None = None
 
     def forked_from(self) -> ForkedFrom:
-        """The run that is continued, and from where."""
+        """Return the parent run and the call where the fork begins."""
         return ForkedFrom(**self.origin)
 
     def recording(self) -> Handoff:
-        """Return the instructions for the recording. It writes its reports to the directory of the fork's."""
+        """Return the instructions for the recording, which writes its reports to the same directory."""
         return Handoff(self.directory, self.reports, self.file, self.task)
 
     def go_live(self) -> None:
-        """Note that a call has been made."""
+        """Note that a process has made a live call."""
         with suppress(OSError):
             Path(self.reports, _LIVE).touch()
 
     def is_live(self) -> bool:
-        """Whether a call has been made, by whichever process."""
+        """Whether any process has made a live call."""
         return Path(self.reports, _LIVE).exists()

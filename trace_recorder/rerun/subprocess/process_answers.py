@@ -1,6 +1,7 @@
-"""What a replayed and a forked process have in common: what answers is made once, and mismatches are reported.
+"""The common part of a replayed and a forked process.
 
-What is answered, and by what, is in `bootstrap.py` for a replay and in `fork_bootstrap.py` for a fork.
+The replay or the fork is made with the first call, and mismatches are reported to the supervisor. `bootstrap.py` has
+the replay of a process, `fork_bootstrap.py` the fork.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from trace_recorder.values.origins import ReplayOf
 
 
 class HasTools(Protocol):
-    """A replay or a fork, as far as tools ask it."""
+    """The part of a replay or a fork that tools need."""
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
-        """Return what a tool gives, or None if it runs."""
+        """Return the outcome of a tool, or None if the tool is to be run."""
 
 
 Made = TypeVar("Made", bound=HasTools)
@@ -34,7 +35,7 @@ Result = TypeVar("Result")
 
 
 class ProcessAnswers(ABC, Generic[Made]):
-    """Answers one process by a replay or a fork, which is made with the first call."""
+    """Answers one process from a replay or a fork, which is made with the first call."""
 
     def __init__(self, handoff: SharedRecording) -> None:
         self.speed = handoff.speed
@@ -45,14 +46,17 @@ class ProcessAnswers(ABC, Generic[Made]):
 
     @abstractmethod
     def _make(self) -> Made:
-        """Make what answers."""
+        """Make the replay or the fork."""
 
     @abstractmethod
     def install(self) -> None:
         """Answer the HTTP clients and the tools of this process from now on."""
 
     def _ask(self, ask: Callable[[Made], Result]) -> Result:
-        """Ask what answers. Raises ReplayMismatchError if it has no answer, and reports that to the supervisor."""
+        """Ask the replay or the fork.
+
+        If there is no answer, report that to the supervisor and raise ReplayMismatchError.
+        """
         with self._lock:
             if self._made is None:
                 self._made = self._make()
@@ -76,15 +80,15 @@ class ProcessAnswers(ABC, Generic[Made]):
         return ReplayMismatchError(text)
 
     def watch_connections(self) -> None:
-        """Refuse connections to models that are not answered from the recording, from now on, unless they are allowed.
+        """From now on, refuse connections to models that cannot be answered from the recording, unless allowed.
 
-        Where calls are made already, as in a fork behind its point, they are reported instead.
+        If calls are live already, as after the first live call of a fork, report the connections instead.
         """
         if not self._reports.allow_live:
             audit_connections(self._connecting)
 
     def _makes_calls(self) -> bool:
-        """Whether calls are sent to their providers by now."""
+        """Whether calls are now sent to their providers."""
         return False
 
     def _connecting(self, connection: UnseenConnection) -> None:
@@ -94,12 +98,12 @@ class ProcessAnswers(ABC, Generic[Made]):
         raise refused_connection(self.refused(_refusal(connection, Path(self._reports.journal).name))) from None
 
     def after_fork(self) -> None:
-        """Called in the child after `os.fork`: another thread of the parent may have held the lock, so all is new."""
+        """Replace the lock in the child after `os.fork`, because another thread of the parent may have held it."""
         self._lock = threading.Lock()
         self._made = None
 
     def at_exit(self) -> None:
-        """Nothing is left to do: the records that were used are on file."""
+        """Do nothing: the notes of used records are on file."""
 
 
 def _refusal(connection: UnseenConnection, name: str) -> str:
@@ -113,9 +117,9 @@ _begun: list[ProcessAnswers[HasTools]] = []
 
 
 def begin_process(make: Callable[[], ProcessAnswers[Made] | None], done: str) -> None:
-    """Install what `make` returns, unless that is None; `done` completes "this process cannot be …".
+    """Install the result of `make`, unless it is None. `done` completes the message "this process cannot be …".
 
-    Raises SystemExit if that fails: the process must not call a model then.
+    Raises SystemExit if this fails, because the process must not call a model then.
     """
     try:
         answers = make()

@@ -1,4 +1,4 @@
-"""The process that replays a program: starts it, waits, and reports the calls that were not recorded."""
+"""The process that replays a program. It starts the program, waits for its end, and reports mismatches."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PLACEHOLDER_KEYS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How a replayed program ended: its exit code, or -n where signal n ended it; and the mismatches.
+    """How a replayed program ended, and the mismatches. `code` is its exit code, or -n if signal n ended it.
 
-    `mismatches` are its calls that were not recorded, each with what differs; `unused` says which recorded calls
-    it did not make, and is None if there are none.
+    `mismatches` are its calls that were not recorded, each with the differences. `unused` lists the recorded calls that
+    it did not make, or is None.
     """
 
     code: int
@@ -47,8 +47,8 @@ def replay_program(
 ) -> ReplayResult:
     """Run a command, answer its Python processes from a journal, and return how it ended.
 
-    Raises CommandError where it cannot be started, TrajectoryFormatError where the journal cannot be replayed, and
-    ValueError for a path in `ignore` that is none.
+    Raises CommandError if the command cannot be started, TrajectoryFormatError if the journal cannot be replayed, and
+    ValueError for an invalid path in `ignore`.
     """
     recording = Recording(path)
     for ignored in ignore:
@@ -73,7 +73,10 @@ def replay_program(
 def describe_unused(
     recording: Recording, expected: Iterable[RecordedExchange], answered: set[int], name: str
 ) -> str | None:
-    """Describe which of the expected calls were not given; None if all were. `name` is what the recording is called."""
+    """Describe which of the expected calls were not used, or return None if all were.
+
+    `name` names the recording in the text.
+    """
     left = [one for one in expected if one.begin.seq not in answered]
     tools = [one for one in recording.tools if one.begin.seq in answered]
     unused = [one.interaction_id for one in not_asked_for(left, tools)]
