@@ -15,8 +15,8 @@ from trace_recorder.cli.text_layout import pluralize, text_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, ToolResult
 from trace_recorder.values.prompt_relation import MAX_EARLIER_PROMPTS
-from trace_recorder.views.conversations.chained_call import Turn, agent_key
-from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, said_by
+from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
+from trace_recorder.views.conversations.turn import Turn, agent_key
 
 _Answered = deque[tuple[str, LLMResponse]]
 
@@ -45,7 +45,7 @@ class ShownPrompts:
     def find_prompt_with_answer(self, agent: str | None, answer: LLMResponse) -> str | None:
         """Return the name of the agent's recent prompt that has this answer."""
         answers = reversed(self._newest[agent])
-        return next((name for name, other in answers if said_by(answer) == said_by(other)), None)
+        return next((name for name, other in answers if answer_text(answer) == answer_text(other)), None)
 
     def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
         """Return the new messages of a call. `turn` is its place in a conversation, if it has one."""
@@ -71,9 +71,9 @@ class ShownPrompts:
         """Describe the messages of a prompt that were shown before, and return the others."""
         common, name = prompt.comparison.kept, prompt.base
         answer = self._answers.get(name or "")
-        said = None if answer is None else said_by(answer)
+        said = None if answer is None else answer_text(answer)
         beyond = [messages[place] for place in prompt.comparison.new]
-        is_answer = [message.role == "assistant" and said_by(message) == said for message in beyond]
+        is_answer = [message.role == "assistant" and answer_text(message) == said for message in beyond]
         is_shown = [(message.call_id or "", text_of(message.content)) in self._results for message in beyond]
         known = map(operator.or_, is_answer, is_shown)
         new = [message for message, is_known in zip(beyond, known, strict=True) if not is_known]

@@ -36,8 +36,9 @@ from trace_recorder.values.messages import LLMResponse
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.call_chains import CallChains, Turn
+from trace_recorder.views.conversations.call_chains import CallChains
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.views.conversations.turn import Turn
 
 MAX_TEXT_LINES = 8
 """How many of the last lines of a text are shown."""

@@ -25,7 +25,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.figures import figures_of
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.content.parts import text_of
-from trace_recorder.views.conversations.side_calls import side_calls_of
+from trace_recorder.views.conversations.turns_of_run import side_calls_of
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.inspect.log import last_conversation
 from trace_recorder.views.rewards import rewards_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.parts import Json
-from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.conversations.turn import agent_key
 
 
 @dataclass(slots=True)

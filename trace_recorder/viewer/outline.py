@@ -19,7 +19,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, first_argument, value_parts
 from trace_recorder.viewer.prompts import Prompt
-from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.incomplete_calls import incomplete_reason
 

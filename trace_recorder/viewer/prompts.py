@@ -16,9 +16,10 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import Change, Numbers, Relation, applied, ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import characters_of
-from trace_recorder.views.conversations.call_chains import CallChains, Turn
-from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, said_by
-from trace_recorder.views.conversations.side_calls import side_calls
+from trace_recorder.views.conversations.call_chains import CallChains
+from trace_recorder.views.conversations.compared_prompts import ComparedPrompt, ComparedPrompts, answer_text
+from trace_recorder.views.conversations.turn import Turn
+from trace_recorder.views.conversations.turns_of_run import side_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Prompts:
     def add_answer(self, number: int, one: LLMInteraction) -> None:
         """Remember what the model said in an interaction: later prompts repeat it."""
         if one.answered:
-            self._answers.update([said_by(one.response), *map(said_by, one.response.choices)])
+            self._answers.update([answer_text(one.response), *map(answer_text, one.response.choices)])
         if one.answered and number in self._unanswered:
             self._unanswered.discard(number)
             self._turns[number] = self._chains.add(one)
@@ -152,5 +153,5 @@ class Prompts:
         return tuple(
             number
             for number in inserted
-            if self.messages[number].role == "assistant" and said_by(self.messages[number]) in self._answers
+            if self.messages[number].role == "assistant" and answer_text(self.messages[number]) in self._answers
         )

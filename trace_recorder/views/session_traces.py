@@ -13,14 +13,15 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_text
 from trace_recorder.views.content.parts import lines_of, text_of
-from trace_recorder.views.conversations.call_chains import Turn, turns_of
 from trace_recorder.views.conversations.conversation import (
     Conversation,
     ConversationLine,
     conversations,
     lines_with_results,
 )
-from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
+from trace_recorder.views.conversations.turn import Turn
+from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,

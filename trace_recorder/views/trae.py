@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,

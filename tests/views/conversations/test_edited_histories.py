@@ -44,9 +44,10 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.call_chains import CallChains, TurnsOnDemand, turns_of
-from trace_recorder.views.conversations.chained_call import Turn
+from trace_recorder.views.conversations.call_chains import CallChains
 from trace_recorder.views.conversations.conversation import conversations
+from trace_recorder.views.conversations.turn import Turn
+from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, turns_of
 
 
 @EVERY

@@ -23,7 +23,7 @@ from trace_recorder.views import (
     to_trl,
     to_turns,
 )
-from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.turns_of_run import turns_of
 
 WHOLE = ["developer", "user", "assistant", "tool", "assistant", "user", "assistant"]
 

@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from trace_recorder.values.message_table import MessageTable
 from trace_recorder.values.messages import Message, ToolCall
-from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage, prefix_sums
-from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer
+from trace_recorder.views.conversations.normalized_prompts import (
+    MessageNormalizer,
+    NormalizedMessage,
+    PromptNormalizer,
+    prefix_sums,
+)
 
 POOL = [
     Message("system", "You help."),

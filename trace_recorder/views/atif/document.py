@@ -23,10 +23,10 @@ from trace_recorder.views.atif.steps import Steps
 from trace_recorder.views.atif.subagents import Parent, parents_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
-from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
 from trace_recorder.views.conversations.conversation import Conversation, conversations
-from trace_recorder.views.conversations.side_calls import side_calls
-from trace_recorder.views.conversations.step_matching import steps_by_turn
+from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
+from trace_recorder.views.conversations.turn import Turn, agent_key
+from trace_recorder.views.conversations.turns_of_run import side_calls, turns_of
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     EMBEDDINGS,

@@ -11,7 +11,7 @@ from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCal
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
-from trace_recorder.views.conversations.call_chains import Turn
+from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.replayed_calls import REPLAYED_FROM
 from trace_recorder.views.tokens import tokens_of
 

@@ -24,9 +24,9 @@ from trace_recorder.views.atif.step_members import (
     tools_step,
 )
 from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.conversations.conversation import Conversation, ConversationLine
-from trace_recorder.views.conversations.step_matching import StepsByTurn
+from trace_recorder.views.conversations.steps_of_turns import StepsByTurn
+from trace_recorder.views.conversations.turn import Turn
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.views.conversations.call_chains import Turn
 from trace_recorder.views.conversations.conversation import Conversation
+from trace_recorder.views.conversations.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)

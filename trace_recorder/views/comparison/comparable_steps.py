@@ -18,9 +18,10 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, 
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.comparison.left_aside import Ignored, LeftAside
-from trace_recorder.views.conversations.call_chains import Turn, agent_key, turns_of
-from trace_recorder.views.conversations.compared_prompts import ComparedPrompts, said_by
+from trace_recorder.views.conversations.compared_prompts import ComparedPrompts, answer_text
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
+from trace_recorder.views.conversations.turn import Turn, agent_key
+from trace_recorder.views.conversations.turns_of_run import turns_of
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
@@ -89,7 +90,7 @@ class ComparableSteps:
         new = [self._message(one) for one in beyond if not self._is_known(one, answer)]
         parameters = {**reading.parameters}
         parameters.pop("model", None)
-        self._answers[call.interaction_id] = said_by(call.response)
+        self._answers[call.interaction_id] = answer_text(call.response)
         return {
             "prompt": {"messages": new} | without_none(removed_messages=prompt.gone or None),
             "tools": self._changed_tools(call, reading.tools),
@@ -108,7 +109,7 @@ class ComparableSteps:
         if message.role == "tool" and message.call_id in self._answered:
             self._answered.discard(message.call_id)  # the agent changed it before it sent it again
             return True
-        return answer is not None and message.role == "assistant" and said_by(message) == answer
+        return answer is not None and message.role == "assistant" and answer_text(message) == answer
 
     def _message(self, message: Message) -> Payload:
         return self._left_aside.without(message.to_document())

@@ -1,115 +1,186 @@
-"""Turns: the LLM interactions of a run, and which earlier call each of them continues.
+"""Call chains: which earlier call each LLM interaction continues, and which of its messages are new.
 
-A request `extends` an earlier call if its messages begin with the messages of that call and its recorded answer. It
-`refers` to an earlier call if it names the call instead of repeating it: by `previous_response_id`, by the message that
-a thread of Anthropic's continues, or because an agent records only its newest messages. White space, thoughts that are
-not sent back, cache marks, made-up call ids and leftovers of a server's own tools are ignored
-(`normalized_messages.py`).
+A request `extends` an earlier call if its messages begin with the messages of that call and its recorded answer. A
+request `refers` to an earlier call if it names the call instead of repeating it: by `previous_response_id`, or by the
+message that a thread of Anthropic's continues. An agent that records only its newest messages also refers to its last
+call. Messages are compared in the form of `normalized_prompts.py`.
 
-If a history was changed, each of its messages is looked up in the earlier ones. The request `edits` the history if all
-answers of the model are still there, but other messages were shortened, replaced, added or removed. It `rewrites` the
-history if answers are gone, as after compaction. A request with no answer of its agent and with other instructions
-`begins` its own chain, next to the agent's others. So does a prompt of unclear origin that the agent did not continue,
-if the agent later continued what came before. That is known only when all calls have been read.
+If a history was changed, each of its messages is looked up in the earlier histories. The request `edits` the history if
+all answers of the model are still there, but other messages were shortened, replaced, added or removed. The request
+`rewrites` the history if answers are gone, as after compaction. A request `begins` a chain of its own if it has no
+answer of its agent and other instructions. A prompt of unclear origin also begins its own chain, if the agent later
+continued the call before it instead. That is known only when all calls have been read (`turns_of_run.py`).
 
-In memory are a digest for each distinct message, and the new messages of each prompt.
+Memory holds a digest for each distinct message, and the new messages of each prompt.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress, count
 
-from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.prompt_relation import Relation
-from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.conversations.chained_call import Turn, agent_key, answer_of
-from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
-from trace_recorder.views.conversations.normalized_prompts import PromptNormalizer, is_instruction
-from trace_recorder.views.conversations.prompt import AnswerPrefix, Continuation, Prompt
-from trace_recorder.views.conversations.prompt_matching import AgentHistory, AnswerRef, KnownMessages, TurnRecord
-from trace_recorder.views.conversations.steps_as_calls import call_of_step
+from trace_recorder.values.structs import replace
+from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.conversations.agent_history import (
+    AgentHistory,
+    AnswerRef,
+    KnownMessages,
+    RepeatedAnswers,
+    TurnRecord,
+)
+from trace_recorder.views.conversations.normalized_prompts import (
+    MessageNormalizer,
+    NormalizedMessage,
+    NormalizedPrompt,
+    PromptNormalizer,
+    is_instruction,
+    prefix_sums,
+)
+from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
 
-__all__ = ["Turn", "agent_key", "answer_of", "interactions_of", "turns_of"]
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What a request continues. `answers` are the recorded answers among its normalized messages."""
+
+    relation: Relation
+    previous: Turn | None = None
+    choice: int = 0
+    exact: bool = False
+    prefix_length: int = 0
+    answers: RepeatedAnswers = field(default_factory=dict)
+    chain_start: Turn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPrefix:
+    """An answer with everything before it: the sum of these messages, the content of the answer, and their number."""
+
+    sum: int
+    content: NormalizedContent | None
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request with its normalized prompt.
+
+    If the request refers to a turn, `start_sum` and `start_count` are the sum and the number of that turn's messages.
+    """
+
+    call: LLMInteraction
+    reading: RequestReading
+    normalized: NormalizedPrompt
+    start_sum: int = 0
+    start_count: int = 0
+
+    @classmethod
+    def of(
+        cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
+    ) -> Prompt:
+        """Normalize a request. `referred` is the record of the turn that it refers to, if any."""
+        if referred is None:
+            return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
+        place, start = referred.message_count, referred.prefix_sum
+        normalized = prompts.normalize_after(
+            referred.answers[0], reading.messages, reading.instructions, agent_key(call), place, start
+        )
+        return cls(call, reading, normalized, start, place)
+
+    @property
+    def messages(self) -> Sequence[NormalizedMessage]:
+        """Its normalized messages."""
+        return self.normalized.messages
+
+    @property
+    def instructions_digest(self) -> bytes:
+        """Identifies the instructions for this request alone."""
+        return b"".join(message.content.digest for message in self.messages[: self.normalized.own])
+
+    @property
+    def instructions(self) -> str:
+        """The text of the instructions at the beginning of the request."""
+        messages = self.reading.messages
+        end = next((n for n, message in enumerate(messages) if not is_instruction(message)), len(messages))
+        return "\n".join(map(text_of, messages[:end]))
+
+    def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
+        """Return the prefix that ends with an answer, in the form in which an agent sends the answer back.
+
+        If the prompt ends with the beginning of the answer, both form one message.
+        """
+        messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
+        is_begun = (
+            bool(normalized) and normalized[-1].content.role == "assistant" and normalized[-1].end == len(messages)
+        )
+        begin, before = (normalized[-1].begin, normalized[:-1]) if is_begun else (len(messages), normalized)
+        content = normalizer.content_of([*messages[begin:], answer])
+        start, place = (
+            self.normalized.prefixes[len(before) - 1] if before else self.start_sum,
+            self.start_count + len(before),
+        )
+        if content is None:
+            return AnswerPrefix(start, None, place)
+        [after] = prefix_sums([NormalizedMessage(begin, begin + 1, content)], place, start)
+        return AnswerPrefix(after, content, place + 1)
+
+    def appended_messages(self, continued: Continuation) -> tuple[Message, ...]:
+        """Return the messages after the answer that the request continues.
+
+        Tool results get the call ids of the recorded answer.
+        """
+        messages = self.reading.messages[continued.prefix_length :]
+        place = max(continued.answers, default=None)
+        if continued.previous is None or place is None:
+            return tuple(messages)
+        sent, recorded = self.messages[place].content.calls, continued.previous.answer(continued.choice).tool_calls
+        ids = {own.call_id: call.call_id for own, call in zip(sent, recorded, strict=False)}
+        return tuple(_with_call_id(message, ids) for message in messages)
+
+    def new_messages(
+        self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
+    ) -> tuple[tuple[Message, ...], range]:
+        """Return the messages that no earlier prompt had, and the positions of those from before the previous answer.
+
+        The results of that answer come first, then the messages from before the answer, then the rest.
+        """
+        new = {*self._new_places(continued, known)}
+        after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
+        results = next((number for number, message in enumerate(after) if message.role != "tool"), len(after))
+        before = [self.reading.messages[place] for place in sorted(new) if place < continued.prefix_length]
+        return (*after[:results], *before, *after[results:]), range(results, results + len(before))
+
+    def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
+        """Yield the positions of the new messages. In the first prompt of a chain, empty messages count too."""
+        for message in known.unknown(self.messages):
+            yield from range(message.begin, message.end)
+        if continued.relation == "begins":
+            covered = {place for message in self.messages for place in range(message.begin, message.end)}
+            yield from (place for place in range(len(self.reading.messages)) if place not in covered)
+
+
+def _with_call_id(message: Message, ids: dict[str, str]) -> Message:
+    identity = ids.get(message.call_id or "") if message.role == "tool" else None
+    return message if identity in {None, message.call_id} else replace(message, call_id=identity, given=None)
+
 
 _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 
 
-def turns_of(trajectory: Trajectory) -> list[Turn]:
-    """Return the turns of a run in the order of time. If no calls were recorded, they are made from its steps."""
-    calls = interactions_of(trajectory)
-    turns = [*map(CallChains().add, calls)]
-    separate_calls = _separate_calls(turns)
-    return [*map(CallChains(separate_calls).add, calls)] if separate_calls else turns
-
-
-class TurnsOnDemand:
-    """Returns the same turn of a call as `turns_of`, but reads only the calls up to it.
-
-    Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first such
-    call.
-    """
-
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        calls = interactions_of(trajectory)
-        self._ids = {call.interaction_id for call in calls}
-        self._remaining = iter(calls)
-        self._chains = CallChains()
-        self._turns: dict[str, Turn] = {}
-
-    def __call__(self, call: LLMInteraction) -> Turn | None:
-        """Return the turn of a call, or None if the call is in no conversation."""
-        if call.interaction_id not in self._ids:
-            return None
-        while call.interaction_id not in self._turns:
-            turn = self._chains.add(next(self._remaining))
-            turns = turns_of(self._trajectory) if _is_unclear(turn) else [turn]
-            self._turns |= {one.interaction.interaction_id: one for one in turns}
-            self._remaining = iter(()) if _is_unclear(turn) else self._remaining
-        return self._turns[call.interaction_id]
-
-
-def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
-    """Return the calls that belong to conversations. If no calls were recorded, each step counts as a call."""
-    embeddings = {*filter(is_embedding, {one.api for one in trajectory.llm_interactions})}
-    calls = [one for one in trajectory.llm_interactions if one.api not in embeddings]
-    if calls or trajectory.llm_interactions:
-        return calls
-    steps = enumerate(trajectory.agent_steps, start=1)
-    return [call_of_step(number, step) for number, step in steps if not step.derived]
-
-
-def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
-    """Find calls of unclear origin that continue nothing: the agent later continued what came before them."""
-    numbers = {turn: number for number, turn in enumerate(turns)}
-    continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}
-    latest: dict[Turn, Turn] = {}
-    separate = set()
-    for turn, number in numbers.items():
-        before = turn.previous or latest.get(turn.chain_start)
-        if _is_unclear(turn) and before is not None and continued_at.get(before, -1) > number:
-            separate.add(turn.interaction.interaction_id)
-        elif turn.answered:
-            latest[turn.chain_start] = turn
-    return frozenset(separate)
-
-
-def _is_unclear(turn: Turn) -> bool:
-    return turn.relation in {"edits", "rewrites"} and (turn.previous is None or turn.instructions_changed)
-
-
 class CallChains:
-    """Finds what each call continues, call by call. `separate_calls` are ids of calls known to continue nothing.
+    """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue nothing.
 
-    An answer is found by its instructions, the sum of everything up to it, and its agent, because several agents may
-    get the same prompt and answer. It is also found without the agent, for an agent that continues the history of
-    another.
+    An answer is looked up by its agent, its instructions, and the sum of everything up to it. The agent is part of the
+    key, because several agents may get the same prompt and answer. A second lookup is without the agent, for an agent
+    that continues the history of another agent.
     """
 
     def __init__(self, separate_calls: Collection[str] = ()) -> None:
@@ -148,11 +219,11 @@ class CallChains:
         return self._extend(prompt, history) or self._continue_changed(prompt, history)
 
     def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
-        """Return the turn with the response id that a request names."""
+        """Return the turn whose response id a request names."""
         if call.api is None:
             return None
-        ids = (one for one in _named_responses(reading.parameters) if isinstance(one, str))
-        return next((self._by_response_id[one] for one in ids if one in self._by_response_id), None)
+        ids = (name for name in _named_responses(reading.parameters) if isinstance(name, str))
+        return next((self._by_response_id[name] for name in ids if name in self._by_response_id), None)
 
     def _continue_by_reference(self, prompt: Prompt, previous: Turn) -> Continuation:
         same_instructions = self._records[previous].instructions_digest == prompt.instructions_digest
@@ -165,15 +236,16 @@ class CallChains:
         )
 
     def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
-        """Continue the turn whose prompt and answer begin the prompt, if no later answer follows them."""
+        """Continue the turn whose prompt and answer begin the prompt, if the prompt has no later answer."""
         answers = self._answers[prompt.instructions_digest]
-        later = next(compress(count(), map(answers.get, reversed(prompt.normalized.prefixes))), None)
+        prefixes = prompt.normalized.prefixes
+        later = next(compress(count(), map(answers.get, reversed(prefixes))), None)
         if later is None:
             return None
-        at = len(prompt.normalized.prefixes) - 1 - later
+        index = len(prefixes) - 1 - later
         of_agent = self._answers_of_agents[agent_key(prompt.call), prompt.instructions_digest]
-        answer = of_agent.get(prompt.normalized.prefixes[at]) or answers[prompt.normalized.prefixes[at]]
-        place = prompt.normalized.own + at
+        answer = of_agent.get(prefixes[index]) or answers[prefixes[index]]
+        place = prompt.normalized.own + index
         if history.has_answer(prompt.messages, place + 1):
             return None
         end = prompt.messages[place].end
@@ -265,7 +337,7 @@ def _turn(
 
 
 def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHistory) -> KnownMessages:
-    """Find the normalized messages of a prompt that an earlier prompt had."""
+    """Return which normalized messages of a prompt an earlier prompt had."""
     previous, messages, own = continued.previous, prompt.messages, prompt.normalized.own
     if previous is None or continued.relation in {"edits", "rewrites"}:
         return history.known_messages(prompt.normalized, previous, continued.answers)
@@ -279,7 +351,7 @@ def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHisto
 
 
 def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
-    """Return the ids of the responses that a request names. The server keeps these responses and continues them."""
+    """Return the ids of the responses that a request names. The server stores these responses and continues them."""
     return [
         *(parameters.get(name) for name in _PREVIOUS),
         as_dict(parameters.get("thread")).get("previous_message_id"),  # Anthropic's threads
@@ -289,8 +361,8 @@ def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:
     """Return the turn that a call recorded by hand continues, if the agent passed only its new messages.
 
-    This is so if the messages begin with the result of a tool call. It is also so if the last turn made no tool call,
-    the agent had instructions before, and the messages have neither instructions nor an answer of the model.
+    That is the case if the messages begin with the result of a tool call. It is also the case if the last turn made no
+    tool call, the agent had instructions before, and the messages have neither instructions nor an answer of the model.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

@@ -1,11 +1,11 @@
 """The messages of each prompt that an earlier prompt of its agent does not have, and the messages that are gone.
 
 All code that shows people new messages uses this module. A prompt is compared with the prompt of the call that it
-continues, by the rule of `call_chains.py`. If it extends more of another recent prompt of the agent, such as that of a
-failed call, it is compared with that prompt. A prompt that continues no call is compared with the most similar recent
-prompt. Its history then counts as changed only if answers of the model are gone, because independent calls share their
-instructions. A prompt that begins a conversation, such as a question for a title, is new as a whole, unless it extends
-an earlier prompt.
+continues, by the rule of `call_chains.py`. If it extends more of another recent prompt of the agent, such as the prompt
+of a failed call, it is compared with that prompt. A prompt that continues no call is compared with the most similar
+recent prompt. Its history then counts as changed only if answers of the model are gone, because independent calls share
+their instructions. A prompt that begins a conversation, such as a question for a title, is new as a whole, unless it
+extends an earlier prompt.
 
 Two messages are equal if their JSON is equal, apart from cache marks (`values/message_equality.py`).
 """
@@ -23,17 +23,16 @@ from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Choice, LLMResponse, Message
 from trace_recorder.values.prompt_relation import Comparison, EarlierPrompts, Numbers, Relation, compare
 from trace_recorder.views.content.parts import text_of
-from trace_recorder.views.conversations.chained_call import Turn, agent_key
+from trace_recorder.views.conversations.turn import Turn, agent_key
 
 _NOTHING = Comparison((), 0, ())
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """A prompt with its relation to the earlier prompt `base`.
+    """A prompt with its relation to the earlier prompt `base`, and the comparison with it.
 
-    `base` is None if no earlier prompt shares a message with this prompt. `numbers` are those of its messages.
-    `comparison` is the comparison with `base`.
+    `base` is None if no earlier prompt shares a message with this prompt. `numbers` are the numbers of its messages.
     """
 
     numbers: Numbers
@@ -108,10 +107,7 @@ class ComparedPrompts:
         return self.messages.messages[number].role == "assistant"
 
 
-def said_by(one: Message | LLMResponse | Choice) -> str:
-    """Return an answer as text.
-
-    The text is equal for the answer and for the message in which the agent sends it back.
-    """
-    text = text_of(one) if isinstance(one, Message) else one.content or ""
-    return json.dumps([text, [(call.name, call.arguments) for call in one.tool_calls]], sort_keys=True)
+def answer_text(answer: Message | LLMResponse | Choice) -> str:
+    """Return an answer as text. It is equal for the answer and for the message in which the agent sends it back."""
+    text = text_of(answer) if isinstance(answer, Message) else answer.content or ""
+    return json.dumps([text, [(call.name, call.arguments) for call in answer.tool_calls]], sort_keys=True)

@@ -1,13 +1,13 @@
 """Conversations: the turns of a run as lines in reading order, for formats that list messages.
 
-A turn that extends the newest answer of a conversation continues it, and adds only its new messages. Calls that failed
-are part of it, and so is the next attempt. A prompt that changes or forks the history of its agent begins a new
-conversation, which *continues* the agent's first; messages from before are *copied* there. A chain of calls that
-continues none of them is *apart*, such as a request for a title of the same question. The agent's longest chain is
-never *apart*.
+A turn that extends the newest answer of a conversation continues the conversation, and adds only its new messages. A
+failed call is part of the conversation, and so is its next attempt. A prompt that changes or forks the history of its
+agent begins a new conversation, which *continues* the agent's first conversation. Messages from before are *copied*
+into it. A chain of calls that continues no earlier chain is *apart*, such as a request for a title of the same
+question. The agent's longest chain is never *apart*.
 
-Each agent has its own conversations, also if two agents of the run have one name. An agent may have another id in each
-of its calls. It counts as the same agent if it continues its own newest answer under the same name and parent.
+Each agent has its own conversations, also if two agents of the run have the same name. An agent may have another id in
+each of its calls. It is the same agent if it continues its own newest answer under the same name and parent.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Literal
 
 from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.views.conversations.call_chains import Turn, agent_key
-from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage
-from trace_recorder.views.conversations.tool_results import message_of
+from trace_recorder.views.conversations.normalized_prompts import MessageNormalizer, NormalizedMessage
+from trace_recorder.views.conversations.steps_of_turns import message_of
+from trace_recorder.views.conversations.turn import Turn, agent_key
 
 Kind = Literal["first", "continues", "apart"]
 
@@ -57,7 +57,7 @@ class Conversation:
 
     @property
     def agent_key(self) -> str | None:
-        """What identifies its agent: the id, or the name if it has no id."""
+        """The id of its agent, or the agent's name if the agent has no id."""
         return self.agent_id or self.agent
 
     def is_continued_by(self, turn: Turn) -> bool:
@@ -69,9 +69,9 @@ class Conversation:
 
     def is_resumed_by(self, turn: Turn) -> bool:
         """Whether a turn of an agent with another id, but with this name and parent, continues the newest answer."""
-        one = turn.interaction
-        same = (one.agent, one.parent_agent_id) == (self.agent, self.parent_agent_id)
-        return same and turn.exact and self._newest is turn.previous
+        call = turn.interaction
+        same_agent = (call.agent, call.parent_agent_id) == (self.agent, self.parent_agent_id)
+        return same_agent and turn.exact and self._newest is turn.previous
 
     @property
     def chain_start(self) -> Turn:
@@ -79,7 +79,10 @@ class Conversation:
         return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
 
     def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:
-        """Add a turn. `seen` identifies the messages in all conversations of its agent; new ones are added to it."""
+        """Add a turn.
+
+        `seen` has the keys of the messages in all conversations of the agent; the keys of new ones are added.
+        """
         if self._newest is not None and turn.choice:
             self._replace_answer(turn.choice)
         begins = not self.turns
@@ -90,17 +93,17 @@ class Conversation:
         self.turns.append(turn)
         if turn.answered:
             self._newest, self._unanswered = turn, []
-        seen.update(one.key for one in [*normalized, *normalizer.normalize([turn.answer()])])
+        seen.update(message.key for message in [*normalized, *normalizer.normalize([turn.answer()])])
 
     def _add_prompt(
         self, turn: Turn, messages: Sequence[Message], normalized: Sequence[NormalizedMessage], seen: set[Hashable]
     ) -> None:
         """Add the lines of a prompt, without the messages that calls without an answer have added already."""
-        keys = [one.key for one in normalized]
+        keys = [message.key for message in normalized]
         pairs = enumerate(zip(keys, self._unanswered, strict=False))
         same = next((number for number, (key, other) in pairs if key != other), min(len(keys), len(self._unanswered)))
         begin = normalized[same - 1].end if same else 0
-        copied = {place for one in normalized if one.key in seen for place in range(one.begin, one.end)}
+        copied = {place for known in normalized if known.key in seen for place in range(known.begin, known.end)}
         for place, message in enumerate(messages[begin:], start=begin):
             self.lines.append(ConversationLine(message, turn, copied=place in copied))
         self._unanswered = keys
@@ -136,15 +139,15 @@ def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     return begun
 
 
-def _conversation_continued_by(turn: Turn, found: Sequence[Conversation]) -> Conversation | None:
-    agent = agent_key(turn.interaction)
-    own = (one for one in reversed(found) if one.agent_key == agent and one.is_continued_by(turn))
-    resumed = (one for one in reversed(found) if one.is_resumed_by(turn))
+def _conversation_continued_by(turn: Turn, begun: Sequence[Conversation]) -> Conversation | None:
+    agent, latest = agent_key(turn.interaction), begun[::-1]
+    own = (known for known in latest if known.agent_key == agent and known.is_continued_by(turn))
+    resumed = (known for known in latest if known.is_resumed_by(turn))
     return next(chain(own, resumed), None)
 
 
 def _set_kinds(own: Sequence[Conversation]) -> None:
-    """Set the kinds of an agent's conversations. Those of its longest chain are the first one and its continuations."""
+    """Set the kinds of an agent's conversations: those of its longest chain are the first one and its continuations."""
     turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
     offered = {conversation.chain_start for conversation in own if conversation.tools()}
     main = max(turns, key=lambda start: (turns[start], start in offered), default=None)
@@ -156,7 +159,7 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
 def lines_with_results(
     conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]
 ) -> Iterator[ConversationLine]:
-    """Yield a conversation's lines. After each answer come the results of its calls that only steps have."""
+    """Yield the lines of a conversation. After each answer come the results of its calls that only the steps have."""
     shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
     for line in conversation.lines:
         yield line

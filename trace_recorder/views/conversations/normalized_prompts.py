@@ -1,41 +1,182 @@
-"""The normalized messages of whole prompts. Prompts share the work for messages that they have in common.
+"""Prompts in a normalized form, which stays equal if an agent sends messages back a little differently.
 
-Most prompts repeat an earlier one, and are normalized from its end on. If single messages in the middle were replaced,
-only these are normalized again. So the work grows with the new messages of each prompt.
+A normalized message is one message, or several consecutive messages of an assistant. Messages without content are left
+out. White space, thoughts that are not sent back, cache marks, leftovers of a server's own tools, and the ids of tool
+calls make no difference. A tool result is identified by the call that it answers: by the message that made the call,
+and by the index of the call in that message. `values/message_equality.py` defines this equality.
+
+A digest is computed once for each message of the run's table. Most prompts repeat an earlier prompt, so only their end
+is normalized. If single messages in the middle were replaced, only these are normalized again. So the work grows with
+the new messages of each prompt.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import repeat
 from operator import add, attrgetter
 
-from trace_recorder.values.message_equality import NormalizedContent
-from trace_recorder.values.message_table import NumberedMessages, SharedSequence
+from trace_recorder.values.message_equality import NormalizedContent, normalized_content
+from trace_recorder.values.message_table import MessageTable, NumberedMessages, SharedSequence
 from trace_recorder.values.messages import Message
 from trace_recorder.values.prompt_relation import changes_between, equal_length
-from trace_recorder.views.conversations.chained_call import Turn
-from trace_recorder.views.conversations.normalized_messages import MessageNormalizer, NormalizedMessage, prefix_sums
+from trace_recorder.views.conversations.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """The call that a tool result answers: the content of the calling message, and the index of the call in it.
+
+    `message_index` is the index of the calling message in the prompt of the result. It is None if the calling message
+    is in an earlier prompt.
+    """
+
+    content: NormalizedContent
+    call_index: int
+    message_index: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedMessage:
+    """The messages from `begin` to `end`. `answered_call` is the call of a tool's result, if it is known."""
+
+    begin: int
+    end: int
+    content: NormalizedContent
+    answered_call: AnsweredCall | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """Identifies the message within a run."""
+        if self.answered_call is None:
+            return self.content.identity
+        return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
+
+    def term(self, place: int) -> int:
+        """Return the number that the message adds, at its place in the prompt, to the sum that identifies a prefix."""
+        data = self.content.digest
+        if self.answered_call is not None:
+            data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
+        return int.from_bytes(blake2b(b"%d:" % place + data, digest_size=16).digest(), "big")
+
+
+class MessageNormalizer:
+    """Normalizes the messages of a run, and keeps the content of each distinct one."""
+
+    def __init__(self) -> None:
+        self._contents: dict[MessageTable, dict[tuple[int, ...], NormalizedContent | None]] = {}
+        self._others = MessageTable()
+        self._called_ids: set[str] = set()
+
+    def normalize(
+        self, messages: Sequence[Message], before: NormalizedContent | None = None
+    ) -> list[NormalizedMessage]:
+        """Normalize the messages of a prompt.
+
+        `before` is the answer before the prompt, if the prompt does not repeat that answer.
+        """
+        return self.normalize_more(messages, 0, [], before)
+
+    def normalize_more(
+        self,
+        messages: Sequence[Message],
+        start: int,
+        known: Sequence[NormalizedMessage],
+        before: NormalizedContent | None = None,
+    ) -> list[NormalizedMessage]:
+        """Normalize the messages of a prompt from the position `start` on.
+
+        `known` are the normalized messages before that position.
+        """
+        normalized: list[NormalizedMessage] = []
+        new = self.numbered(messages)[start:]
+        for begin, end in _spans([*new]):
+            content = self.content_of(new[begin:end])
+            if content is None:
+                continue
+            answered, call_id = None, new[begin].call_id or ""
+            if content.role == "tool" and call_id in self._called_ids:
+                answered = _answered_call(call_id, known, normalized, before)
+            normalized.append(NormalizedMessage(start + begin, start + end, content, answered))
+        return normalized
+
+    def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
+        """Return the content of the messages that form one normalized message, or None if they are empty."""
+        numbered = self.numbered(messages)
+        contents = self._contents.setdefault(numbered.table, {})
+        key = (*numbered.numbers,)
+        if key not in contents:
+            content = contents[key] = normalized_content([*numbered])
+            self._called_ids.update(call.call_id for call in (content.calls if content else ()))
+        return contents[key]
+
+    def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
+        """Return messages with their numbers in a table."""
+        return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
+
+
+def _answered_call(
+    call_id: str,
+    known: Sequence[NormalizedMessage],
+    normalized: Sequence[NormalizedMessage],
+    before: NormalizedContent | None,
+) -> AnsweredCall | None:
+    """Return the last call with this id before a tool result. Usually the result follows its call at once."""
+    for place in reversed(range(len(known) + len(normalized))):
+        content = (known[place] if place < len(known) else normalized[place - len(known)]).content
+        for index in reversed(range(len(content.calls))):
+            if content.calls[index].call_id == call_id:
+                return AnsweredCall(content, index, place)
+    calls = () if before is None else before.calls
+    index = max((index for index, call in enumerate(calls) if call.call_id == call_id), default=-1)
+    return None if before is None or index < 0 else AnsweredCall(before, index, None)
+
+
+def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
+    """Yield for each message a number that identifies all messages up to it and their order.
+
+    The number is a sum with one term for each message and its place. So an edit of one message changes all later sums
+    by the same amount. The first message has the place `place`, and `start` is the sum of the messages before it.
+    """
+    for number, message in enumerate(messages, place):
+        start += message.term(number)
+        yield start
+
+
+def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each group of messages that form one normalized message."""
+    begin = 0
+    while begin < len(messages):
+        end = begin + 1
+        if messages[begin].role == "assistant":
+            while end < len(messages) and messages[end].role == "assistant":
+                end += 1
+        yield begin, end
+        begin = end
+
 
 MAX_PROMPTS = 8
 """The number of earlier prompts with which a prompt is compared."""
 MAX_EDITS = 8
-"""The number of edits of an earlier prompt that are followed."""
+"""The number of replaced messages that are normalized one by one. After them, the rest of the prompt is normalized."""
 
 
 @dataclass(slots=True, eq=False)
 class NormalizedPrompt:
-    """The normalized `messages` of a prompt of an agent, and the `keys` of these.
+    """A prompt of an agent in normalized form. `keys` are the keys of its `messages`.
 
-    The first `own` of them are instructions for this prompt alone. `prefixes` are the sums after each of the others.
-    `answer_places` are the places of the assistant's messages. The prompt `before` has the same messages at all places
-    except those in `new`. It is None if there is no such prompt, or if this prompt was added to a history.
+    The first `own` messages are instructions for this prompt alone. `prefixes` are the sums after each of the other
+    messages. `answer_places` are the places of the assistant's messages. The earlier prompt `before` has the same
+    messages at all places except `new`. `before` is None if there is no such prompt, and after this prompt was added to
+    a history.
 
-    An `AgentHistory` sets `turn`, the places of results whose calls are in no known answer (`unasked`), and `claim`,
-    the number of the claim by which all its messages belong to the turn's chain.
+    An `AgentHistory` sets three fields. `turn` is the turn of this prompt. `unasked` are the places of tool results
+    whose calls are in no known answer. `claim` is the number of the claim by which all messages belong to the turn's
+    chain.
     """
 
     source: NumberedMessages
@@ -56,9 +197,7 @@ class NormalizedPrompt:
     def inherited_unasked(self) -> list[int]:
         """The unasked places of `before` at which this prompt has the same messages."""
         new = {*self.new}
-        return (
-            [] if self.before is None else [at for at in self.before.unasked if at not in new and at < len(self.keys)]
-        )
+        return [] if self.before is None else [n for n in self.before.unasked if n not in new and n < len(self.keys)]
 
 
 class PromptNormalizer:
@@ -83,7 +222,7 @@ class PromptNormalizer:
         if edited:
             normalized = SharedSequence(self._replaced(source, [*normalized], edited))
         normalized = normalized.extended(self._normalizer.normalize_more(source, kept, normalized))
-        own = next((at for at, one in enumerate(normalized) if one.begin >= instructions), len(normalized))
+        own = next((n for n, message in enumerate(normalized) if message.begin >= instructions), len(normalized))
         new = [*edited, *range(count, len(normalized))]
         fresh = [source[position] for position in edits] + [*source[kept:]]
         prompt = NormalizedPrompt(
@@ -110,10 +249,10 @@ class PromptNormalizer:
         place: int,
         start: int,
     ) -> NormalizedPrompt:
-        """Normalize a prompt that refers to an answer. There are `place` messages before, with the sum `start`."""
+        """Normalize a prompt that refers to an answer. Before it are `place` messages, whose sum is `start`."""
         source = self._normalizer.numbered(messages)
         normalized = SharedSequence(self._normalizer.normalize(source, answer))
-        own = sum(one.begin < instructions for one in normalized)
+        own = sum(message.begin < instructions for message in normalized)
         sums = SharedSequence([*prefix_sums(normalized[own:], place, start)])
         keys, places = _keys(None, 0, normalized, ()), _answer_places(None, 0, normalized)
         has_instructions = any(map(is_instruction, source))
@@ -124,7 +263,7 @@ class PromptNormalizer:
     def _replaced(
         self, source: NumberedMessages, normalized: list[NormalizedMessage], places: Sequence[int]
     ) -> list[NormalizedMessage]:
-        """Normalize the messages at some places again."""
+        """Normalize the messages at some places again, in `normalized` itself."""
         for place in places:
             begin, end = normalized[place].begin, normalized[place].end
             [normalized[place]] = self._normalizer.normalize_more(source[:end], begin, normalized[:place])
@@ -133,8 +272,9 @@ class PromptNormalizer:
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
         """Return the earlier prompt that shares most with a prompt.
 
-        A prompt that is repeated as a whole comes first, and is forgotten. The next choice has the same message in the
-        middle. The last choice has the longest common beginning.
+        The first choice is a prompt that the new prompt repeats as a whole. It is removed, because the new prompt takes
+        its place. The second choice is a prompt with the same message in the middle. The last choice is the prompt with
+        the longest common beginning.
         """
         numbers, middle = source.numbers, len(source) // 2
         best: tuple[NormalizedPrompt | None, int] = None, 0
@@ -155,21 +295,21 @@ class PromptNormalizer:
 
 
 def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
-    """Return the positions of messages that were replaced one by one, and how many messages are kept including these.
+    """Return the positions of messages that were replaced one by one, and the length of the beginning that can be kept.
 
-    A replaced message of an assistant ends the search, because its calls have results and its neighbours may belong to
-    the same normalized message.
+    The beginning includes the replaced messages. A replaced message of an assistant ends the search, because its calls
+    have results and its neighbours may belong to the same normalized message.
     """
-    old, new = before.numbers, source.numbers
+    old_numbers, numbers = before.numbers, source.numbers
     edits: list[int] = []
-    for change in changes_between(old, new):
+    for change in changes_between(old_numbers, numbers):
         positions = range(change.position, change.position + change.removed)
-        replaced = [(before[at], source[at]) for at in positions] if len(change.inserted) == change.removed else []
+        replaced = [(before[n], source[n]) for n in positions] if len(change.inserted) == change.removed else []
         is_followed = replaced and len(edits) + len(replaced) <= MAX_EDITS
-        if not is_followed or any("assistant" in {one.role, other.role} for one, other in replaced):
+        if not is_followed or any("assistant" in {old.role, new.role} for old, new in replaced):
             return edits, change.position
         edits += positions
-    return edits, len(new)
+    return edits, len(numbers)
 
 
 def _keys(
@@ -181,14 +321,14 @@ def _keys(
         for place in edited:
             replaced[place] = normalized[place].key
         keys = SharedSequence(replaced)
-    return keys.extended([one.key for one in normalized[count:]])
+    return keys.extended([message.key for message in normalized[count:]])
 
 
 def _answer_places(
     before: NormalizedPrompt | None, count: int, normalized: Sequence[NormalizedMessage]
 ) -> SharedSequence[int]:
     places = SharedSequence[int]([]) if before is None else before.answer_places
-    new = [place for place, one in enumerate(normalized[count:], count) if one.content.role == "assistant"]
+    new = [place for place, message in enumerate(normalized[count:], count) if message.content.role == "assistant"]
     return places[: bisect_left(places, count)].extended(new)
 
 
@@ -199,7 +339,7 @@ def _prefixes(
     own: int,
     edited: Sequence[int],
 ) -> SharedSequence[int]:
-    """Return the sum after each message except instructions.
+    """Return the sum after each message that is not an instruction for this prompt alone.
 
     An edit changes all sums from its place on by the same amount.
     """
@@ -208,7 +348,7 @@ def _prefixes(
     sums = before.prefixes[: count - own]
     if edited:
         changed = [*sums]
-        for place in (one - own for one in edited if one >= own):
+        for place in (place - own for place in edited if place >= own):
             difference = normalized[place + own].term(place) - before.messages[place + own].term(place)
             changed[place:] = map(add, changed[place:], repeat(difference))
         sums = SharedSequence(changed)

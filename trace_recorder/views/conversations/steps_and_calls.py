@@ -25,17 +25,17 @@ class StepOrCall:
 
     @property
     def timestamp(self) -> str | None:
-        """When it began."""
+        """When it began, in ISO 8601."""
         return self.step.timestamp if self.step else self.call.timestamp if self.call else None
 
     @property
     def response(self) -> LLMResponse | None:
-        """What the model said."""
+        """The answer of the model."""
         return self.call.response if self.call else self.step.llm_response if self.step else None
 
     @property
     def tool_calls(self) -> Sequence[ToolCall]:
-        """The tool calls of the step, or of a call without one."""
+        """The tool calls of the step, or of the call if it has no step."""
         return self.step.tool_calls if self.step else self.call.response.tool_calls if self.call else ()
 
     @property
@@ -53,6 +53,6 @@ class StepOrCall:
 def steps_and_calls(trajectory: Trajectory) -> list[StepOrCall]:
     """Return the steps and calls of a run, in the order of time."""
     in_steps = {step.interaction.interaction_id for step in trajectory.agent_steps if step.interaction}
-    found = [StepOrCall(step, step.interaction) for step in trajectory.agent_steps]
-    found += [StepOrCall(None, one) for one in trajectory.llm_interactions if one.interaction_id not in in_steps]
-    return sorted(found, key=lambda one: one.seconds)
+    entries = [StepOrCall(step, step.interaction) for step in trajectory.agent_steps]
+    entries += [StepOrCall(None, call) for call in trajectory.llm_interactions if call.interaction_id not in in_steps]
+    return sorted(entries, key=lambda entry: entry.seconds)

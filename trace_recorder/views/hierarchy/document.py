@@ -17,7 +17,7 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Trajectory
 from trace_recorder.views.content.finish_reasons import ending_of
 from trace_recorder.views.content.kinds import THOUGHTS
-from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
+from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.hierarchy.steps import Cut, Snapshot, snapshots
 from trace_recorder.views.left_out import (

@@ -14,8 +14,8 @@ from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, Too
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.content.parts import chat_part
-from trace_recorder.views.conversations.call_chains import Turn, answer_of
-from trace_recorder.views.conversations.tool_results import AnsweredTurn
+from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn
+from trace_recorder.views.conversations.turn import Turn, answer_of
 from trace_recorder.views.replayed_calls import origin_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}

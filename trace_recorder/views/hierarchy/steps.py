@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trace_recorder.views.conversations.call_chains import Turn, agent_key
-from trace_recorder.views.conversations.tool_results import AnsweredTurn
+from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn
+from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.hierarchy.messages import Line, last_results, lines_of
 
 Cut = Literal["turn", "message"]

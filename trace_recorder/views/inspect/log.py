@@ -18,8 +18,8 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Status, Trajectory
 from trace_recorder.version import __version__
 from trace_recorder.views.content.parts import utf8_text
-from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.conversations.turn import agent_key
+from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
 from trace_recorder.views.inspect.events import Events, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of

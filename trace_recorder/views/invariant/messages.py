@@ -18,9 +18,14 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResul
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
 from trace_recorder.views.content.parts import chat_part
-from trace_recorder.views.conversations.call_chains import Turn, agent_key, answer_of
-from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns, message_of
-from trace_recorder.views.conversations.unrequested_tools import UnrequestedTools, unrequested_tools_of
+from trace_recorder.views.conversations.steps_of_turns import (
+    AnsweredTurn,
+    UnrequestedTools,
+    answered_turns,
+    message_of,
+    unrequested_tools_of,
+)
+from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
 from trace_recorder.views.replayed_calls import origin_of
 
 _ROLES = {"developer": "system"}

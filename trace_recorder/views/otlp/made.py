@@ -14,7 +14,7 @@ from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
-from trace_recorder.views.conversations.side_calls import side_calls_of
+from trace_recorder.views.conversations.turns_of_run import side_calls_of
 from trace_recorder.views.otlp.agents import AgentRecords, times_of
 from trace_recorder.views.otlp.chat import ChatAttributes
 from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value

@@ -16,7 +16,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResul
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, result_text
-from trace_recorder.views.conversations.chained_call import answer_of
+from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import encodable, json_of
 from trace_recorder.views.otlp.prompts import Prompt

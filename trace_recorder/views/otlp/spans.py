@@ -15,8 +15,8 @@ from typing import Literal
 from trace_recorder.dialects.background import goes_on
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.conversations.call_chains import turns_of
-from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.conversations.turn import agent_key
+from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.made import Conventions, SpanMaker
 from trace_recorder.views.otlp.prompts import prompt_of

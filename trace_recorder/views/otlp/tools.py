@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.conversations.chained_call import agent_key
+from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.otlp.agents import times_of
 from trace_recorder.views.otlp.span import after, nanoseconds
 

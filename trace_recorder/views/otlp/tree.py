@@ -10,8 +10,8 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
-from trace_recorder.views.conversations.chained_call import agent_key
-from trace_recorder.views.conversations.steps_as_calls import call_of_step
+from trace_recorder.views.conversations.turn import agent_key
+from trace_recorder.views.conversations.turns_of_run import call_of_step
 from trace_recorder.views.otlp.agents import AgentRecords, Agents
 from trace_recorder.views.otlp.span import SpanIds
 from trace_recorder.views.otlp.tools import ToolRun, tool_runs

@@ -23,7 +23,7 @@ from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.views.content.openai_functions import call_of
 from trace_recorder.views.content.parts import chat_part, text_of
-from trace_recorder.views.conversations.call_chains import Turn
+from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 
 _SENTINEL = "\ue000"

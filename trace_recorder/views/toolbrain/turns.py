@@ -16,9 +16,9 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import NAMES, THOUGHTS
 from trace_recorder.views.content.parts import text_of_message
-from trace_recorder.views.conversations.call_chains import answer_of
-from trace_recorder.views.conversations.side_calls import side_calls
-from trace_recorder.views.conversations.tool_results import AnsweredTurn, answered_turns
+from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
+from trace_recorder.views.conversations.turn import answer_of
+from trace_recorder.views.conversations.turns_of_run import side_calls
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ARGUMENTS,

@@ -18,10 +18,9 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
 from trace_recorder.views.content.openai_functions import function_of, is_function
-from trace_recorder.views.conversations.call_chains import Turn
-from trace_recorder.views.conversations.chained_call import choice_of
-from trace_recorder.views.conversations.normalized_messages import MessageNormalizer
-from trace_recorder.views.conversations.side_calls import side_calls
+from trace_recorder.views.conversations.normalized_prompts import MessageNormalizer
+from trace_recorder.views.conversations.turn import Turn, choice_of
+from trace_recorder.views.conversations.turns_of_run import side_calls
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
 from trace_recorder.views.view import LeftOut
 

@@ -13,7 +13,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
 from trace_recorder.views.content.openai_functions import arguments_text, call_of
 from trace_recorder.views.content.parts import chat_part, lines_of, text_of
-from trace_recorder.views.conversations.call_chains import turns_of
+from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ANNOTATIONS,

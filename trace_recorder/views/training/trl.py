@@ -21,7 +21,8 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
 from trace_recorder.views.content.parts import lines_of, text_of
-from trace_recorder.views.conversations.call_chains import Turn, turns_of
+from trace_recorder.views.conversations.turn import Turn
+from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
     ANNOTATIONS,

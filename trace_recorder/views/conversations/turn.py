@@ -1,6 +1,6 @@
-"""A turn: one LLM interaction in its chain of calls, with what it continues and what is new in it.
+"""A turn: one LLM interaction, the earlier turn that it continues, and its new messages.
 
-`call_chains.py` finds both.
+`call_chains.py` makes the turns.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from trace_recorder.values.trajectory import AgentStep
 class Turn:
     """One interaction in its chain of calls.
 
-    `previous` is the turn that it continues, and `choice` the number of that turn's answer, which may have several.
-    `exact` is True if the model saw the prompt and the answer of that turn unchanged.
+    `previous` is the turn that it continues. `choice` is the number of the continued answer, because a call may have
+    several answers. `exact` is True if the model saw the prompt and the answer of that turn unchanged.
 
-    Its own prompt has `prompt_length` messages. The first `prefix_length` of them end with that answer. The first
-    `instructions` of them apply to this request only. `normalized_length` is the number of normalized messages in its
-    whole prompt and its answer.
+    Its own prompt has `prompt_length` messages. The first `prefix_length` of them end with the continued answer. The
+    first `instructions` of them apply to this request only. `normalized_length` is the number of normalized messages in
+    the whole prompt and the answer.
 
-    `appended` are the messages after that answer. `new_messages` are the messages that no earlier prompt of its agent
-    had. Those at the positions `new_before_answer` come from before that answer. Results have the call ids of the
-    recorded answer. `instructions_changed` is True if the model got other instructions than before.
+    `appended` are the messages after the continued answer. `new_messages` are the messages that no earlier prompt of
+    its agent had. The new messages at the positions `new_before_answer` are from before the continued answer. Tool
+    results have the call ids of the recorded answer. `instructions_changed` is True if the model got other instructions
+    than before.
     """
 
     interaction: LLMInteraction
@@ -49,34 +50,35 @@ class Turn:
 
     @property
     def chain_start(self) -> Turn:
-        """The first turn of the chain of calls that this one belongs to."""
+        """The first turn of the chain of calls that this turn belongs to."""
         return self.in_chain_of or self
 
     @property
     def answered(self) -> bool:
         """Whether the model said anything."""
-        one = self.interaction
-        return one.answered and not (one.error and _is_silent(one.response))
+        call, response = self.interaction, self.interaction.response
+        has_content = response.content or response.reasoning or response.tool_calls
+        return call.answered and (call.error is None or bool(has_content))
 
     @property
     def was_made(self) -> bool:
-        """Whether a model was asked. It was not if a replay or a fork gave the answer."""
+        """Whether a model was asked. False if a replay or a fork gave the answer."""
         return not self.interaction.is_replayed
 
     @property
     def is_complete(self) -> bool:
         """Whether the prompt is known and the answer is complete."""
-        one = self.interaction
-        return self.answered and one.complete and one.error is None and one.source.has_request()
+        call = self.interaction
+        return self.answered and call.complete and call.error is None and call.source.has_request()
 
     def answer(self, choice: int = 0) -> Message:
-        """Return what the model said, as a message."""
+        """Return the answer of the model, as a message."""
         return answer_of(self.interaction.response, choice)
 
     def messages(self) -> Sequence[Message]:
-        """Return all messages that the model saw, sent with this request or with those that it refers to.
+        """Return all messages that the model saw: those of this request, and those of the requests that it refers to.
 
-        Instructions of earlier requests are left out: only the newest ones come first.
+        Instructions of earlier requests are left out. The instructions of this request come first.
         """
         chain: list[Turn] = [self]
         while chain[-1].relation == "refers" and chain[-1].previous is not None:
@@ -93,7 +95,7 @@ class Turn:
 def agent_key(source: LLMInteraction | AgentStep) -> str | None:
     """Return what identifies the agent of a call or a step: its id in the run, or its name if it has no id.
 
-    It is always a text, also if a file of another tool has other JSON there.
+    The key is always a text, also if a file of another tool has another JSON value there.
     """
     key = source.agent_id or source.agent
     return key if key is None else str(key)
@@ -106,9 +108,5 @@ def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
 
 def answer_of(response: LLMResponse, choice: int = 0) -> Message:
     """Make a message of an answer."""
-    said = choice_of(response, choice)
-    return Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
-
-
-def _is_silent(response: LLMResponse) -> bool:
-    return not (response.content or response.reasoning or response.tool_calls)
+    answer = choice_of(response, choice)
+    return Message("assistant", answer.content, answer.tool_calls, reasoning=answer.reasoning)

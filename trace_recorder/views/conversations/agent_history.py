@@ -1,7 +1,7 @@
 """The messages and answers of one agent so far, and which of them a new prompt repeats.
 
-Answers are searched from the end of a prompt to its beginning. Each is first compared with the answer before the one
-that was matched last. So a prompt is read once, even if it was changed.
+Answers are searched from the end of a prompt to its beginning. Each message is first compared with the answer that came
+before the last match. So a prompt is read once, even if it was changed.
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ from dataclasses import dataclass, field
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.prompt_relation import equal_length
-from trace_recorder.views.conversations.chained_call import Turn
-from trace_recorder.views.conversations.normalized_messages import NormalizedMessage
-from trace_recorder.views.conversations.normalized_prompts import NormalizedPrompt
+from trace_recorder.views.conversations.normalized_prompts import NormalizedMessage, NormalizedPrompt
+from trace_recorder.views.conversations.turn import Turn
 
 AnswerRef = tuple[Turn, int]
 """A turn, and the number of its answer."""
 RepeatedAnswers = Mapping[int, AnswerRef]
-"""Which normalized messages of a prompt are which recorded answers."""
+"""The recorded answers in a prompt, by the place of the normalized message."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
 
-    `prefix_sum` is the sum of all messages up to its first answer.
-
-    `message_count` is the number of those messages, without instructions. `answers` are the contents of its answers,
-    `answer_count` is how many answers the model had seen or given by then. `earlier_answers` are those of the turns
-    before it in its chain, and `earlier_keys` their keys.
+    `prefix_sum` is the sum of all messages up to its first answer, and `message_count` their number without
+    instructions. `answers` are the contents of its answers. `answer_count` is the number of answers that the model had
+    seen or given by then. `earlier_answers` are the answers of the turns before it in its chain, and `earlier_keys` the
+    keys of these.
     """
 
     number: int
@@ -47,19 +45,19 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """Which messages of a prompt an earlier one had: all but those at `places` for which `are_known` is False."""
+    """Which messages of a prompt an earlier prompt had: all except those at `places` for which `are_known` is False."""
 
     places: Sequence[int]
     are_known: Sequence[bool]
 
     def unknown(self, messages: Sequence[NormalizedMessage]) -> Iterator[NormalizedMessage]:
-        """Yield the messages of the prompt that no earlier one had."""
+        """Yield the messages of the prompt that no earlier prompt had."""
         return (messages[place] for place, is_known in zip(self.places, self.are_known, strict=True) if not is_known)
 
 
 @dataclass(slots=True)
 class AgentHistory:
-    """The messages and answers of one agent. `records` are of all turns of the run, and shared by its agents."""
+    """The messages and answers of one agent. `records` has the turns of all agents of the run."""
 
     records: Mapping[Turn, TurnRecord]
     last: Turn | None = None
@@ -77,7 +75,7 @@ class AgentHistory:
     # ── what a prompt repeats ────────────────────────────────────────────────────────────────────────────────────────
 
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
-        """Find the recorded answers in a prompt, and count how many at its end follow each other without a gap."""
+        """Return the recorded answers in a prompt, and how many of the last ones follow each other without a gap."""
         answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None
         unbroken, gone, remaining = 0, False, len(prompt.answer_places)
@@ -101,7 +99,7 @@ class AgentHistory:
         return answers, unbroken
 
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
-        """Return the answers before that of a turn if the answers of a prompt before the one at `end` are the same."""
+        """Return the answers before that of `turn`, if the prompt has the same ones before its answer number `end`."""
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))
         keys, start = [*prompt.keys], len(record.earlier_keys) - count
@@ -109,28 +107,33 @@ class AgentHistory:
         return record.earlier_answers[start:] if answers == [*record.earlier_keys[start:]] else ()
 
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
-        """Whether a prompt has a recorded answer from a place on."""
+        """Whether one of the messages from the place `begin` on is a recorded answer."""
         return any(
             one.content.role == "assistant" and self._latest_answer(one.content, None) for one in messages[begin:]
         )
 
     def _answer_before(self, turn: Turn | None, content: NormalizedContent) -> AnswerRef | None:
-        """Return the answer before that of a turn, if it has this content.
+        """Return the answer that came before the answer of a turn, if it has this content.
 
         Empty answers are skipped, because no prompt has them.
         """
         while turn is not None and turn.previous is not None:
             before, choice = turn.previous, turn.choice
             messages = self.records[before].answers
-            found = messages[choice if choice < len(messages) else 0]
-            if found is not None:
-                same = found.identity == content.identity or (found.calls and found.call_keys == content.call_keys)
-                return (before, choice) if same else None
+            answer = messages[choice if choice < len(messages) else 0]
+            if answer is not None:
+                is_same = answer.identity == content.identity or (
+                    answer.calls and answer.call_keys == content.call_keys
+                )
+                return (before, choice) if is_same else None
             turn = before
         return None
 
     def _latest_answer(self, content: NormalizedContent, until: Turn | None) -> AnswerRef | None:
-        """Return the latest answer with this content, or else with calls of these ids, before that of a turn."""
+        """Return the latest answer with this content, or else the latest with calls of these ids.
+
+        It is older than `until`.
+        """
         for key in (content.identity, content.call_keys if content.calls else None):
             answers = self._answers.get(key, [])
             end = len(answers) if until is None else bisect_left(answers, (self.records[until].number,))
@@ -141,30 +144,30 @@ class AgentHistory:
     def chain_of(self, messages: Sequence[NormalizedMessage], instructions: str) -> Turn | None:
         """Return the first turn of the chain that a prompt without any recorded answer belongs to.
 
-        They have a message in common, and similar instructions: a clock in them may differ.
+        The chain has a message of the prompt, or is the chain of the last turn. It also has similar instructions.
         """
-        for one in reversed(messages):
-            start = self._chain_of_message.get(one.key)
-            if start is not None and self._has_similar_instructions(start, instructions):
+        for message in reversed(messages):
+            start = self._chain_of_message.get(message.key)
+            if start is not None and self.has_similar_instructions(start, instructions):
                 return start
         if self.last is not None and instructions and self.has_similar_instructions(self.last, instructions):
             return self.last.chain_start
         return None
 
     def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
-        """Whether the chain of a turn had similar instructions: a clock in them may differ."""
-        return self._has_similar_instructions(turn.chain_start, instructions)
+        """Whether the chain of a turn had similar instructions: a clock in them may differ.
 
-    def _has_similar_instructions(self, chain_start: Turn, instructions: str) -> bool:
-        """Whether a chain had similar instructions, or began with another agent, whose history has them."""
-        return _similar(self._instructions.get(chain_start, instructions), instructions)
+        A chain that began with another agent counts as similar, because the history of that agent has its instructions.
+        """
+        return _are_similar(self._instructions.get(turn.chain_start, instructions), instructions)
 
     def known_messages(
         self, prompt: NormalizedPrompt, previous: Turn | None, repeats: RepeatedAnswers
     ) -> KnownMessages:
-        """Return which messages of a prompt that continues a turn were in an earlier prompt.
+        """Return which messages of a prompt an earlier prompt had. `previous` is the turn that the prompt continues.
 
-        Messages are known if the prompt shares them with the prompt of this turn, or of another that continues it.
+        Messages that the prompt shares with the prompt of `previous`, or of another turn that continues `previous`, are
+        known without a search.
         """
         places: Sequence[int] = range(len(prompt.messages))
         before = None if prompt.before is None else prompt.before.turn
@@ -172,7 +175,7 @@ class AgentHistory:
             kept, new = [*prompt.keys], sorted({*prompt.new, *prompt.inherited_unasked})
             for place in new:
                 kept[place] = None
-            counted = (prompt.keys[at] for at in new if at not in repeats and not _caller(prompt.messages[at], repeats))
+            counted = (prompt.keys[n] for n in new if n not in repeats and not _caller(prompt.messages[n], repeats))
             if {*kept}.isdisjoint(counted):  # otherwise the order of equal messages matters
                 places = new
         return KnownMessages(places, self.are_known(prompt.messages, places, repeats))
@@ -182,16 +185,24 @@ class AgentHistory:
     ) -> list[bool]:
         """Return, for each of these places in a prompt, whether an earlier prompt had the message."""
         times: Counter[Hashable] = Counter()
-        return [at in repeats or self._is_known(messages[at], repeats, times) for at in places]
+        return [place in repeats or self._is_known(messages[place], repeats, times) for place in places]
 
     def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
-        """Return the same for a prompt that extends a turn. Other prompts may have extended it before."""
+        """Return the same for messages that follow the turn `before`.
+
+        Other prompts may have extended that turn already.
+
+        Messages up to the position `kept` are known.
+        """
         times: Counter[Hashable] = Counter()
         after = self._counts_after.get(before, Counter())
-        return [one.end <= kept or _is_repetition(one.key, times, after) for one in messages]
+        return [message.end <= kept or _is_repetition(message.key, times, after) for message in messages]
 
     def _is_known(self, message: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
-        """Whether an earlier prompt had a message. A result is identified by its call, even if its text was changed."""
+        """Whether an earlier prompt had a message.
+
+        A tool result is identified by its call, even if its text was changed.
+        """
         caller = _caller(message, repeats)
         if message.answered_call is not None and caller is not None:
             return (self.records[caller[0]].number, message.answered_call.call_index) in self._results
@@ -205,10 +216,10 @@ class AgentHistory:
         for place, is_known in zip(known.places, known.are_known, strict=True):
             message = prompt.messages[place]
             if message.answered_call is not None:
-                by = message.answered_call.message_index
-                asker = turn.previous if by is None else repeats[by][0] if by in repeats else None
-                if asker is not None:
-                    self._results.add((self.records[asker].number, message.answered_call.call_index))
+                index = message.answered_call.message_index
+                caller = turn.previous if index is None else repeats[index][0] if index in repeats else None
+                if caller is not None:
+                    self._results.add((self.records[caller].number, message.answered_call.call_index))
                 else:
                     unasked.add(place)
             if not is_known:
@@ -220,8 +231,8 @@ class AgentHistory:
     def add_answers(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, instructions: str | None) -> None:
         """Remember the answers of a turn, its messages, and its instructions if they may have changed.
 
-        The messages belong to the chain of the turn. Repeated messages are in the chain already if no other chain
-        claimed any since then.
+        The messages then belong to the chain of the turn. Messages that the prompt repeats are in that chain already,
+        unless another chain claimed messages in between.
         """
         start = turn.chain_start
         if start is not self._claimed_by:
@@ -231,7 +242,7 @@ class AgentHistory:
             new = known.unknown(prompt.messages)
         else:
             new = map(prompt.messages.__getitem__, prompt.new) if repeats_claimed else iter(prompt.messages)
-        self._chain_of_message.update((one.key, start) for one in new)
+        self._chain_of_message.update((message.key, start) for message in new)
         prompt.claim = self._claims if repeats_claimed or not turn.exact else 0
         if instructions is not None:
             self._instructions[start] = instructions
@@ -248,13 +259,13 @@ class AgentHistory:
         self.callers.update((call.call_id, turn) for call in content.calls)
 
 
-def _caller(one: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:
-    """Return the recorded answer with the call that a result answers, if the prompt has it."""
-    place = None if one.answered_call is None else one.answered_call.message_index
+def _caller(result: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:
+    """Return the recorded answer that made the call of a tool result, if the prompt has that answer."""
+    place = None if result.answered_call is None else result.answered_call.message_index
     return None if place is None else repeats.get(place)
 
 
-def _similar(text: str, other: str) -> bool:
+def _are_similar(text: str, other: str) -> bool:
     """Whether the common beginning and end of two texts are at least half of the longer one."""
     if text == other or not text or not other:
         return text == other
@@ -264,9 +275,6 @@ def _similar(text: str, other: str) -> bool:
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
-    """Count a message of a prompt.
-
-    Return whether earlier prompts had the message at least as many times as this prompt so far.
-    """
+    """Count a message of a prompt, and return whether earlier prompts had it at least as often."""
     times[key] += 1
     return times[key] <= before[key]

@@ -1,0 +1,172 @@
+"""The turns of a whole run: which of its calls are turns, what each continues, and which are side calls.
+
+If a run recorded its steps and no calls, each step is a turn.
+
+A side call is a call that a program makes beside its conversation, such as for a title, a topic, or its quota. No
+program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so
+they are derived. Only runs of the proxy have side calls: the author of an agent knows its calls, and a call that plans
+without tools is a part of the work. A side call has no tools, although its agent offers tools in other calls. Its
+prompt has no answer of a model. No other call continues it. A second request for a title, with the same instructions,
+does not count as a continuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction, WithoutRawData
+from trace_recorder.values.messages import NO_RESPONSE, LLMResponse, Message, RequestReading, ToolResult
+from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.conversations.call_chains import CallChains
+from trace_recorder.views.conversations.turn import Turn, agent_key
+
+# ── the turns ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def turns_of(trajectory: Trajectory) -> list[Turn]:
+    """Return the turns of a run in the order of time. If no calls were recorded, the turns are made from the steps."""
+    calls = interactions_of(trajectory)
+    turns = [*map(CallChains().add, calls)]
+    separate_calls = _separate_calls(turns)
+    return [*map(CallChains(separate_calls).add, calls)] if separate_calls else turns
+
+
+class TurnsOnDemand:
+    """Returns the turn of a call, the same as `turns_of` does, but reads only the calls up to it.
+
+    Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first such
+    call.
+    """
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self._trajectory = trajectory
+        calls = interactions_of(trajectory)
+        self._ids = {call.interaction_id for call in calls}
+        self._remaining = iter(calls)
+        self._chains = CallChains()
+        self._turns: dict[str, Turn] = {}
+
+    def __call__(self, call: LLMInteraction) -> Turn | None:
+        """Return the turn of a call, or None if the call is in no conversation."""
+        if call.interaction_id not in self._ids:
+            return None
+        while call.interaction_id not in self._turns:
+            turn = self._chains.add(next(self._remaining))
+            turns = turns_of(self._trajectory) if _is_unclear(turn) else [turn]
+            self._turns |= {turn.interaction.interaction_id: turn for turn in turns}
+            self._remaining = iter(()) if _is_unclear(turn) else self._remaining
+        return self._turns[call.interaction_id]
+
+
+def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
+    """Return the calls that belong to conversations. If no calls were recorded, each step counts as a call."""
+    embeddings = {*filter(is_embedding, {call.api for call in trajectory.llm_interactions})}
+    calls = [call for call in trajectory.llm_interactions if call.api not in embeddings]
+    if calls or trajectory.llm_interactions:
+        return calls
+    steps = enumerate(trajectory.agent_steps, start=1)
+    return [call_of_step(number, step) for number, step in steps if not step.derived]
+
+
+def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
+    """Return the ids of calls of unclear origin, if the agent later continued the call before them instead."""
+    numbers = {turn: number for number, turn in enumerate(turns)}
+    continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}
+    latest: dict[Turn, Turn] = {}
+    separate = set()
+    for turn, number in numbers.items():
+        before = turn.previous or latest.get(turn.chain_start)
+        if _is_unclear(turn) and before is not None and continued_at.get(before, -1) > number:
+            separate.add(turn.interaction.interaction_id)
+        elif turn.answered:
+            latest[turn.chain_start] = turn
+    return frozenset(separate)
+
+
+def _is_unclear(turn: Turn) -> bool:
+    """Whether the history of a turn was changed and its instructions do not confirm the chain."""
+    return turn.relation in {"edits", "rewrites"} and (turn.previous is None or turn.instructions_changed)
+
+
+# ── steps as calls ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Source(WithoutRawData):
+    """The source of a call that is only known from its step."""
+
+    messages: list[Message]
+    new_tool_results: list[ToolResult] = field(default_factory=list)
+
+    def request(self) -> RequestReading:
+        return RequestReading(self.messages)
+
+    def request_without_messages(self) -> RequestReading:
+        return self.request()
+
+    def has_request(self) -> bool:
+        return bool(self.messages)
+
+
+def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
+    """Return the nth step of a run as an interaction. The number is part of its id."""
+    response = step.llm_response
+    if step.tool_calls and not (response and response.tool_calls):
+        response = LLMResponse(response.content if response else None, tool_calls=tuple(step.tool_calls))
+    return LLMInteraction(
+        interaction_id=f"step_{number}",
+        timestamp=step.timestamp,
+        provider=None,
+        model=response.model if response else None,
+        source=_Source(list(step.messages or ())),
+        step_number=step.step_number,
+        agent=step.agent,
+        agent_id=step.agent_id,
+        parent_agent_id=step.parent_agent_id,
+        response=response or NO_RESPONSE,
+        error=ErrorInfo("error", step.error) if step.error else None,
+    )
+
+
+# ── side calls ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def side_calls(trajectory: Trajectory, turns: Sequence[Turn]) -> frozenset[Turn]:
+    """Return the side calls of a run. `turns` are all its turns."""
+    if not _is_of_proxy(trajectory):
+        return frozenset()
+    with_tools = {agent_key(turn.interaction) for turn in turns if turn.tools}
+    alone = {
+        turn
+        for turn in turns
+        if not turn.tools
+        and agent_key(turn.interaction) in with_tools
+        and turn.previous is None
+        and _asks_once(turn.interaction)
+    }
+    continued = {turn.previous for turn in turns} | {turn.in_chain_of for turn in turns if turn not in alone}
+    return frozenset(alone - continued)
+
+
+def side_calls_of(trajectory: Trajectory) -> frozenset[str]:
+    """Return the ids of the side calls of a run. The conversations are read only if some call may be a side call."""
+    if not _is_of_proxy(trajectory):
+        return frozenset()
+    calls = interactions_of(trajectory)
+    without_tools = [call for call in calls if not call.tools]
+    if len(without_tools) in {0, len(calls)} or not any(map(_asks_once, without_tools)):
+        return frozenset()
+    return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns_of(trajectory)))
+
+
+def _is_of_proxy(trajectory: Trajectory) -> bool:
+    """Whether the proxy recorded the run. The proxy writes into the metadata how it found the session."""
+    return "session_from" in trajectory.metadata
+
+
+def _asks_once(call: LLMInteraction) -> bool:
+    """Whether the request of a call was captured, and its prompt has no answer of a model."""
+    is_captured = call.api is not None and call.source.has_request()
+    return is_captured and all(message.role != "assistant" for message in call.input_messages)
