@@ -25,8 +25,8 @@ from trace_recorder import AlreadyFinalizedError, TrajectoryRecorder
 from trace_recorder.background_work import Event, start_thread
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.exporters.live import LiveExport
-from trace_recorder.views.otlp.made import Conventions
 from trace_recorder.views.otlp.span import Span
+from trace_recorder.views.otlp.span_maker import Conventions
 
 WAITING = tuple(
     str(ROOT / "trace_recorder" / name)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.otlp.additions import plan_additions
-from trace_recorder.views.otlp.made import Conventions, SpanMaker
 from trace_recorder.views.otlp.span import Span
-from trace_recorder.views.otlp.spans import PlannedSpan
+from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
+from trace_recorder.views.otlp.spans import PlannedSpan, plan_additions
 from trace_recorder.views.otlp.tree import SpanTree
 
 MAX_SPANS = 256
@@ -37,10 +36,10 @@ def deliver(
     """Send the spans that were not delivered yet, until a batch is refused.
 
     The next call sends the rest. `additions` follow, unless they were delivered as spans of their own or inside another
-    span (`said`). A span is made together with its batch, so few spans are in memory. Raises OSError if the delivery
-    cannot be noted.
+    span (`addition_ids`). A span is made together with its batch, so few spans are in memory. Raises OSError if the
+    delivery cannot be noted.
     """
-    names = {one.span_id: one.said for one in planned if one.said}
+    names = {one.span_id: one.addition_ids for one in planned if one.addition_ids}
     sent = 0
     for listed in (planned, additions):
         waiting = [one for one in listed if one.span_id not in delivered.ids]
@@ -73,5 +72,5 @@ def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
 
 def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions) -> Iterable[PlannedSpan]:
     """Return the additions of a run that has ended. Langfuse gets rewards as scores."""
-    of_run = maker.at(trajectory)
+    of_run = maker.for_run(trajectory)
     return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)

@@ -24,9 +24,9 @@ from trace_recorder.exporters.sink_session import session
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
-from trace_recorder.views.otlp import chat
-from trace_recorder.views.otlp.made import SpanMaker
+from trace_recorder.views.otlp import langfuse
 from trace_recorder.views.otlp.span import Span, iso
+from trace_recorder.views.otlp.span_maker import SpanMaker
 from trace_recorder.views.otlp.spans import plan_spans
 
 _PUBLIC = "https://api.smith.langchain.com"
@@ -85,7 +85,7 @@ class LangSmithSender:
         parent = span.parent_id if span.parent_id in self.places else None
         of_parent = parent and run_id(span.trace_id, parent, self.places[parent][1], self.places)
         metadata = {name: value for name, value in attributes.items() if name.startswith("trace_recorder.")}
-        metadata |= without_none(ls_model_name=attributes.get(chat.MODEL))
+        metadata |= without_none(ls_model_name=attributes.get(langfuse.MODEL))
         return {
             "id": identity,
             "trace_id": str(UUID(span.trace_id)),
@@ -93,12 +93,12 @@ class LangSmithSender:
             "dotted_order": self._dotted_order(span),
             "session_name": self.project,
             "name": span.name,
-            "run_type": _RUN_TYPES.get(str(attributes.get(chat.TYPE)), "chain"),
+            "run_type": _RUN_TYPES.get(str(attributes.get(langfuse.TYPE)), "chain"),
             "start_time": iso(span.start),
             "end_time": iso(span.end),
             "inputs": _inputs(attributes),
             "outputs": _outputs(attributes),
-            "extra": {"metadata": metadata, "invocation_params": _parsed(attributes.get(chat.PARAMETERS)) or {}},
+            "extra": {"metadata": metadata, "invocation_params": _parsed(attributes.get(langfuse.PARAMETERS)) or {}},
             **without_none(error=None if span.error is None else span.error or "error"),
         }
 
@@ -172,7 +172,7 @@ class LangSmithTarget:
         self, trajectory: Trajectory, sender: LangSmithSender, delivered: Delivered, delivery: Delivery
     ) -> Delivery:
         """Send the rewards that were not delivered yet as feedback, each in its own request. Raises OSError."""
-        trace_id = SpanMaker.of("langfuse", content=False).at(trajectory).ids.trace_id
+        trace_id = SpanMaker.of("langfuse", content=False).for_run(trajectory).ids.trace_id
         missing = 0
         for number, reward in enumerate(trajectory.rewards):
             identity = _made_id(f"{trace_id}/{number}/{reward.name}")
@@ -224,17 +224,17 @@ def _parsed(value: Payload) -> Payload:
 
 
 def _inputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
-    given = _parsed(attributes.get(chat.INPUT))
+    given = _parsed(attributes.get(langfuse.INPUT))
     if isinstance(given, list):
-        tools = _parsed(attributes.get(chat.TOOLS))
+        tools = _parsed(attributes.get(langfuse.TOOLS))
         return {"messages": given, **without_none(tools=tools)}
     return given if isinstance(given, dict) else {} if given is None else {"input": given}
 
 
 def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
-    gave, usage = _parsed(attributes.get(chat.OUTPUT)), _parsed(attributes.get(chat.USAGE))
+    gave, usage = _parsed(attributes.get(langfuse.OUTPUT)), _parsed(attributes.get(langfuse.USAGE))
     made: dict[str, Payload] = {}
-    if attributes.get(chat.TYPE) == "generation":
+    if attributes.get(langfuse.TYPE) == "generation":
         made = {} if gave is None else {"messages": [gave]}
     elif gave is not None:
         made = gave if isinstance(gave, dict) else {"output": gave}

@@ -22,8 +22,8 @@ from trace_recorder.exporters.batches import Delivery, additions, deliver
 from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.guard import logger, try_call
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
-from trace_recorder.views.otlp.made import Conventions, SpanMaker
 from trace_recorder.views.otlp.span import Span
+from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.spans import plan_spans
 
 POLL_SECONDS = 0.5

@@ -20,7 +20,7 @@ from trace_recorder.exporters.delivered import Delivered
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.exporters.otlp_sender import OtlpSender
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.otlp.made import Conventions, SpanMaker
+from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.spans import plan_spans
 
 

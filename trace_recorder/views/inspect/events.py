@@ -11,11 +11,9 @@ from trace_recorder.values.trajectory import Reward
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.inspect.messages import MessagePool, error_of, output_of, tool_of
-from trace_recorder.views.otlp.agents import times_of
 from trace_recorder.views.otlp.genai import parameter, text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
-from trace_recorder.views.otlp.tools import ToolRun
-from trace_recorder.views.otlp.tree import SpanTree
+from trace_recorder.views.otlp.tree import SpanTree, ToolRun, times_of
 from trace_recorder.views.replayed_calls import origin_of
 
 _CONFIG = {
@@ -51,7 +49,7 @@ class Events:
             [nanoseconds(run.end_time) or 0, self.start, *(times_of(source)[1] or 0 for source in self.tree.calls)]
         )
         self._span(self.tree.root, None, "agent", name, (self.start, end), depth=0)
-        for key, agent in self.tree.agents.found.items():
+        for key, agent in self.tree.agents.items():
             times = agent.start or self.start, agent.end or agent.start or self.start
             parent = self.tree.parent_of_agent(agent)
             self._span(self.tree.agent_span(key), parent, "agent", str(agent.first.agent), times, depth=3)
@@ -119,7 +117,7 @@ class Events:
         result, span = tool.result, self.tree.tool_span(tool)
         agents = [
             self.tree.agent_span(key)
-            for key, agent in self.tree.agents.found.items()
+            for key, agent in self.tree.agents.items()
             if tool.execution_id is not None and agent.execution_id == tool.execution_id
         ]
         if agents:

@@ -1,12 +1,12 @@
 """The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
 
 https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. Facts without an attribute in the
-conventions are under `trace_recorder.`. Tokens that were written to a cache are stated under their current name and
-under the earlier one (`cache_creation`), which most readers know.
+conventions are under `trace_recorder.`. The number of tokens written to a cache is under its current name and under the
+earlier name (`cache_creation`), which most readers know.
 
 With `is_0_1`, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider, `gen_ai.agent.id` is
-for agents that are hosted, and instructions are texts. An answer has no `finish_reason` of its own, and tokens that
-were written to a cache have one name.
+for agents that are hosted, and instructions are texts. An answer has no `finish_reason` of its own, and the tokens
+written to a cache have only one name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.json_access import as_number
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.otlp.messages import MessageTexts, encodable, instructions_text, json_of, outputs_of
-from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.messages import MessageTexts, Prompt, encodable, instructions_text, json_of, outputs_of
 from trace_recorder.views.otlp.span import Value
+from trace_recorder.views.otlp.tree import ToolRun
 
 _PROVIDERS = {
     "google": "gcp.gemini",
@@ -45,7 +45,7 @@ _INTEGERS = {
     "top_k": ("top_k", "topK"),
 }
 _NESTED = ("generationConfig", "options")
-"""The members of a request in which Google and Ollama have these parameters."""
+"""The members of a request under which Google and Ollama nest these parameters."""
 
 
 def provider_of(provider: str | None) -> str:
@@ -53,9 +53,9 @@ def provider_of(provider: str | None) -> str:
     return _PROVIDERS.get(provider or "", provider or "unknown")
 
 
-def operation_of(one: LLMInteraction) -> str:
+def operation_of(call: LLMInteraction) -> str:
     """Return the conventions' name for the operation of a call."""
-    dialect = dialect_of(one.api)
+    dialect = dialect_of(call.api)
     return dialect.operation if dialect else "chat"
 
 
@@ -90,20 +90,20 @@ class GenAI:
             gen_ai__request__model=trajectory.model,
             gen_ai__conversation__id=trajectory.trajectory_id,
         )
-        return made | (dict(self._said(trajectory.task, trajectory.final_result)) if self.content else {})
+        return made | (dict(self._task_and_result(trajectory.task, trajectory.final_result)) if self.content else {})
 
-    def _said(self, task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
+    def _task_and_result(self, task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
         """Yield the task as the agent's input, and the final result as its output."""
         if task is not None:
             part = {"type": "text", "content": text_of_value(task)}
             yield "gen_ai.input.messages", json_of([{"role": "user", "parts": [part]}])
         if result is not None:
             part = {"type": "text", "content": text_of_value(result)}
-            ended = {} if self.is_0_1 else {"finish_reason": "stop"}
-            yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], **ended}])
+            reason = {} if self.is_0_1 else {"finish_reason": "stop"}
+            yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], **reason}])
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
-        """Return the attributes of the span of an agent that another one started."""
+        """Return the attributes of the span of an agent that another agent started."""
         provider = source.provider if isinstance(source, LLMInteraction) else trajectory.provider
         return known(
             gen_ai__operation__name="invoke_agent",
@@ -136,7 +136,7 @@ class GenAI:
             gen_ai__agent__name=call.agent,
             **self._agent_id(call.agent_id),
         )
-        reasons = [said.finish_reason for said in response.choices or (response,)]
+        reasons = [answer.finish_reason for answer in response.choices or (response,)]
         if any(reasons):
             made["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
         made |= dict(_parameters(parameters)) | _usage(call)
@@ -159,20 +159,18 @@ class GenAI:
             made["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
         return made
 
-    def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
+    def tool(self, tool: ToolRun) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
-        name = (call.name if call else None) or (result.name if result else None) or "unnamed"
-        call_id = call.call_id if call else result.call_id if result else None
         made = known(
             gen_ai__operation__name="execute_tool",
-            gen_ai__tool__name=name,
-            gen_ai__tool__call__id=call_id or None,
+            gen_ai__tool__name=tool.name,
+            gen_ai__tool__call__id=tool.result.call_id or None,
             gen_ai__tool__type="function",
         )
-        if self.content and call is not None:
-            made["gen_ai.tool.call.arguments"] = text_of_value(call.arguments)
-        if self.content and result is not None:
-            made["gen_ai.tool.call.result"] = encodable(result_text(result))
+        if self.content:
+            if tool.call is not None:
+                made["gen_ai.tool.call.arguments"] = text_of_value(tool.call.arguments)
+            made["gen_ai.tool.call.result"] = encodable(result_text(tool.result))
         return made
 
 
@@ -205,7 +203,7 @@ def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]
 
 
 def _usage(call: LLMInteraction) -> dict[str, Value]:
-    """Return the tokens. Those of the prompt include cached tokens, those of the answer include reasoning."""
+    """Return the tokens. Cached tokens are part of the prompt's, and reasoning is part of the answer's."""
     counts = counts_of(call)
     if counts is None:
         return {}

@@ -1,19 +1,22 @@
 """Messages in the form of the GenAI conventions: JSON texts of `gen_ai.input.messages` and related attributes.
 
 The schemas are those of the conventions (gen-ai-input-messages.json, gen-ai-output-messages.json,
-gen-ai-system-instructions.json, gen-ai-tool-definitions.json). A message that many calls repeat is encoded once.
+gen-ai-system-instructions.json, gen-ai-tool-definitions.json). A message that many calls repeat is encoded once. The
+span of a call shows the whole prompt, or only the messages that are new since the agent's previous call (`prompt_of`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.message_table import MadeOnce
+from trace_recorder.values.message_table import EqualMessages, MadeOnce
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
+from trace_recorder.values.prompt_relation import compare
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import kind_of_part
 
@@ -72,7 +75,7 @@ class MessageTexts:
         return text
 
 
-def split_instructions(call: LLMInteraction, messages: Sequence[Message]) -> int:
+def instruction_count(call: LLMInteraction, messages: Sequence[Message]) -> int:
     """Return how many of the first messages are instructions that were sent separately from the conversation."""
     dialect = dialect_of(call.api)
     if dialect is None or not dialect.instructions_apart:
@@ -82,7 +85,7 @@ def split_instructions(call: LLMInteraction, messages: Sequence[Message]) -> int
 
 
 def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) -> str:
-    """Return the parts of instructions. With `as_texts`, parts that are not text become texts."""
+    """Return the parts of instructions as JSON. With `as_texts`, parts that are not text become texts."""
     parts = [part for message in messages for part in _content_parts(message)]
     return json_of([_as_text(part) for part in parts] if as_texts else parts)
 
@@ -95,8 +98,8 @@ def message_of(message: Message) -> dict[str, Payload]:
     """Return a message of a prompt."""
     if message.role == "tool":
         response = message.content if isinstance(message.content, str) else [*_content_parts(message)]
-        answer = {"type": "tool_call_response", **without_none(id=message.call_id), "response": response}
-        return {"role": "tool", "parts": [answer], **without_none(name=message.name)}
+        part = {"type": "tool_call_response", **without_none(id=message.call_id), "response": response}
+        return {"role": "tool", "parts": [part], **without_none(name=message.name)}
     reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
     parts = [*reasoning, *_content_parts(message), *map(call_part, message.tool_calls)]
     return {"role": message.role, "parts": parts, **without_none(name=message.name)}
@@ -104,20 +107,20 @@ def message_of(message: Message) -> dict[str, Payload]:
 
 def outputs_of(response: LLMResponse, *, with_reasons: bool = True) -> list[dict[str, Payload]]:
     """Return the answers of a response: a message for each choice, with its parts in order and its finish reason."""
-    several: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
+    answers: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
     return [
         {
             "role": "assistant",
-            "parts": [*_answer_parts(said)],
-            **without_none(finish_reason=finish_reason_of(said.finish_reason) if with_reasons else None),
+            "parts": [*_answer_parts(answer)],
+            **without_none(finish_reason=finish_reason_of(answer.finish_reason) if with_reasons else None),
         }
-        for said in several
+        for answer in answers
     ]
 
 
-def finish_reason_of(stated: str | None) -> str | None:
-    """Return the conventions' word for why a model stopped. Any other reason keeps the provider's word."""
-    return _FINISH_REASONS.get(ending_of(stated), stated)
+def finish_reason_of(reason: str | None) -> str | None:
+    """Return the conventions' word for why a model stopped. A reason without such a word is returned unchanged."""
+    return _FINISH_REASONS.get(ending_of(reason), reason)
 
 
 def call_part(call: ToolCall) -> dict[str, Payload]:
@@ -126,10 +129,10 @@ def call_part(call: ToolCall) -> dict[str, Payload]:
 
 
 def definition_of(tool: Tool) -> Payload:
-    """Return the definition of a tool. A provider's built-in tool is unchanged."""
+    """Return the definition of a tool. The definition of a provider's built-in tool is not changed."""
     if isinstance(tool.parameters, dict) or not isinstance(tool.raw, dict):
-        described = without_none(description=tool.description, parameters=tool.parameters)
-        return {"type": "function", "name": tool.name, **described}
+        description = without_none(description=tool.description, parameters=tool.parameters)
+        return {"type": "function", "name": tool.name, **description}
     kind = tool.raw.get("type")
     return {**tool.raw, "type": kind if isinstance(kind, str) else "function", "name": tool.name}
 
@@ -144,12 +147,12 @@ def _answer_parts(answer: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
 
 
 def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | None:
-    """Return the part of a block. A tool call is removed from the remaining calls."""
+    """Return the part of a block. If it is a tool call, the call is removed from `calls`."""
     if block.type == "reasoning":
         return _reasoning(block.text or "")
     if block.type == "text":
         return {"type": "text", "content": block.text if isinstance(block.text, str) else json_of(block.text)}
-    number = next((at for at, call in enumerate(calls) if call.call_id == block.call_id), None)
+    number = next((index for index, call in enumerate(calls) if call.call_id == block.call_id), None)
     return call_part(calls.pop(number)) if block.type == "tool_call" and number is not None else None
 
 
@@ -173,3 +176,35 @@ def _part(part: Part) -> dict[str, Payload]:
     if isinstance(raw, dict) and isinstance(raw.get("type"), str) and raw["type"] not in _PARTS:
         return raw
     return {"type": kind_of_part(raw) or "other", "content": raw}
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The messages and tools of a call.
+
+    If the first `omitted` messages are left out, they are those of the call `continues`.
+    """
+
+    instructions: Sequence[Message] = ()
+    messages: Sequence[Message] = ()
+    tools: Sequence[Tool] = ()
+    is_known: bool = True
+    omitted: int = 0
+    continues: str | None = None
+
+
+def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> Prompt:
+    """Return the prompt of a call.
+
+    `before` is the agent's previous call, or None. If the prompt extends the prompt of that call, only the new messages
+    are returned. Otherwise the prompt is complete. `messages` gives numbers to the messages of the run.
+    """
+    if not call.source.has_request():
+        return Prompt(is_known=False)
+    sent, tools = call.input_messages, call.tools
+    known = messages.numbers_of(before.input_messages) if before is not None else None
+    if before is not None and known and compare(known, messages.numbers_of(sent)).extends:
+        is_same = len(tools) == len(before.tools) and tools == before.tools
+        return Prompt((), sent[len(known) :], () if is_same else tools, True, len(known), before.interaction_id)
+    count = instruction_count(call, sent)
+    return Prompt(sent[:count], sent[count:], tools)

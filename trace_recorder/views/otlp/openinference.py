@@ -1,7 +1,7 @@
 """The attributes of spans by OpenInference's conventions, which Phoenix and others read.
 
-https://arize-ai.github.io/openinference/spec/semantic_conventions.html. Messages are flat: each of their members is an
-attribute, whose name has its position.
+https://arize-ai.github.io/openinference/spec/semantic_conventions.html. Messages are flat: each member of a message is
+an attribute, and the position of the message is part of the attribute's name.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, result_text
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
-from trace_recorder.views.otlp.messages import encodable, json_of
-from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
 from trace_recorder.views.otlp.span import Value
+from trace_recorder.views.otlp.tree import ToolRun
 
 _KIND = "openinference.span.kind"
 Attribute = tuple[str, Value]
@@ -37,9 +37,9 @@ class OpenInference:
         made: dict[str, Value] = {_KIND: "AGENT", **without_none(**{"session.id": trajectory.trajectory_id})}
         return made | dict(self._values(trajectory.task, trajectory.final_result))
 
-    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
-        """Return the attributes of the span of an agent that another one started."""
-        return {_KIND: "AGENT", **without_none(**{"agent.name": one.agent})}
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
+        """Return the attributes of the span of an agent that another agent started."""
+        return {_KIND: "AGENT", **without_none(**{"agent.name": source.agent})}
 
     def step(self, step: AgentStep) -> dict[str, Value]:
         """Return the attributes of a step."""
@@ -57,19 +57,21 @@ class OpenInference:
         )
         return made | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
 
-    def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
+    def tool(self, tool: ToolRun) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
-        name = (call.name if call else None) or (result.name if result else None) or "unnamed"
-        call_id = call.call_id if call else result.call_id if result else ""
-        made: dict[str, Value] = {_KIND: "TOOL", "tool.name": encodable(name), "tool_call.id": encodable(call_id)}
-        if self.content and call is not None:
-            made["tool.parameters"] = text_of_value(call.arguments)
-        arguments, said = call.arguments if call else None, result_text(result) if result else None
-        return made | dict(self._values(arguments, said))
+        made: dict[str, Value] = {
+            _KIND: "TOOL",
+            "tool.name": encodable(tool.name),
+            "tool_call.id": encodable(tool.result.call_id),
+        }
+        if self.content and tool.call is not None:
+            made["tool.parameters"] = text_of_value(tool.call.arguments)
+        arguments = tool.call.arguments if tool.call else None
+        return made | dict(self._values(arguments, result_text(tool.result)))
 
-    def _values(self, arguments: Payload, gave: Payload) -> Iterator[Attribute]:
+    def _values(self, input_value: Payload, output_value: Payload) -> Iterator[Attribute]:
         """Yield the input and the output of an operation."""
-        for name, value in (("input", arguments), ("output", gave)):
+        for name, value in (("input", input_value), ("output", output_value)):
             if self.content and value is not None:
                 yield f"{name}.value", text_of_value(value)
                 yield f"{name}.mime_type", "text/plain" if isinstance(value, str) else "application/json"

@@ -1,7 +1,7 @@
-"""Spans as OTLP JSON: a line a span, in the form that OpenTelemetry's collector writes and reads as files.
+"""Spans as OTLP JSON: a line for each span, in the form that OpenTelemetry's collector writes to files and reads.
 
 https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding: ids are hexadecimal, enumerations are numbers, and
-integers of 64 bits are texts. Each line is whole, with the resource and the scope of its span.
+integers of 64 bits are texts. Each line is complete, with the resource and the scope of its span.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
 from trace_recorder.views.export_format import ExportFormat, sessions
-from trace_recorder.views.otlp.made import Conventions
 from trace_recorder.views.otlp.span import Attributes, Kind, Span, SpanEvent, Value
+from trace_recorder.views.otlp.span_maker import Conventions
 from trace_recorder.views.otlp.spans import to_spans
 from trace_recorder.views.view import LeftOut, view
 
@@ -33,7 +33,7 @@ def to_otlp(
     new_messages: bool = False,
     service_name: str = "trace_recorder",
 ) -> Iterator[dict[str, Payload]]:
-    """Yield a run as OTLP JSON, an object for each span; its arguments are those of `to_spans`."""
+    """Yield a run as OTLP JSON, an object for each span. The arguments are those of `to_spans`."""
     spans, report = to_spans.with_report(trajectory, conventions, content=content, new_messages=new_messages)
     resource = {"attributes": [_key_value("service.name", service_name)]}
     scope = {"name": SCOPE, "version": __version__}

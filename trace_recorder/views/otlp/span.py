@@ -42,7 +42,8 @@ class SpanEvent:
 class Span:
     """One operation.
 
-    `error` is the message of its status if it failed. None means no failure, and "" a failure without a message.
+    `error` is the message of its status if it failed. None means that it did not fail, and "" that the failure has no
+    message.
     """
 
     trace_id: str
@@ -69,8 +70,8 @@ class SpanIds:
     def of(cls, trajectory: Trajectory) -> SpanIds:
         """Return the ids of a run. If the run has no id, they are derived from its task and start."""
         run = trajectory.trajectory_id or f"{trajectory.task} {trajectory.start_time}"
-        stated = trajectory.annotations.get(PARENT_CONTEXT)
-        parent = _PARENT.fullmatch(stated) if isinstance(stated, str) else None
+        context = trajectory.annotations.get(PARENT_CONTEXT)
+        parent = _PARENT.fullmatch(context) if isinstance(context, str) else None
         if parent is not None:
             return cls(run, parent[1], parent[2])
         is_usable = _TRACE_ID.fullmatch(run) is not None and int(run, 16) > 0

@@ -1,8 +1,13 @@
 """A run as spans: one for the run's agent, and under it its steps, calls, tools and sub-agents.
 
 `plan_spans` returns which spans a run has, how they are nested, and which of them can no longer change. It reads no
-message. `PlannedSpan.make` makes a span. So a run is exported span by span, each as large as its own prompt, and a run
-that is still being recorded is sent up to now.
+message. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory, and a run that
+is still being recorded is sent up to now.
+
+A delivered span cannot be changed. Before its delivery, a reward is an event in the span of its step or run. After it,
+`plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An annotation is a span `annotate
+KEY`. Each such span has the id of its reward or annotation, so an exporter knows whether the reward or annotation was
+delivered in either form.
 """
 
 from __future__ import annotations
@@ -18,10 +23,10 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
-from trace_recorder.views.otlp.made import Conventions, SpanMaker
-from trace_recorder.views.otlp.prompts import prompt_of
-from trace_recorder.views.otlp.span import Span
-from trace_recorder.views.otlp.tree import SpanTree
+from trace_recorder.views.otlp.messages import prompt_of
+from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span
+from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
+from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
 from trace_recorder.views.view import LeftOut, view
 
 _PARTS = ContentSupport.of("thoughts", "names of speakers", locations=("part", "images"))
@@ -46,7 +51,7 @@ def to_spans(
 
     `conventions` are those of OpenTelemetry, of OpenInference, or both. Without `content`, prompts, answers, arguments
     and results are left out. Each call has its whole prompt, as the conventions require, so the size grows with the
-    square of the calls. With `new_messages` it has only the messages that are new since the previous call.
+    square of the calls. With `new_messages`, a call has only the messages that are new since the previous call.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
@@ -59,25 +64,25 @@ def to_spans(
 class PlannedSpan:
     """A span that can be made.
 
-    `is_final` is True if later records cannot change it. `said` has the ids of the rewards and annotations in it
-    (`additions.py`).
+    `is_final` is True if later records cannot change it. `addition_ids` are the ids of the rewards and annotations in
+    it.
     """
 
     span_id: str
     kind: Literal["agent", "step", "call", "tool", "addition"]
     is_final: bool
     make: Callable[[], Span]
-    said: tuple[str, ...] = ()
+    addition_ids: tuple[str, ...] = ()
 
 
 def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool = False) -> list[PlannedSpan]:
     """Plan the spans of a run up to now, without making them.
 
-    A `maker` that made spans of an earlier state of the run encodes no message again.
+    If the `maker` made spans of an earlier state of the run, it does not encode the same messages again.
     """
-    maker = maker.at(trajectory)
+    maker = maker.for_run(trajectory)
     tree = SpanTree.of(trajectory, maker.ids)
-    return [*_Plan(tree, maker, new_messages, tree.said()).spans()]
+    return [*_Plan(tree, maker, new_messages, tree.addition_ids()).spans()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class _Plan:
     tree: SpanTree
     maker: SpanMaker
     new_messages: bool
-    said: Mapping[str, Sequence[str]]
+    addition_ids: Mapping[str, Sequence[str]]
 
     @property
     def _has_ended(self) -> bool:
@@ -96,10 +101,9 @@ class _Plan:
     def spans(self) -> Iterator[PlannedSpan]:
         """Yield the spans of the run, of its agents and steps, and of the calls and tools in them."""
         tree = self.tree
-        yield PlannedSpan(
-            tree.root, "agent", self._has_ended, partial(self.maker.run, tree.root), (*self.said[tree.root],)
-        )
-        for key, agent in tree.agents.found.items():
+        make_run = partial(self.maker.run, tree.root)
+        yield PlannedSpan(tree.root, "agent", self._has_ended, make_run, (*self.addition_ids[tree.root],))
+        for key, agent in tree.agents.items():
             span = tree.agent_span(key)
             make = partial(self.maker.sub_agent, span, tree.parent_of_agent(agent), agent)
             yield PlannedSpan(span, "agent", self._has_ended, make)
@@ -114,12 +118,12 @@ class _Plan:
         planned = []
         for step in reversed(self.tree.steps):
             is_over = step.duration_seconds is not None or agent_key(step) in newest
-            waits = step.llm_response is not None and goes_on(step.llm_response)
-            is_final = self._has_ended or (is_over and not waits)
+            is_waiting = step.llm_response is not None and goes_on(step.llm_response)
+            is_final = self._has_ended or (is_over and not is_waiting)
             newest.add(agent_key(step))
             span = self.tree.step_span(step)
-            said = (*self.said.get(span, ()),)
-            planned.append(PlannedSpan(span, "step", is_final, partial(self._make_step, span, step), said))
+            make = partial(self._make_step, span, step)
+            planned.append(PlannedSpan(span, "step", is_final, make, (*self.addition_ids.get(span, ()),)))
         yield from reversed(planned)
 
     def _make_step(self, span: str, step: AgentStep) -> Span:
@@ -129,7 +133,7 @@ class _Plan:
         """Yield the calls.
 
         A failed call is final when its agent has made another call, because until then it may be retried. A call that
-        is answered in the background is final when its answer is.
+        the provider answers in the background is final when its answer is final.
         """
         latest: dict[str | None, LLMInteraction] = {agent_key(call): call for call in self.tree.calls}
         before: dict[str | None, LLMInteraction] = {}
@@ -141,7 +145,20 @@ class _Plan:
             yield PlannedSpan(self.tree.call_span(call), "call", is_final, make)
             before[key] = call
 
-    def _make_call(self, one: LLMInteraction, before: LLMInteraction | None) -> Span:
-        tree = self.tree
-        prompt = prompt_of(one, before, self.maker.equal)
-        return self.maker.call(tree.call_span(one), tree.parent_of_call(one), one, prompt)
+    def _make_call(self, call: LLMInteraction, before: LLMInteraction | None) -> Span:
+        tree, prompt = self.tree, prompt_of(call, before, self.maker.equal)
+        return self.maker.call(tree.call_span(call), tree.parent_of_call(call), call, prompt)
+
+
+def plan_additions(tree: SpanTree, maker: SpanMaker) -> Iterator[PlannedSpan]:
+    """Yield a span for each reward and, with contents, for each annotation.
+
+    The caller skips those already delivered.
+    """
+    for number, (reward, span) in enumerate(zip(tree.trajectory.rewards, tree.spans_of_rewards(), strict=True)):
+        identity = reward_id(tree.ids, number, reward)
+        yield PlannedSpan(identity, "addition", True, partial(maker.reward, identity, span, reward))
+    for key, value in tree.trajectory.annotations.items() if maker.content else ():
+        if key != PARENT_CONTEXT:
+            identity = annotation_id(tree.ids, key, value)
+            yield PlannedSpan(identity, "addition", True, partial(maker.annotation, identity, tree.root, key))

@@ -1,4 +1,4 @@
-"""Makes spans: names, times, attributes by one or both conventions, events, and the status."""
+"""Makes spans: names, times, attributes by one or two conventions, events, and the status."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from trace_recorder.values.checked_types import number_or_text
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
-from trace_recorder.values.messages import Payload, ToolCall, ToolResult
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
-from trace_recorder.views.otlp.agents import AgentRecords, times_of
-from trace_recorder.views.otlp.chat import ChatAttributes
 from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
-from trace_recorder.views.otlp.messages import encodable, json_of
+from trace_recorder.views.otlp.langfuse import LangfuseAttributes
+from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInference
-from trace_recorder.views.otlp.prompts import Prompt
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
-from trace_recorder.views.otlp.tools import ToolRun
+from trace_recorder.views.otlp.tree import AgentRecords, ToolRun, times_of
 from trace_recorder.views.replayed_calls import counted_usage, origin_of, without_usage
 
 Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
@@ -31,7 +29,7 @@ _WRITERS: Mapping[Conventions, Sequence[Callable[[bool], Writer]]] = {
     "genai-0.1": (partial(GenAI, is_0_1=True),),
     "openinference": (OpenInference,),
     "both": (GenAI, OpenInference),
-    "langfuse": (ChatAttributes,),
+    "langfuse": (LangfuseAttributes,),
 }
 _NO_IDS = SpanIds("", "")
 
@@ -42,16 +40,16 @@ class Writer(Protocol):
     def agent(self, trajectory: Trajectory, /) -> dict[str, Value]:
         """Return the attributes of the run's own span."""
 
-    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, Value]:
-        """Return the attributes of the span of an agent that another one started."""
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, Value]:
+        """Return the attributes of the span of an agent that another agent started."""
 
     def step(self, step: AgentStep, /) -> dict[str, Value]:
         """Return the attributes of a step."""
 
-    def call(self, one: LLMInteraction, prompt: Prompt, /) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: Prompt, /) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
 
-    def tool(self, call: ToolCall | None, result: ToolResult | None, /) -> dict[str, Value]:
+    def tool(self, tool: ToolRun, /) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
 
 
@@ -65,16 +63,16 @@ class SpanMaker:
     ids: SpanIds = _NO_IDS
     equal: EqualMessages = field(default_factory=partial(EqualMessages, json_key))
     side_calls: frozenset[str] = frozenset()
-    """The ids of the side calls. They are known when the run has ended, because no later call may continue them."""
+    """The ids of the side calls. While a run is recorded they are unknown, because a later call may continue them."""
 
     @classmethod
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
-        """Return a maker. Raises ValueError for other conventions."""
+        """Return a maker. Raises ValueError if there are no such conventions."""
         if conventions not in _WRITERS:
             raise ValueError(f"There are no conventions {conventions!r}: one of {', '.join(_WRITERS)} is expected.")
         return cls(tuple(writer(content) for writer in _WRITERS[conventions]), content)
 
-    def at(self, trajectory: Trajectory) -> SpanMaker:
+    def for_run(self, trajectory: Trajectory) -> SpanMaker:
         """Return the same maker for a run, or for a later state of it."""
         side_calls = frozenset[str]() if trajectory.status == "running" else side_calls_of(trajectory)
         return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory), side_calls=side_calls)
@@ -84,14 +82,14 @@ class SpanMaker:
         run = self.trajectory
         start = nanoseconds(run.start_time) or 0
         made = _merged(writer.agent(run) for writer in self.writers)
-        made |= dict(self._about_run())
+        made |= dict(self._run_attributes())
         error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
-        end = nanoseconds(run.end_time) or max((times_of(one)[1] or 0 for one in run.llm_interactions), default=start)
+        end = nanoseconds(run.end_time) or max((times_of(call)[1] or 0 for call in run.llm_interactions), default=start)
         events = (*self._rewards(max(start, end), None), *self._gaps(start), *self._exception(error, max(start, end)))
         return self._span((span_id, self.ids.parent_id), "invoke_agent", (start, max(start, end)), made, events, error)
 
     def sub_agent(self, span_id: str, parent: str, agent: AgentRecords) -> Span:
-        """Make the span of an agent that another one started."""
+        """Make the span of an agent that another agent started."""
         made = _merged(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
         start = agent.start or nanoseconds(self.trajectory.start_time) or 0
         name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
@@ -112,7 +110,7 @@ class SpanMaker:
         return self._span((span_id, parent), f"step {step.step_number}", times, made, events, error)
 
     def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: Prompt) -> Span:
-        """Make the span of a call to a model: from its first attempt to the end of its last."""
+        """Make the span of a call to a model, from the start of its first attempt to the end of its last."""
         billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
         made = _merged(writer.call(billed, prompt) for writer in self.writers)
         made |= known(
@@ -128,22 +126,17 @@ class SpanMaker:
         error = interaction.error or (
             None if interaction.complete else ErrorInfo(interaction.ended_by or "incomplete", "")
         )
-        failed = [
-            attempt
-            for attempt in interaction.attempts[: len(interaction.attempts) - (interaction.error is None)]
-            if attempt.error
-        ]
-        events = (
-            *map(self._attempt, failed if len(interaction.attempts) > 1 else ()),
-            *self._exception(error, times[1]),
-        )
-        name = f"{operation_of(interaction)} {interaction.model}" if interaction.model else operation_of(interaction)
+        attempts = interaction.attempts
+        failed = [attempt for attempt in attempts[: len(attempts) - (interaction.error is None)] if attempt.error]
+        events = (*map(self._attempt, failed if len(attempts) > 1 else ()), *self._exception(error, times[1]))
+        operation = operation_of(interaction)
+        name = f"{operation} {interaction.model}" if interaction.model else operation
         return self._span((span_id, parent), name, times, made, events, error, kind="client")
 
     def tool(self, span_id: str, parent: str, tool: ToolRun) -> Span:
         """Make the span of a tool's execution."""
         result = tool.result
-        made = _merged(writer.tool(tool.call, result) for writer in self.writers)
+        made = _merged(writer.tool(tool) for writer in self.writers)
         start, end, is_inferred = tool.times()
         made |= known(
             trace_recorder__time_is_inferred=is_inferred or None, trace_recorder__replayed=result.replayed or None
@@ -151,27 +144,23 @@ class SpanMaker:
         error = None
         if result.success is False:
             kind, colon, message = (result.error or "").partition(": ")
-            error = (
-                ErrorInfo(kind, message)
-                if colon and kind.isidentifier()
-                else ErrorInfo("tool_error", result.error or "")
-            )
-        name = (tool.call.name if tool.call else None) or result.name or "unnamed"
+            has_kind = colon and kind.isidentifier()
+            error = ErrorInfo(kind, message) if has_kind else ErrorInfo("tool_error", result.error or "")
         events = tuple(self._exception(error, end))
-        return self._span((span_id, parent), f"execute_tool {name}", (start, end), made, events, error)
+        return self._span((span_id, parent), f"execute_tool {tool.name}", (start, end), made, events, error)
 
     def reward(self, span_id: str, parent: str, reward: Reward) -> Span:
-        """Make the span of a reward that was given after its own span was delivered."""
-        at = nanoseconds(reward.timestamp) or nanoseconds(self.trajectory.end_time) or 0
-        event = self._reward(reward, at)
+        """Make the span of a reward that was recorded after the span of its step or run was delivered."""
+        time = nanoseconds(reward.timestamp) or nanoseconds(self.trajectory.end_time) or 0
+        event = self._reward(reward, time)
         made = {"gen_ai.operation.name": "evaluate", **event.attributes}
-        return self._span((span_id, parent), f"evaluate {reward.name}", (at, at), made, (event,))
+        return self._span((span_id, parent), f"evaluate {reward.name}", (time, time), made, (event,))
 
     def annotation(self, span_id: str, parent: str, key: str) -> Span:
-        """Make the span of an annotation that was made after the run's own span was delivered."""
-        at = nanoseconds(self.trajectory.end_time) or 0
+        """Make the span of an annotation that was recorded after the run's own span was delivered."""
+        time = nanoseconds(self.trajectory.end_time) or 0
         made = {encodable(f"trace_recorder.annotation.{key}"): _attribute(self.trajectory.annotations[key])}
-        return self._span((span_id, parent), f"annotate {key}", (at, at), made)
+        return self._span((span_id, parent), f"annotate {key}", (time, time), made)
 
     def _span(
         self,
@@ -188,20 +177,21 @@ class SpanMaker:
         if error is not None:
             status = None if error.status is None else str(error.status)
             failure = {"error.type": encodable(status or error.type or "_OTHER")}
-        said = None if error is None else encodable(error.message or error.type) if self.content else ""
-        return Span(self.ids.trace_id, *place, encodable(name), kind, *times, {**attributes, **failure}, events, said)
+        message = None if error is None else encodable(error.message or error.type) if self.content else ""
+        all_attributes = {**attributes, **failure}
+        return Span(self.ids.trace_id, *place, encodable(name), kind, *times, all_attributes, events, message)
 
     # ── events, and what the conventions have no place for ───────────────────────────────────────────────────────────
 
     def _exception(self, error: ErrorInfo | None, time: int) -> Iterator[SpanEvent]:
         if error is not None:
-            said = known(exception__type=error.type or "_OTHER")
+            attributes = known(exception__type=error.type or "_OTHER")
             if self.content and error.message:
-                said |= known(exception__message=error.message)
-            yield SpanEvent("exception", time, said)
+                attributes |= known(exception__message=error.message)
+            yield SpanEvent("exception", time, attributes)
 
     def _attempt(self, attempt: Attempt) -> SpanEvent:
-        """Return the event of an attempt that failed, at its end."""
+        """Return the event of a failed attempt. Its time is the end of the attempt."""
         error = attempt.error
         made = known(
             trace_recorder__attempt__number=attempt.number,
@@ -210,13 +200,14 @@ class SpanMaker:
         )
         if self.content and error is not None:
             made |= known(exception__message=error.message)
-        return SpanEvent(
-            "trace_recorder.attempt", after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds), made
-        )
+        end = after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds)
+        return SpanEvent("trace_recorder.attempt", end, made)
 
     def _rewards(self, end: int, step: int | None) -> Iterator[SpanEvent]:
         """Yield the rewards of the run or of a step. Rewards of steps without a span belong to the run."""
-        spans = {number_or_text(one.step_number) for one in self.trajectory.agent_steps if not one.derived}
+        spans = {
+            number_or_text(recorded.step_number) for recorded in self.trajectory.agent_steps if not recorded.derived
+        }
         for reward in self.trajectory.rewards:
             of_step = number_or_text(reward.step_number)
             if (of_step if of_step in spans else None) == number_or_text(step):
@@ -237,7 +228,7 @@ class SpanMaker:
             made = known(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
             yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, made)
 
-    def _about_run(self) -> Iterator[tuple[str, Value]]:
+    def _run_attributes(self) -> Iterator[tuple[str, Value]]:
         run = self.trajectory
         yield "trace_recorder.status", run.status
         if run.success is not None:
@@ -247,19 +238,19 @@ class SpanMaker:
         if self.content:
             if isinstance(run.task, str):
                 yield "trace_recorder.task", run.task
-            about: dict[str, dict[str, Payload]] = {"metadata": run.metadata, "annotation": run.annotations}
-            for name, members in about.items():
+            groups: dict[str, dict[str, Payload]] = {"metadata": run.metadata, "annotation": run.annotations}
+            for name, members in groups.items():
                 for key, value in members.items():
                     if key != PARENT_CONTEXT:
                         yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
 
 
 def _merged(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
-    return {name: value for one in attributes for name, value in one.items()}
+    return {name: value for written in attributes for name, value in written.items()}
 
 
 def _number(value: Payload) -> float | None:
-    """Return a number, or None: a file may have any value here."""
+    """Return a number, or None for any other value, because a file may have any value here."""
     number = as_number(value)
     return None if number is None else float(number)
 

@@ -1,7 +1,7 @@
 """The attributes of spans in Langfuse's form: inputs and outputs as chat messages, tokens without cached ones.
 
-https://langfuse.com/integrations/native/opentelemetry. Messages are OpenAI's, which Langfuse and LangSmith both show.
-LangSmith's runs are made of these spans too (`exporters/langsmith.py`).
+https://langfuse.com/integrations/native/opentelemetry. Messages have OpenAI's form, which Langfuse and LangSmith both
+show. `exporters/langsmith.py` makes the runs of LangSmith from these spans.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, function_of, result_text
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
-from trace_recorder.views.otlp.messages import json_of
-from trace_recorder.views.otlp.prompts import Prompt
+from trace_recorder.views.otlp.messages import Prompt, json_of
 from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
+from trace_recorder.views.otlp.tree import ToolRun
 
 _OF = "langfuse.observation."
 INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
-NOTHING_TAKEN = {"input": 0, "output": 0, "total": 0}
-"""The tokens of a call that was not made. The services would estimate tokens and a cost if none were stated."""
+NO_TOKENS = {"input": 0, "output": 0, "total": 0}
+"""The tokens of a call that was not made. Without a number, the services would estimate tokens and a cost."""
 MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}metadata.tools"
 
 
 @dataclass(slots=True)
-class ChatAttributes:
+class LangfuseAttributes:
     """Writes the attributes. Without `content`, prompts, answers, arguments and results are left out."""
 
     content: bool = True
@@ -39,13 +39,13 @@ class ChatAttributes:
     def agent(self, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the run's own span, and of its trace."""
         made = {TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
-        about = without_none(input=trajectory.task, output=trajectory.final_result) if self.content else {}
-        for name, value in about.items():
+        values = without_none(input=trajectory.task, output=trajectory.final_result) if self.content else {}
+        for name, value in values.items():
             made[f"{_OF}{name}"] = made[f"langfuse.trace.{name}"] = text_of_value(value)
         return made
 
-    def sub_agent(self, one: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
-        """Return the attributes of the span of an agent that another one started."""
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
+        """Return the attributes of the span of an agent that another agent started."""
         return {TYPE: "agent"}
 
     def step(self, step: AgentStep) -> dict[str, Value]:
@@ -55,14 +55,14 @@ class ChatAttributes:
     def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         made: dict[str, Value] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
-        model, usage = call.response.model or call.model, NOTHING_TAKEN if call.is_replayed else usage_of(call)
+        model, usage = call.response.model or call.model, NO_TOKENS if call.is_replayed else usage_of(call)
         made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
         cost = 0 if call.is_replayed else call.response.usage.cost
         if cost is not None:
             made[f"{_OF}cost_details"] = json_of({"total": cost})
-        begun = nanoseconds(call.attempts[-1].timestamp if call.attempts else call.timestamp)
-        if begun is not None and call.time_to_first_token_seconds is not None:
-            made[f"{_OF}completion_start_time"] = json_of(iso(after(begun, call.time_to_first_token_seconds)))
+        start = nanoseconds(call.attempts[-1].timestamp if call.attempts else call.timestamp)
+        if start is not None and call.time_to_first_token_seconds is not None:
+            made[f"{_OF}completion_start_time"] = json_of(iso(after(start, call.time_to_first_token_seconds)))
         return made | (self._messages(call, prompt) if self.content else {})
 
     @staticmethod
@@ -78,18 +78,18 @@ class ChatAttributes:
         simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
         return made | ({PARAMETERS: json_of(simple)} if simple else {})
 
-    def tool(self, call: ToolCall | None, result: ToolResult | None) -> dict[str, Value]:
+    def tool(self, tool: ToolRun) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
         made: dict[str, Value] = {TYPE: "tool"}
-        if self.content and call is not None:
-            made[INPUT] = text_of_value(call.arguments)
-        if self.content and result is not None:
-            made[OUTPUT] = text_of_value(result_text(result))
+        if self.content:
+            if tool.call is not None:
+                made[INPUT] = text_of_value(tool.call.arguments)
+            made[OUTPUT] = text_of_value(result_text(tool.result))
         return made
 
 
 def usage_of(call: LLMInteraction) -> dict[str, int] | None:
-    """Return a call's tokens. No token is in two counts."""
+    """Return a call's tokens by kind. No token is counted in two kinds."""
     counts = counts_of(call)
     if counts is None:
         return None
