@@ -4,8 +4,8 @@ An attribute that a vocabulary has read is marked as read. At the end, the attri
 in a run, and are kept as they are. Several vocabularies may read the same span; `merged` joins their readings.
 
 Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Attributes of `trace_recorder.` are
-those of our own export (`views/otlp/span_maker.py`). The root span has the task, the status, the success, the metadata and
-the annotations. The span of a call that was not made has the origin and the usage of its answer.
+those of our own export (`views/otlp/span_maker.py`). The root span has the task, the status, the success, the metadata
+and the annotations. The span of a call that was not made has the origin and the usage of its answer.
 """
 
 from __future__ import annotations
