@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
     from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Trajectory
-    from trace_recorder.viewer.notebook import display
+    from trace_recorder.viewer.one_file import display
     from trace_recorder.views.comparison.trajectory_diff import diff
 
     fork = Fork
@@ -215,7 +215,7 @@ _MODULES = {
         "Reward",
         "Trajectory",
     ),
-    "viewer.notebook": ("display",),
+    "viewer.one_file": ("display",),
     "views.comparison.trajectory_diff": ("diff",),
 }
 """Where each public name is; it is imported when it is asked for, since few programs need all of them."""

@@ -19,7 +19,7 @@ from tests.rerun.runs import ask, client
 from tests.views.sdk_conversations import spoken
 from trace_recorder import TrajectoryRecorder, fork, load, otlp
 from trace_recorder.attach.exporting import UNDELIVERED
-from trace_recorder.exporters.sink_session import MAX_ANSWER_BYTES, session
+from trace_recorder.exporters.http_session import MAX_ANSWER_BYTES, session
 from trace_recorder.recording.amend import append_annotation, append_rewards
 
 CALL = {"call_id": "c1", "name": "count", "arguments": {"path": "a"}}

@@ -23,7 +23,7 @@ from tests.interrupts import interrupted, interrupted_when
 from tests.processes import ROOT
 from trace_recorder import AlreadyFinalizedError, TrajectoryRecorder
 from trace_recorder.background_work import Event, start_thread
-from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.exporters.delivery import Delivered
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.views.otlp.span import Span
 from trace_recorder.views.otlp.span_maker import Conventions

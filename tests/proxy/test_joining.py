@@ -121,7 +121,7 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
             "the session file has it; it is not a call of this run",
         ),
         ("llm_2 and the session file", "they have different texts"),
-        ("llm_2 and the session file", "output_tokens is 7 there, and 1 here"),
+        ("llm_2 and the session file", "output_tokens is 7 in the file, and 1 in the run"),
     ]
 
 

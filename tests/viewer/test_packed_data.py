@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.viewer.packed import unpacked
 from trace_recorder.values.messages import Payload
-from trace_recorder.viewer.packed_data import LONG_CHARACTERS, packed
+from trace_recorder.viewer.one_file import LONG_CHARACTERS, packed
 
 TEXTS = st.one_of(
     st.text(max_size=12),

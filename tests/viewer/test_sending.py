@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder.viewer.sending import sending_of
+from trace_recorder.viewer.raw import sending_of
 
 KEYS = {
     ("https://api.openai.com/v1/chat/completions", "openai-chat"): "Authorization: Bearer $OPENAI_API_KEY",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import pluralize
-from trace_recorder.exporters.batches import Delivery
+from trace_recorder.exporters.delivery import Delivery
 from trace_recorder.values.trajectory import Trajectory
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder.errors import MissingExtraError, PushError
-from trace_recorder.exporters.addresses import endpoint_of
-from trace_recorder.exporters.batches import Delivery
-from trace_recorder.exporters.otlp import OtlpTarget
-from trace_recorder.exporters.otlp_sender import OtlpSender
+from trace_recorder.exporters.delivery import Delivery
+from trace_recorder.exporters.http_session import endpoint_of
+from trace_recorder.exporters.otlp import OtlpSender, OtlpTarget
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
@@ -58,8 +57,8 @@ class LangfuseTarget(OtlpTarget):
 def langfuse(host: str | None = None, *, content: bool = True) -> LangfuseTarget:
     """Return an exporter to Langfuse.
 
-    Without a host, it is LANGFUSE_HOST's or the public service. Raises MissingExtraError if Langfuse's client is not
-    installed, and PushError if there are no keys.
+    The default host is LANGFUSE_HOST of the environment, or the public service. Raises MissingExtraError if Langfuse's
+    client is not installed, and PushError if there are no keys.
     """
     place = host or os.environ.get("LANGFUSE_HOST") or os.environ.get("LANGFUSE_BASE_URL") or _PUBLIC
     _client_module()

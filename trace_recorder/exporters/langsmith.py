@@ -17,10 +17,8 @@ from typing import Any
 from uuid import UUID
 
 from trace_recorder.errors import MissingExtraError, PushError
-from trace_recorder.exporters.addresses import endpoint_of, shown
-from trace_recorder.exporters.batches import Delivery, deliver
-from trace_recorder.exporters.delivered import Delivered
-from trace_recorder.exporters.sink_session import session
+from trace_recorder.exporters.delivery import Delivered, Delivery, deliver
+from trace_recorder.exporters.http_session import endpoint_of, session, shown
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
@@ -145,7 +143,7 @@ class LangSmithTarget:
         return LangSmithSender.to(self.endpoint, self.key, self.project)
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the record of what the project has of a run."""
+        """Return the ids of the spans of a run that the project has."""
         return Delivered(run, f"langsmith {self.name} {'content' if self.content else 'no content'}")
 
     def send_run(
@@ -158,14 +156,14 @@ class LangSmithTarget:
         delivered = self.delivered(path)
         if resume:
             delivered.read()
-        bare = [one.make() for one in plan_spans(trajectory, SpanMaker.of("langfuse", content=False))]
+        bare = [span.make() for span in plan_spans(trajectory, SpanMaker.of("langfuse", content=False))]
         known = {span.span_id for span in bare}
         sender.places = {
             span.span_id: (span.start, span.parent_id if span.parent_id in known else None) for span in bare
         }
         planned = plan_spans(trajectory, SpanMaker.of("langfuse", content=self.content))
         is_over = trajectory.status != "running"
-        delivery = deliver([one for one in planned if one.is_final or is_over], delivered, sender.send)
+        delivery = deliver([span for span in planned if span.is_final or is_over], delivered, sender.send)
         return delivery if delivery.missing else self._send_rewards(trajectory, sender, delivered, delivery)
 
     def _send_rewards(
@@ -201,7 +199,7 @@ class LangSmithTarget:
 def langsmith(endpoint: str | None = None, *, project: str | None = None, content: bool = True) -> LangSmithTarget:
     """Return an exporter to a project of LangSmith.
 
-    The environment's LANGSMITH_ENDPOINT and LANGSMITH_PROJECT name its address and project. Raises MissingExtraError if
+    The defaults are LANGSMITH_ENDPOINT and LANGSMITH_PROJECT of the environment. Raises MissingExtraError if
     LangSmith's client is not installed, and PushError if there is no key.
     """
     key = os.environ.get("LANGSMITH_API_KEY", "").strip()
@@ -224,21 +222,21 @@ def _parsed(value: Payload) -> Payload:
 
 
 def _inputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
-    given = _parsed(attributes.get(langfuse.INPUT))
-    if isinstance(given, list):
+    value = _parsed(attributes.get(langfuse.INPUT))
+    if isinstance(value, list):
         tools = _parsed(attributes.get(langfuse.TOOLS))
-        return {"messages": given, **without_none(tools=tools)}
-    return given if isinstance(given, dict) else {} if given is None else {"input": given}
+        return {"messages": value, **without_none(tools=tools)}
+    return value if isinstance(value, dict) else {} if value is None else {"input": value}
 
 
 def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
-    gave, usage = _parsed(attributes.get(langfuse.OUTPUT)), _parsed(attributes.get(langfuse.USAGE))
-    made: dict[str, Payload] = {}
+    value, usage = _parsed(attributes.get(langfuse.OUTPUT)), _parsed(attributes.get(langfuse.USAGE))
+    outputs: dict[str, Payload] = {}
     if attributes.get(langfuse.TYPE) == "generation":
-        made = {} if gave is None else {"messages": [gave]}
-    elif gave is not None:
-        made = gave if isinstance(gave, dict) else {"output": gave}
-    return made | ({"usage_metadata": _usage(usage)} if isinstance(usage, dict) else {})
+        outputs = {} if value is None else {"messages": [value]}
+    elif value is not None:
+        outputs = value if isinstance(value, dict) else {"output": value}
+    return outputs | ({"usage_metadata": _usage(usage)} if isinstance(usage, dict) else {})
 
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Payload]:

@@ -18,8 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
 from trace_recorder.background_work import Event, run_yielding, start_thread
-from trace_recorder.exporters.batches import Delivery, additions, deliver
-from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.exporters.delivery import Delivered, Delivery, additions, deliver
 from trace_recorder.guard import logger, try_call
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.views.otlp.span import Span
@@ -27,7 +26,7 @@ from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.spans import plan_spans
 
 POLL_SECONDS = 0.5
-"""How long the thread waits at least between two looks at the journal."""
+"""The shortest pause between two looks at the journal."""
 MAX_SHARE = 0.05
 """The share of the time in which the thread reads and makes spans."""
 MAX_PAUSE_SECONDS = 30.0
@@ -47,7 +46,7 @@ class Sender(Protocol):
 if TYPE_CHECKING:
 
     class Target(Protocol):
-        """Where spans go, and how they are made."""
+        """The destination of spans, and the form of the spans."""
 
         @property
         def name(self) -> str:
@@ -73,7 +72,7 @@ if TYPE_CHECKING:
             """Return a sender."""
 
         def delivered(self, run: Path) -> Delivered:
-            """Return the record of what the target has of a run."""
+            """Return the ids of the spans of a run that the target has."""
 
 
 class LiveExport:
@@ -99,7 +98,7 @@ class LiveExport:
     def flush(self, seconds: float) -> int:
         """Send the spans that are final now, and return how many are missing after at most this time.
 
-        An endpoint that did not answer the last time is not waited for.
+        If the endpoint did not answer the last time, return at once.
         """
         if os.getpid() != self._pid:  # a forked child does not have the thread
             return 0
@@ -135,8 +134,8 @@ class LiveExport:
             try_call(self._send_all, self._give_up)
         finally:
             self._stopped = True  # set before the queue is emptied, so that later callers do not wait
-            for one in (*self._requested, *self._next_requests(0)):
-                one.set()
+            for request in (*self._requested, *self._next_requests(0)):
+                request.set()
 
     def _give_up(self, error: Exception) -> None:
         logger.warning("the export of %s to %s ended: %s", self._journal.path, self.name, error, exc_info=error)
@@ -153,7 +152,7 @@ class LiveExport:
                 self._requested = self._next_requests(self._pause(spent))
 
     def _next_requests(self, seconds: float) -> list[Event]:
-        """Wait at most this long for requests to send what is on file, and return all requests."""
+        """Wait at most this long for the next request to send the final spans. Return all requests that wait."""
         events = []
         with suppress(Empty):
             events.append(self._requests.get(timeout=seconds))
@@ -170,11 +169,11 @@ class LiveExport:
         self._missing = delivery.missing
         self._failures = self._failures + 1 if delivery.missing else 0
         self._is_over = is_over and not delivery.missing
-        for one in self._requested:
-            one.set()
+        for request in self._requested:
+            request.set()
 
     def _pause(self, spent: float) -> float:
-        """Return how long to wait, so that the work is a small share of the time. The wait grows with each failure."""
+        """Return the seconds to wait, so that the work is a small share of the time. Failures make the wait longer."""
         if self._failures:
             return float(min(MAX_PAUSE_SECONDS, 2.0 ** min(self._failures - 1, 10)))
         return max(self._poll_seconds, spent / MAX_SHARE)
@@ -189,7 +188,7 @@ class LiveExport:
         self._journal.fold.read_pending()
         run = self._journal.trajectory()
         planned = plan_spans(run, self._maker, new_messages=self._target.new_messages)
-        final = [one for one in planned if one.is_final]
+        final = [span for span in planned if span.is_final]
         sender = self._sender
         send: Callable[[Sequence[Span]], bool] = sender.send if sender is not None else lambda _: False
         is_over = self._journal.status not in {"running", "unknown"}

@@ -1,26 +1,31 @@
-"""`otlp(endpoint)`: sends a run's spans to an endpoint, during the run and afterwards.
+"""`otlp(endpoint)`: sends a run's spans to an OTLP endpoint, during the run and afterwards.
 
 TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
 
-The journal is the queue. Spans that could not be sent are sent when the endpoint answers again, or later by
-`trace-recorder export --format otlp --endpoint … --resume`.
+The journal is the queue. If the endpoint does not answer, the spans are sent when it answers again, or later by
+`trace-recorder export --format otlp --endpoint … --resume`. OpenTelemetry's own exporter sends them. No provider is
+set, so the process does not change. `opentelemetry` (the extra `otel`) is imported when a sender is made.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from trace_recorder.exporters.addresses import endpoint_of, shown
-from trace_recorder.exporters.batches import Delivery, additions, deliver
-from trace_recorder.exporters.delivered import Delivered
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.exporters.delivery import Delivered, Delivery, additions, deliver
+from trace_recorder.exporters.http_session import endpoint_of, session, shown
 from trace_recorder.exporters.live import LiveExport
-from trace_recorder.exporters.otlp_sender import OtlpSender
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.version import __version__
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
+from trace_recorder.views.otlp.otlp_json import SCHEMA_URL, SCOPE
+from trace_recorder.views.otlp.span import Span, SpanEvent
 from trace_recorder.views.otlp.spans import plan_spans
 
 
@@ -52,7 +57,7 @@ class OtlpTarget:
         )
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the record of what this target has of a run. Each form of the spans has its own record."""
+        """Return the ids of the spans of a run that this target has. Each form of the spans has its own ids."""
         form = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
         return Delivered(run, f"{self.name} {json.dumps(form)}")
 
@@ -68,7 +73,7 @@ class OtlpTarget:
         maker = SpanMaker.of(self.conventions, content=self.content)
         planned = plan_spans(trajectory, maker, new_messages=self.new_messages)
         is_over = trajectory.status != "running"
-        final = [one for one in planned if one.is_final or is_over]
+        final = [span for span in planned if span.is_final or is_over]
         added = additions(trajectory, maker, self.conventions) if is_over else ()
         return deliver(final, delivered, sender.send, additions=added)
 
@@ -86,10 +91,10 @@ def otlp(  # noqa: PLR0913 - one keyword a setting
 ) -> OtlpTarget:
     """Return an exporter of spans to an OTLP/HTTP endpoint, such as http://localhost:4318.
 
-    Without an endpoint it is that of OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT. `conventions`
-    are those of OpenTelemetry ("genai", or of their version 0.1 alone: "genai-0.1"), of OpenInference, or "both".
-    Without `content`, prompts, answers, arguments and results are left out. With `new_messages`, each call has only the
-    new messages of its prompt. A request may take `timeout_seconds`, and the end of a run waits for `flush_seconds` at
+    The default endpoint is OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT of the environment. The
+    `conventions` are "genai" (OpenTelemetry), "genai-0.1" (its version 0.1 alone), "openinference" or "both". Without
+    `content`, prompts, answers, arguments and results are left out. With `new_messages`, each call has only the new
+    messages of its prompt. A request may take `timeout_seconds`, and the end of a run waits for `flush_seconds` at
     most. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if the endpoint is not an
     address.
     """
@@ -112,3 +117,75 @@ def _endpoint_of_environment() -> str:
     traces = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     server = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
     return traces or server.rstrip("/") + "/v1/traces"
+
+
+class OtlpSender:
+    """Sends batches of spans. One thread at a time may use it."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float = 10.0,
+        service_name: str = "trace_recorder",
+    ) -> None:
+        """Make a sender. Raises MissingExtraError if OpenTelemetry's SDK is not installed."""
+        self.endpoint = endpoint
+        try:
+            exporter = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+        except ImportError as error:
+            raise MissingExtraError(
+                "Spans are sent by OpenTelemetry's SDK, which is not installed: pip install 'trace-recorder[otel]'"
+            ) from error
+        self._sdk = import_module("opentelemetry.sdk.trace")
+        self._api = import_module("opentelemetry.trace")
+        self._context = import_module("opentelemetry.context")
+        self._succeeded = import_module("opentelemetry.sdk.trace.export").SpanExportResult.SUCCESS
+        scopes = import_module("opentelemetry.sdk.util.instrumentation")
+        self._scope = scopes.InstrumentationScope(SCOPE, __version__, SCHEMA_URL)
+        resources = import_module("opentelemetry.sdk.resources")
+        self._resource = resources.Resource({"service.name": service_name}, SCHEMA_URL)
+        self._exporter = exporter.OTLPSpanExporter(
+            endpoint=endpoint, headers=dict(headers or {}) or None, timeout=timeout_seconds, session=session()
+        )
+
+    def send(self, spans: Sequence[Span]) -> bool:
+        """Send spans in one request, and return whether they were accepted. It takes at most the time limit."""
+        context = self._context
+        key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
+        token = context.attach(context.set_value(key, True))  # the request is not traced itself
+        try:
+            return bool(self._exporter.export([*map(self._readable, spans)]) is self._succeeded)
+        finally:
+            context.detach(token)
+
+    def close(self) -> None:
+        """Stop sending, and give up a request that waits for another attempt."""
+        self._exporter.shutdown()
+
+    def _readable(self, span: Span) -> Any:
+        trace = self._api
+        return self._sdk.ReadableSpan(
+            name=span.name,
+            context=self._span_context(span.trace_id, span.span_id),
+            parent=self._span_context(span.trace_id, span.parent_id) if span.parent_id else None,
+            resource=self._resource,
+            attributes=dict(span.attributes),
+            events=[*map(self._event, span.events)],
+            kind=trace.SpanKind.CLIENT if span.kind == "client" else trace.SpanKind.INTERNAL,
+            instrumentation_scope=self._scope,
+            status=trace.Status(trace.StatusCode.UNSET)
+            if span.error is None
+            else trace.Status(trace.StatusCode.ERROR, span.error or None),
+            start_time=span.start,
+            end_time=span.end,
+        )
+
+    def _event(self, event: SpanEvent) -> Any:
+        return self._sdk.Event(event.name, dict(event.attributes), event.time)
+
+    def _span_context(self, trace_id: str, span_id: str) -> Any:
+        trace = self._api
+        flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+        return trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)

@@ -222,7 +222,8 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Sen
 def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
     """Return the headers for the client, in their order.
 
-    A program believes this machine if it says that an answer was recorded. So only a server of this machine may say it.
+    A program believes a server of this machine that marks an answer as replayed. The proxy is such a server, so it
+    forwards the mark only if the upstream is on this machine too.
     """
     omitted = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]

@@ -1,10 +1,11 @@
-"""Adds the contents of a program's own session file to a run: the times, exit codes and results of tools.
+"""Finds a program's own session file, and adds its contents to a run: the times, exit codes and results of tools.
 
 A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, it is
 found by the ids of its tool calls, or else by its text and its tools. For each tool that ran, `tool_call` and
 `tool_result` records are written, which name the interaction of the call. Where file and run disagree, a gap says so.
 
-All records pass through the open run, so its secrets are masked in them.
+All records pass through the open run, so its secrets are masked in them. The places of the files were seen with Claude
+Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 from trace_recorder.attach.recorder import TrajectoryRecorder
@@ -23,18 +25,18 @@ from trace_recorder.imports.foreign.run import Call, ForeignRun, Members, ToolRu
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import seconds_between
 from trace_recorder.imports.loader import load
-from trace_recorder.proxy.session_files import session_files
 from trace_recorder.recording.run import Run
+from trace_recorder.signal_handlers import ours
 from trace_recorder.values.jsonable import members_to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
-"""The annotation of a run that has the file, its format, the id of its session, and what was found in it."""
+"""The annotation of a run with the file, its format, the id of its session, and the number of its calls and tools."""
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
-"""A program may note a call in its file this long before its first request."""
+"""A program may write a line of the session this long before it sends its first request."""
 
 
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
@@ -207,10 +209,10 @@ def _differences(of_session: Members, of_run: Members) -> Iterator[str]:
         yield "they have different texts"
     if [*map(_request, _calls(of_session))] != [*map(_request, _calls(of_run))]:
         yield "they have different tool calls"
-    theirs, ours = as_dict(of_session.get("usage")), as_dict(of_run.get("usage"))
+    of_file, recorded = as_dict(of_session.get("usage")), as_dict(of_run.get("usage"))
     for name in ("input_tokens", "output_tokens"):
-        if name in theirs and name in ours and theirs[name] != ours[name]:
-            yield f"{name} is {theirs[name]} there, and {ours[name]} here"
+        if name in of_file and name in recorded and of_file[name] != recorded[name]:
+            yield f"{name} is {of_file[name]} in the file, and {recorded[name]} in the run"
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,3 +245,49 @@ def _append_execution(run: Run, execution: ToolRun, of: LLMInteraction, call: Me
 
 def _append_gap(run: Run, what: str, why: str) -> None:
     run.append("gap", {"time": now()}, members_to_json({"what": what, "why": why}), at_once=False)
+
+
+# ── the session files of programs ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlace:
+    """The place of a program's session files: the directory that `variable` names, or else `default`.
+
+    `pattern` has `{session}` where the name of a file has the id of its session.
+    """
+
+    variable: str
+    default: str
+    pattern: str
+
+
+PLACES = (
+    SessionPlace("CLAUDE_CONFIG_DIR", "~/.claude", "projects/*/{session}.jsonl"),
+    SessionPlace("CODEX_HOME", "~/.codex", "sessions/*/*/*/rollout-*-{session}.jsonl"),
+    SessionPlace("GEMINI_CLI_HOME", "~", ".gemini/tmp/*/chats/session-*.json*"),
+    SessionPlace("XDG_DATA_HOME", "~/.local/share", "opencode/opencode.db"),
+)
+
+
+def session_files(environment: Mapping[str, str], session: str | None, since: float) -> Iterator[Path]:
+    """Yield the files that may be those of a session.
+
+    `session` is the id of the session, or None if its program does not state an id. Files that were last written before
+    `since`, a time of `time.time`, are left out.
+    """
+    for place in PLACES:
+        root = Path(environment.get(place.variable) or place.default).expanduser()
+        pattern = place.pattern.replace("{session}", "*" if session is None else escape(session))
+        yield from (path for path in sorted(root.glob(pattern)) if _written_at(path) >= since)
+
+
+def _written_at(path: Path) -> float:
+    """Return when a file was last written. A database may have its newest pages in the log beside it."""
+    times = []
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        try:
+            times.append(file.stat().st_mtime)
+        except ours(OSError):
+            continue
+    return max(times, default=0.0)

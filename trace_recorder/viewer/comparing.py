@@ -1,10 +1,16 @@
-"""Two runs compared, as the page draws them: their steps aligned, by number, and in what each pair differs.
+"""Compares two runs step by step, and puts two to ten runs into one table.
 
-What was said is in the answers about each run. `difference_of` has the changes of one pair value by value.
+`views/comparison/` aligns the steps. The answers here have the numbers of the aligned steps, and the kinds of their
+differences. `difference_of` has the changes of one pair, value by value. In the table each run is compared with the
+first one. A step that the first run does not have is a row of its own, at its place between the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
 from trace_recorder.views.comparison.trajectory_diff import DiffSide, TrajectoryDiff, diff
@@ -19,7 +25,7 @@ class Comparison:
 
     def to_json(self) -> Json:
         """Return which steps belong together, and the kinds of their differences."""
-        ours, theirs = self._numbers
+        numbers_a, numbers_b = self._numbers
         return {
             "equal": self._diff.equal,
             "parts_at": self._diff.parts_at,
@@ -27,9 +33,9 @@ class Comparison:
             "b": self._diff.b.to_dict(),
             "pairs": [
                 {
-                    "a": ours.of(pair.a),
-                    "b": theirs.of(pair.b),
-                    "differs": [*dict.fromkeys(one.kind for one in pair.differences)],
+                    "a": numbers_a.of(pair.a),
+                    "b": numbers_b.of(pair.b),
+                    "differs": [*dict.fromkeys(difference.kind for difference in pair.differences)],
                 }
                 for pair in self._diff.steps
             ],
@@ -43,7 +49,8 @@ class Comparison:
         """Return the changes of a pair, numbered from 0. Raises IndexError."""
         if not 0 <= number < len(self._diff.steps):
             raise IndexError(f"there are {len(self._diff.steps)} pairs")
-        return {"pair": number, "differences": [one.to_dict() for one in self._diff.steps[number].differences]}
+        differences = self._diff.steps[number].differences
+        return {"pair": number, "differences": [difference.to_dict() for difference in differences]}
 
 
 class StepNumbers:
@@ -62,3 +69,58 @@ class StepNumbers:
             "step": None if step is None else self._steps.get(id(step)),
             "interaction": None if call is None else self._calls.get(call.interaction_id),
         }
+
+
+MAX_RUNS = 10
+MAX_CHARACTERS = 300
+
+Cell = Json | None
+
+
+def aligned(runs: Sequence[Trajectory]) -> Json:
+    """Return the rows of the table. Each row has a cell for each run, or None if the run has no such step."""
+    first, *others = runs
+    columns = [_Column(first, other) for other in others]
+    own = _own_cells(first)
+    rows: list[list[Cell]] = []
+    for place, cell in enumerate([*own, None]):
+        rows += [[None, *cells] for cells in zip_longest(*(column.before.get(place, []) for column in columns))]
+        if cell is not None:
+            rows.append([cell, *(column.beside.get(place) for column in columns)])
+    return {"rows": rows}
+
+
+def _own_cells(run: Trajectory) -> list[Json]:
+    numbers = StepNumbers(run)
+    return [_cell(numbers, pair.a, []) for pair in diff(run, run).steps if pair.a is not None]
+
+
+class _Column:
+    """The steps of one run: beside a step of the first run, by the place of that step, or before that place."""
+
+    def __init__(self, first: Trajectory, other: Trajectory) -> None:
+        self.beside: dict[int, Json] = {}
+        self.before: dict[int, list[Json]] = {}
+        numbers, place = StepNumbers(other), 0
+        for pair in diff(first, other).steps:
+            kinds = [*dict.fromkeys(difference.kind for difference in pair.differences)]
+            if pair.b is not None and pair.a is None:
+                self.before.setdefault(place, []).append(_cell(numbers, pair.b, kinds))
+            elif pair.b is not None:
+                self.beside[place] = _cell(numbers, pair.b, kinds)
+            place += pair.a is not None
+
+
+def _cell(numbers: StepNumbers, side: DiffSide, differs: Sequence[str]) -> Json:
+    """Return the cell of a step. `differs` has the kinds of its differences from the first run's step."""
+    source = side.source
+    content = source.response.content if source.response else None
+    return {
+        **(numbers.of(side) or {}),
+        "text": content[:MAX_CHARACTERS] if isinstance(content, str) else None,
+        "tools": [
+            {"name": use.name, "failed": use.failed} for use in tool_uses(source.tool_calls, source.tool_results)
+        ],
+        "error": None if source.call is None or source.call.error is None else source.call.error.message,
+        "differs": [*differs],
+    }

@@ -15,9 +15,9 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
 from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.viewer.agents import Agents
 from trace_recorder.viewer.details import interaction_detail, step_detail
 from trace_recorder.viewer.outline import (
+    Agents,
     Clock,
     References,
     interaction_entry,

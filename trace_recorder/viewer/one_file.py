@@ -1,17 +1,33 @@
-"""A run as one self-contained HTML file, which works from disk and offline: the page, and all answers about the run."""
+"""A run as one self-contained HTML file, which works from disk and offline; also in a notebook's cell.
+
+The file is the page with all answers about the run. Its data are sections, each of compressed JSON. A tool's result is
+in a message, in a step and in a raw request. So the section `texts` has every long text once, and the other sections
+name the text: by a string of `MARK` and its number. A recorded text that begins with `MARK` is in `texts` too, however
+short, so no recorded text is taken for a name.
+
+In a notebook the file is in a frame that may only run the page's script. The frame has no origin, so it reaches neither
+the notebook nor its cookies, and the page's policy forbids connections.
+"""
 
 from __future__ import annotations
 
+import base64
+import zlib
+from collections.abc import Mapping
+from html import escape
+from importlib import import_module
+
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.comparing import Comparison
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.packed_data import packed
-from trace_recorder.viewer.page_template import content_security_policy, page_with
+from trace_recorder.viewer.page_template import content_security_policy, json_text, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
 
 
 def one_file(trajectory: Trajectory, name: str = "run") -> str:
-    """Return the HTML of a run. Nothing is cut, and nothing is fetched when it is opened. `name` is its id there."""
+    """Return the HTML of a run. No part is cut, and the page fetches nothing. `name` is the id of the run in it."""
     return page_with(_file(trajectory, name), content_security_policy())
 
 
@@ -41,3 +57,96 @@ def run_data(trajectory: Trajectory, name: str) -> Json:
         "items": answers.items(range(counts["items"])),
         "raw": {str(number): answers.raw(number) for number in interactions},
     }
+
+
+# ── the data of the file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+MARK = "\u0001"
+LONG_CHARACTERS = 128
+"""Texts of at least this length are in `texts`."""
+_LEVEL = 3
+"""The level of zlib. Level 6 makes files 6 % smaller, and takes two and a half times as long."""
+
+
+def packed(sections: Mapping[str, Payload]) -> dict[str, str]:
+    """Return the sections, and the section of their long texts, as base64 of zlib-compressed JSON."""
+    texts = _Texts()
+    compressed = {name: _compressed(texts.replaced_in(value)) for name, value in sections.items()}
+    return {**compressed, "texts": _compressed(texts.values)}
+
+
+def _compressed(value: Payload) -> str:
+    return base64.b64encode(zlib.compress(json_text(value).encode(), _LEVEL)).decode()
+
+
+class _Texts:
+    """The long texts of a run. The number of a text is its place."""
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self._names: dict[str, str] = {}
+
+    def replaced_in(self, value: Payload) -> Payload:
+        """Return a copy of a value with names for its long texts. The value may be nested deeper than the stack."""
+        whole: list[Payload] = [value]
+        waiting: list[dict[str, Payload] | list[Payload]] = [whole]
+        while waiting:
+            branch: Payload = waiting.pop()
+            for key, member in branch.items() if isinstance(branch, dict) else enumerate(branch):
+                if isinstance(member, str):
+                    if len(member) >= LONG_CHARACTERS or member.startswith(MARK):
+                        branch[key] = self._name_of(member)
+                elif isinstance(member, dict | list | tuple):
+                    branch[key] = copy = {**member} if isinstance(member, dict) else [*member]
+                    waiting.append(copy)
+        return whole[0]
+
+    def _name_of(self, text: str) -> str:
+        name = self._names.get(text)
+        if name is None:
+            name = self._names[text] = f"{MARK}{len(self.values)}"
+            self.values.append(text)
+        return name
+
+
+# ── in a notebook ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+DEFAULT_HEIGHT = 640
+"""The height of the frame in pixels."""
+
+
+class Transcript:
+    """A run that a notebook shows."""
+
+    def __init__(self, trajectory: Trajectory, height: int = DEFAULT_HEIGHT) -> None:
+        self._trajectory = trajectory
+        self._height = int(height)
+
+    def __repr__(self) -> str:
+        return f"Transcript({self._trajectory!r})"
+
+    def _repr_html_(self) -> str:
+        page = escape(one_file(self._trajectory), quote=True)
+        return (
+            f'<iframe sandbox="allow-scripts" srcdoc="{page}" title="trajectory" '
+            f'style="width:100%;height:{self._height}px;border:1px solid #8888"></iframe>'
+        )
+
+
+def display(trajectory: Trajectory, height: int = DEFAULT_HEIGHT) -> None:
+    """Show a run in a notebook's cell, with everything that the viewer shows. `height` is in pixels.
+
+    Raises TypeError if the value is not a run, and MissingExtraError if IPython is not installed.
+    """
+    if not isinstance(trajectory, Trajectory):
+        raise TypeError(f"display() takes a run, and was given {trajectory!r}. Write display(load(path)) for a file.")
+    try:
+        notebook = import_module("IPython.display")
+    except ImportError as error:
+        raise MissingExtraError(
+            "display() shows a run in a notebook, and IPython is not installed here. `trace-recorder view` shows it in "
+            "a browser."
+        ) from error
+    notebook.display(Transcript(trajectory, height))

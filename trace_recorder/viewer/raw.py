@@ -1,11 +1,15 @@
-"""What went over the wire, as it is on file: requests whose lists are numbers of items, responses, events of streams.
+"""Requests, responses and events of streams as they are on file, and what sending a request again needs.
 
-Only a run that was read from its journal has it. Raw requests are not expanded: together they repeat the history of a
-conversation once for each call, while their items are as large as the journal.
+Only a run with a journal has them. The lists of a raw request are numbers of items. Expanded requests would repeat the
+history of a conversation once for each call, while the items are as large as the journal.
+
+The page writes the command and the program that a user copies. The address of a recorded request may be hostile. So a
+key's variable is named only for a plain HTTPS address whose host is a provider's own.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,6 +17,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from trace_recorder.derive.call_records import CallRecords
+from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.endpoints import provider_of_host
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -20,14 +26,13 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.sending import sending_of
 
 TimedBytes = tuple[float | None, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class RawItems:
-    """The elements that the raw requests of a run refer to; none without a journal."""
+    """The elements that the raw requests of a run refer to. Without a journal there are no elements."""
 
     _table: ItemTable | None
 
@@ -47,15 +52,15 @@ class RawItems:
         table = self._table
         if table is None:
             return []
-        found: list[Json] = []
+        items: list[Json] = []
         for number in numbers:
             with suppress(KeyError):
-                found.append({"number": number, "value": table.element(number)})
-        return found
+                items.append({"number": number, "value": table.element(number)})
+        return items
 
 
 def raw_answer(number: int, one: LLMInteraction) -> Json:
-    """Return what an interaction sent and received."""
+    """Return the request and the response of an interaction."""
     sent = one.source.request_data if isinstance(one.source, CallRecords) else {}
     url = as_text(sent.get("url"))
     return {
@@ -108,13 +113,50 @@ def events_of(chunks: Sequence[TimedBytes]) -> Iterator[TimedBytes]:
 
 
 def _event_ends(data: bytes) -> Iterator[int]:
-    """Yield where each event ends, the blank line included."""
+    """Yield the end of each event, after its blank line."""
     is_lines = data.lstrip()[:1] in {b"{", b"["}
     separators = (b"\n",) if is_lines else (b"\r\n\r\n", b"\n\n", b"\r\r")
-    separator = min((one for one in separators if one in data), key=data.find, default=separators[-1])
-    at = 0
-    while (found := data.find(separator, at)) >= 0:
-        at = found + len(separator)
-        yield at
-    if at < len(data):
+    separator = min((candidate for candidate in separators if candidate in data), key=data.find, default=separators[-1])
+    end = 0
+    while (place := data.find(separator, end)) >= 0:
+        end = place + len(separator)
+        yield end
+    if end < len(data):
         yield len(data)
+
+
+# ── sending a request again ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+_PLAIN_HTTPS = re.compile(r"https://([A-Za-z0-9.-]+)(?::443)?(?=[/?#]|$)")
+"""An address without a user before the host. Programs disagree where the host of another address begins."""
+_VARIABLES = {
+    "azure": "AZURE_OPENAI_API_KEY",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    "doubao": "ARK_API_KEY",
+    "github": "GITHUB_TOKEN",
+    "google": "GEMINI_API_KEY",
+    "huggingface": "HF_TOKEN",
+    "qwen": "DASHSCOPE_API_KEY",
+    "vercel": "AI_GATEWAY_API_KEY",
+}
+"""The variables of the other providers are their names with `_API_KEY`."""
+_HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
+"""The header of the key, by the provider, for its own dialect. All others use `Authorization: Bearer`."""
+
+
+def sending_of(url: str | None, api: str | None) -> Json:
+    """Return the headers to send, and the header and the variable of the key. There is no key for an unknown host."""
+    dialect = dialect_of(api)
+    headers: Json = {"Content-Type": "application/json", **(dialect.headers if dialect else {})}
+    match = _PLAIN_HTTPS.match(url or "")
+    provider = provider_of_host(match[1].lower()) if match else None
+    return {"headers": headers, "key": _key(provider, dialect.sdks if dialect else ()) if provider else None}
+
+
+def _key(provider: str, sdks: tuple[str, ...]) -> Json:
+    variable = _VARIABLES.get(provider, f"{provider.upper()}_API_KEY")
+    header = _HEADERS.get(provider)
+    if header is None or (provider != "azure" and provider not in sdks):
+        return {"header": "Authorization", "prefix": "Bearer ", "variable": variable}
+    return {"header": header, "prefix": "", "variable": variable}

@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trace_recorder.errors import QueryError, RecorderStateError, TraceRecorderError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
-from trace_recorder.viewer.aligned import MAX_RUNS, aligned
 from trace_recorder.viewer.asked import (
     BadRequestError,
     NotFoundError,
@@ -34,7 +33,7 @@ from trace_recorder.viewer.asked import (
     reward_in,
     seconds_in,
 )
-from trace_recorder.viewer.comparing import Comparison
+from trace_recorder.viewer.comparing import MAX_RUNS, Comparison, aligned
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.list_request import list_request_in
 from trace_recorder.viewer.one_file import one_file

@@ -1,7 +1,7 @@
-"""The HTTP session of sinks.
+"""The HTTP session of exporters, and the addresses that they send to.
 
-It follows no redirects and reads little of an answer. A redirect counts as refused, because it may lead to a login
-page. `requests`, on which the clients of sinks are built, is imported when a session is made.
+The session follows no redirects and reads little of an answer. A redirect counts as refused, because it may lead to a
+login page. `requests`, on which the clients of the services are built, is imported when a session is made.
 """
 
 from __future__ import annotations
@@ -10,10 +10,29 @@ import zlib
 from functools import cache
 from importlib import import_module
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from trace_recorder.exporters.addresses import shown
 from trace_recorder.guard import logger, try_call
+
+_PATH = "/v1/traces"
+
+
+def endpoint_of(url: str) -> str:
+    """Return the address for spans: OTLP's path is added to a URL without a path.
+
+    Raises ValueError if the URL is not an address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{url!r} is not an endpoint: give an address such as http://localhost:4318.")
+    return urlunsplit(parts._replace(path=_PATH)) if parts.path in {"", "/"} else url
+
+
+def shown(endpoint: str) -> str:
+    """Return an address for messages and files, without a user, a password and a query."""
+    parts = urlsplit(endpoint)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
 
 MAX_ANSWER_BYTES = 64 * 1024
 """How many bytes of an answer are read, both compressed and decompressed."""
@@ -21,13 +40,12 @@ _REFUSED = 400
 
 
 def session() -> Any:
-    """Return a `requests.Session`. Raises ImportError where requests is not installed."""
-    requests = import_module("requests")
-    made = requests.Session()
-    made.headers["Accept-Encoding"] = "identity"
+    """Return a `requests.Session`. Raises ImportError if requests is not installed."""
+    http_session = import_module("requests").Session()
+    http_session.headers["Accept-Encoding"] = "identity"
     for scheme in ("http://", "https://"):
-        made.mount(scheme, _adapter_class()())
-    return made
+        http_session.mount(scheme, _adapter_class()())
+    return http_session
 
 
 @cache

@@ -1,0 +1,130 @@
+"""Delivers the spans of a run in batches, and notes which spans arrived.
+
+The notes are in a small file next to the journal, `<run>.delivered`. Each line is JSON: a target, and the ids of the
+spans that it accepted. Lines are only appended, so a note costs the same however long a run is. A damaged line is
+skipped, and its spans are sent again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trace_recorder.background_work import yield_to_others
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.otlp.span import Span
+from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
+from trace_recorder.views.otlp.spans import PlannedSpan, plan_additions
+from trace_recorder.views.otlp.tree import SpanTree
+
+MAX_SPANS = 256
+MAX_CHARACTERS = 2 * 1024 * 1024
+"""The largest number of spans and characters in a batch. A larger span is sent alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How many spans arrived, how many spans are missing, and how many scores are missing."""
+
+    sent: int = 0
+    missing: int = 0
+    missing_scores: int = 0
+
+
+def deliver(
+    planned: Sequence[PlannedSpan],
+    delivered: Delivered,
+    send: Callable[[Sequence[Span]], bool],
+    additions: Iterable[PlannedSpan] = (),
+) -> Delivery:
+    """Send the spans that were not delivered yet, until a batch is refused.
+
+    The next call sends the rest. `additions` follow, except those that were already delivered, alone or inside another
+    span (`addition_ids`). A span is made together with its batch, so few spans are in memory. Raises OSError if the delivery
+    cannot be noted.
+    """
+    names = {span.span_id: span.addition_ids for span in planned if span.addition_ids}
+    sent = 0
+    for listed in (planned, additions):
+        waiting = [span for span in listed if span.span_id not in delivered.ids]
+        done = 0
+        for batch in batches(waiting):
+            if not send(batch):
+                return Delivery(sent + done, len(waiting) - done)
+            delivered.add(name for span in batch for name in (span.span_id, *names.get(span.span_id, ())))
+            done += len(batch)
+        sent += done
+    return Delivery(sent)
+
+
+def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
+    """Make spans, and yield them in batches."""
+    batch: list[Span] = []
+    size = 0
+    for planned_span in planned:
+        span = planned_span.make()
+        yield_to_others()
+        length = sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+        if batch and (len(batch) >= MAX_SPANS or size + length > MAX_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(span)
+        size += length
+    if batch:
+        yield batch
+
+
+def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions) -> Iterable[PlannedSpan]:
+    """Return the additions of a run that has ended. Langfuse gets rewards as scores."""
+    of_run = maker.for_run(trajectory)
+    return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)
+
+
+SUFFIX = ".delivered"
+
+
+class Delivered:
+    """The ids that one target accepted of one run."""
+
+    def __init__(self, run: Path, target: str) -> None:
+        self.path = journal_path_for(run).with_suffix(SUFFIX)
+        self._target = target
+        self.ids: set[str] = set()
+
+    def read(self) -> None:
+        """Read the ids of delivered spans. Raises OSError if the file exists and cannot be read."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            self.ids.update(_ids_in(line, self._target))
+
+    def add(self, ids: Iterable[str]) -> None:
+        """Note delivered spans. Raises OSError."""
+        new = [*ids]
+        self.ids.update(new)
+        line = json.dumps({"target": self._target, "ids": new}) + "\n"
+        with open(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:  # noqa: PTH123 - its mode
+            if file.tell() and not self._ends_with_line():
+                file.write(b"\n")
+            file.write(line.encode())
+
+    def _ends_with_line(self) -> bool:
+        with self.path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+
+
+def _ids_in(line: bytes, target: str) -> list[str]:
+    try:
+        note = json.loads(line)
+    except ValueError:
+        return []
+    if not isinstance(note, dict) or note.get("target") != target or not isinstance(note.get("ids"), list):
+        return []
+    return [span_id for span_id in note["ids"] if isinstance(span_id, str)]
