@@ -44,8 +44,8 @@ def deliver(
     """Send the spans that were not delivered yet, until a batch is refused.
 
     The next call sends the rest. `additions` follow, except those that were already delivered, alone or inside another
-    span (`addition_ids`). A span is made together with its batch, so few spans are in memory. Raises OSError if the delivery
-    cannot be noted.
+    span (`addition_ids`). A span is made together with its batch, so few spans are in memory. Raises OSError if the
+    delivery cannot be noted.
     """
     names = {span.span_id: span.addition_ids for span in planned if span.addition_ids}
     sent = 0
