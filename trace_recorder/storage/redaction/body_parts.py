@@ -1,9 +1,9 @@
 """Cuts a large plain body into parts that can be masked and written one by one while it is received.
 
-A part of JSON ends outside of strings, and never between the name of a member and its value, so that each part is
-masked as the whole would be: string by string, by what its member is called. A string that is longer than a part is cut
-where no secret may have begun (`partial_secrets.py`), and outside escapes; each piece is masked as a value of the same
-member. A body that turns out not to be JSON is cut and masked like one long string from there on.
+A part of JSON ends outside of strings, and never between the name of a member and its value. So each part is masked as
+the whole would be: string by string, by the name of its member. A string that is longer than a part is cut where no
+secret may have begun (`partial_secrets.py`), and outside escapes. Each piece is masked as a value of the same member.
+If a body turns out not to be JSON, the rest is cut and masked like one long string.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LARGEST = 32 * 1024
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
 """What may be between the strings of JSON."""
 _WHOLE = re.compile(rf'(?>(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*)', re.DOTALL)
-"""Up to the end of the last string that ends, which is a group."""
+"""The text up to the end of the last closed string, which is a group."""
 _TAIL = re.compile(_BETWEEN)
 _REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 """What is left of a string."""
 _BEHIND_NAME = re.compile(r"\s*+(?::\s*+)?")
 _NAMED = re.compile(r'("(?:[^"\\]|\\.){0,200}")\s{0,20}:\s{0,20}\Z', re.DOTALL)
 _LABEL = re.compile(r'"(?:name|key|variable)"\s{0,9}:\s{0,9}"[^"\\]{0,100}"\s{0,9},?\s{0,99}\Z', re.IGNORECASE)
-"""A label, such as the name of a variable, which names what the following member holds."""
+"""A label, such as the name of a variable, that names the value of the following member."""
 _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 """An incomplete escape."""
 
@@ -37,7 +37,7 @@ class Masks(Protocol):
     """What masks the parts."""
 
     def mask(self, text: str) -> tuple[str, int]:
-        """Mask the strings of JSON text; also return how many secrets were in it."""
+        """Mask the strings of JSON text. Return the text, and how many secrets were in it."""
 
     def mask_line(self, text: str) -> tuple[str, int]:
         """Mask a text that is not JSON."""
@@ -48,10 +48,10 @@ class Masks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BodyPart:
-    """A part: its masked text, how many secrets were in it, its size in bytes; and what it leaves open.
+    """A part: its masked text, the number of its secrets, its size in bytes, and the string that it leaves open.
 
-    `within` is the name, as JSON text, of the member if the part ends in the value of one, and empty if it ends in a
-    string of no member. It is None if the part ends outside of strings.
+    If the part ends in the value of a member, `within` is the name of the member as JSON text. It is empty if the part
+    ends in a string of no member, and None if the part ends outside of strings.
     """
 
     masked: bytes = b""
@@ -61,7 +61,7 @@ class BodyPart:
     is_json: bool = True
 
     def next(self, masks: Masks, data: bytes, *, last: bool) -> BodyPart:
-        """Return the next part. `data` begins where this one ended; it is all that is left if it is the `last`."""
+        """Return the next part. `data` begins where this part ended. With `last`, it is the rest of the body."""
         text = (data if last else data[: _whole_characters(data)]).decode("utf-8", "surrogateescape")
         if self.is_json:
             try:
@@ -78,42 +78,42 @@ def _part(text: str, masked: str, redacted: int, within: str | None = None, *, i
 
 
 def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
-    """Return a part that begins outside of strings. Raises ValueError if it is no JSON."""
+    """Return a part that begins outside of strings. Raises ValueError if it is not JSON."""
     whole = _WHOLE.match(text)
     tail = _TAIL.match(text, whole.end() if whole else 0)
-    at = tail.end() if tail else 0
-    if text[at : at + 1] not in {"", '"'}:
+    position = tail.end() if tail else 0
+    if text[position : position + 1] not in {"", '"'}:
         raise ValueError("this is no JSON")
-    if at < len(text) and (last or len(text) - at > LARGEST // 2):
-        return _opening(masks, text, at, last=last)
-    end = len(text) if last else _end_of_member(text, whole, at)
+    if position < len(text) and (last or len(text) - position > LARGEST // 2):
+        return _opening(masks, text, position, last=last)
+    end = len(text) if last else _end_of_member(text, whole, position)
     if end == 0:  # what cannot be cut well is cut all the same
-        return _opening(masks, text, at, last=last) if at < len(text) else _part(text, *masks.mask(text))
+        return _opening(masks, text, position, last=last) if position < len(text) else _part(text, *masks.mask(text))
     return _part(text[:end], *masks.mask(text[:end]))
 
 
-def _end_of_member(text: str, whole: re.Match[str] | None, at: int) -> int:
-    """Return where to cut before `at`, up to which all strings are whole: not after a name, nor a label."""
+def _end_of_member(text: str, whole: re.Match[str] | None, position: int) -> int:
+    """Return where to cut before `position`, up to which all strings are whole: neither after a name nor after a label."""
     behind = whole.end() if whole else 0
-    if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, at):
+    if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, position):
         end = whole.start(1)
     else:
-        end = at if at < len(text) else text.rfind(",", behind) + 1 or behind
+        end = position if position < len(text) else text.rfind(",", behind) + 1 or behind
     label = _LABEL.search(text, max(0, end - 300), end)
     return label.start() if label else end
 
 
-def _opening(masks: Masks, text: str, at: int, *, last: bool) -> BodyPart:
-    """Return a part that ends in the string that begins at a position, and is left open."""
-    named = _NAMED.search(text, max(0, at - 250), at)
-    begin = text[: at + 1]
-    said = text[at + 1 :] if last else _finished(masks, text[at + 1 :])
-    masked, redacted = masks.mask(f'{begin}{said}"')
-    return _part(begin + said, masked[:-1], redacted, named[1] if named else '""')
+def _opening(masks: Masks, text: str, position: int, *, last: bool) -> BodyPart:
+    """Return a part that ends in the open string that begins at a position."""
+    named = _NAMED.search(text, max(0, position - 250), position)
+    begin = text[: position + 1]
+    rest = text[position + 1 :] if last else _finished(masks, text[position + 1 :])
+    masked, redacted = masks.mask(f'{begin}{rest}"')
+    return _part(begin + rest, masked[:-1], redacted, named[1] if named else '""')
 
 
 def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
-    """Return a part that begins in the value of a member. Raises ValueError if that is no string."""
+    """Return a part that begins in the value of a member. Raises ValueError if the value is not a string."""
     rest = _REST.match(text)
     end = rest.end() if rest else 0
     closes = text[end : end + 1] == '"'
@@ -126,16 +126,16 @@ def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
 
 def _finished(masks: Masks, text: str) -> str:
     """Return how much of a string that continues can be masked now."""
-    said = text[: len(text) - masks.unfinished(text)] or text
-    escape = _ESCAPE.search(said, max(0, len(said) - 6))
+    finished = text[: len(text) - masks.unfinished(text)] or text
+    escape = _ESCAPE.search(finished, max(0, len(finished) - 6))
     if escape is not None:
-        backslashes = escape.start() + 1 - len(said[: escape.start() + 1].rstrip("\\"))
-        said = said[: escape.start()] if backslashes % 2 else said
-    return said or text
+        backslashes = escape.start() + 1 - len(finished[: escape.start() + 1].rstrip("\\"))
+        finished = finished[: escape.start()] if backslashes % 2 else finished
+    return finished or text
 
 
 def _whole_characters(data: bytes) -> int:
-    """Return the last position that is not in the middle of a character."""
+    """Return the last position between two characters."""
     for back in range(1, min(4, len(data))):
         code = data[-back]
         if code >= 0xC0:

@@ -1,12 +1,12 @@
 """A fast first search of a text: the words that may contain a key, and the places that may have the name of a secret.
 
-A key has a long run of letters and digits, not of small letters alone; few words of prose or code have one. Only these
-words are copied out, and searched by `key_finder.py` and `known_values.py`: this costs a fraction of searching the
-whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all places
-of a text at once: the text is one large integer, a byte a character, so that a shift and an "and" compare each
-character with its neighbours. Invariant: a word is copied once, whole, and with the text right before it.
-
-`Density` says where a text has so many possible secrets that it is hostile: there, a part of it is masked as one.
+A key has a long run of letters and digits that are not all small letters. Few words of prose or code have such a run.
+Only these words are copied, and searched by `key_finder.py` and `known_values.py`. This costs a fraction of searching
+the whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all
+places of a text at once. The text becomes one large integer with a byte for each character, so that a shift and an
+"and" compare each character with its neighbours. Invariant: each word is copied once, whole, and with the text right
+before it. `Density` finds the places where a text has so many possible secrets that the text is hostile. A part of the
+text is masked as one secret there.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 SHORTEST = 12
 """A key has a run of at least this many letters, digits, hyphens and the like."""
 ENCODED = 24
-"""A word in base64 has at least this many if it is worth decoding."""
+"""A word in base64 is decoded if it has at least this many characters."""
 _BEFORE = 8
-"""This many characters before a word are copied with it: they decide whether a key may begin where the word does."""
+"""This many characters before a word are copied with it. They decide whether a key may begin where the word begins."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
-"""Capitals and digits: a run of small letters alone is no key."""
+"""Capitals and digits. A run of small letters alone is not a key."""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
-"""This many characters are searched together: larger integers cost more for each character."""
+"""How many characters are searched together. Larger integers cost more for each character."""
 _FEW, _SPARSE, _CHECKED = 16, 150, 256
-"""A text with more than a few such words, and with one in this many characters, is not copied: it is one word.
+"""A text with at least one such word in this many characters is taken as one word and not copied.
 
-This is checked after every 256 of these words, and at the end."""
+A text with few such words is always copied. This is checked after every 256 words, and at the end.
+"""
 
 
 class Look:
-    """A text, one byte a character so that positions are the same; where long runs begin in it; its possible keys."""
+    """A text with one byte for each character, the beginnings of its long runs, and its possible keys."""
 
     __slots__ = ("_begins", "_starts", "data", "plain", "runs", "text", "words")
 
@@ -57,38 +58,38 @@ class Look:
             if at >= 0:
                 self._see(letters, at)
 
-    def _see(self, letters: bytes, at: int) -> None:
+    def _see(self, letters: bytes, position: int) -> None:
         """Find the runs, from the first on, and copy the words of possible keys.
 
         `letters` has a 1 for each character of a run.
         """
         find, find_telling = letters.find, self.data.translate(_IS_TELLING).find
         telling: list[int] = []
-        while at >= 0:
-            end = find(0, at + SHORTEST)
+        while position >= 0:
+            end = find(0, position + SHORTEST)
             if end < 0:
                 end = len(letters)
-            if end - at >= ENCODED:
-                self.runs.append(at)
-            if find_telling(1, at, end) >= 0:
-                telling.append(at)
+            if end - position >= ENCODED:
+                self.runs.append(position)
+            if find_telling(1, position, end) >= 0:
+                telling.append(position)
                 if len(telling) % _CHECKED == 0 and _is_dense(len(telling), end):
                     self._see_long(letters, end)
                     return
-            at = find(_RUN, end)
+            position = find(_RUN, end)
         if len(telling) >= _FEW and _is_dense(len(telling), len(letters)):
             self.words, self._starts, self._begins = self.plain, [0], [0]
         elif telling:
             self._copy(telling)
 
-    def _see_long(self, letters: bytes, at: int) -> None:
-        """Take the whole text as one word, and find the runs from there on that are long enough to be decoded."""
+    def _see_long(self, letters: bytes, position: int) -> None:
+        """Take the whole text as one word. From a position on, find the runs that are long enough to be decoded."""
         self.words, self._starts, self._begins = self.plain, [0], [0]
-        at = letters.find(_LONG_RUN, at)
-        while at >= 0:
-            self.runs.append(at)
-            end = letters.find(0, at)
-            at = letters.find(_LONG_RUN, end) if end >= 0 else end
+        position = letters.find(_LONG_RUN, position)
+        while position >= 0:
+            self.runs.append(position)
+            end = letters.find(0, position)
+            position = letters.find(_LONG_RUN, end) if end >= 0 else end
 
     def _copy(self, telling: list[int]) -> None:
         """Copy the words that contain these runs."""
@@ -108,39 +109,42 @@ class Look:
         self.words, self._starts = " ".join(parts), starts
         self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one character is between two
 
-    def place(self, at: int) -> int:
+    def place(self, position: int) -> int:
         """Return the position in the text of a position in `words`."""
         if self.words is self.plain:
-            return at
-        number = bisect_right(self._begins, at) - 1
-        return self._starts[number] + at - self._begins[number]
+            return position
+        number = bisect_right(self._begins, position) - 1
+        return self._starts[number] + position - self._begins[number]
 
-    def in_words(self, at: int) -> int:
+    def in_words(self, position: int) -> int:
         """Return the position in `words` of a position in the text, or of the first word behind it."""
         if self.words is self.plain:
-            return at
-        number = bisect_right(self._starts, at) - 1
+            return position
+        number = bisect_right(self._starts, position) - 1
         if number < 0:
             return 0
         behind = self._begins[number + 1]
-        return min(self._begins[number] + at - self._starts[number], behind)
+        return min(self._begins[number] + position - self._starts[number], behind)
 
 
 def _is_dense(words: int, size: int) -> bool:
-    """Whether there are so many words for the size of a text that it is faster not to copy them."""
+    """Whether a text has so many words that searching the whole text is faster than copying them."""
     return words * _SPARSE > size
 
 
 MOST_CLOSE = 12
 CLOSE_KEYS, CLOSE_NAMES = 20, 40
-"""Beginnings of keys that are closer than this many characters are close to each other; so are names, and flags."""
+"""Two beginnings of keys are close to each other if they have fewer characters than this between them.
+
+The same is true of names and flags.
+"""
 
 
 class Density:
-    """Counts the places in a text that were examined, and forgets one in so many characters.
+    """Counts the examined places in a text, minus one for each `close` characters.
 
-    More than twelve are left in hostile texts alone. In 25,723 files (250 MB) of packages and documents, at most four
-    beginnings of keys are left, and three names.
+    Only hostile texts reach more than twelve. In 25,723 files (250 MB) of packages and documents, the count reaches at
+    most four for beginnings of keys, and three for names.
     """
 
     __slots__ = ("_at", "_close", "_count", "is_dense")
@@ -151,28 +155,29 @@ class Density:
         self._count = 0.0
         self.is_dense = False
 
-    def is_high(self, at: int) -> bool:
+    def is_high(self, position: int) -> bool:
         """Count a place; return whether too many are close to it."""
-        count = self._count - (at - self._at) / self._close
-        self._at = at
+        count = self._count - (position - self._at) / self._close
+        self._at = position
         self._count = count + 1 if count > 0 else 1.0
         self.is_dense = self._count > MOST_CLOSE
         return self.is_dense
 
     def masked_to(self, end: int) -> None:
-        """Go on behind a mask: of what is masked, only so many characters count as a distance.
+        """Continue behind a mask.
 
-        A mask has about as many, so the masked text is in no place denser than the text.
+        Only so many of the masked characters count as a distance, about as many as a mask has. So the masked text is
+        nowhere denser than the text.
         """
         self._at = max(self._at, end - self._close)
 
 
 MANY, _CLOSE_STRINGS = 32, 128
-"""If so many strings of JSON, one in so many characters, may have a secret, all strings are searched."""
+"""All strings of JSON are searched if this many may have a secret, and at least one in this many characters."""
 
 
 def are_many(places: list[int]) -> bool:
-    """Whether the last of these places, one in each string of JSON, are in short strings."""
+    """Whether the last of these places are in short strings. Each place is in a string of JSON of its own."""
     return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
 
 
@@ -182,25 +187,28 @@ _LAST_NAME = re.compile(
     r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
-"""The name of a secret at the end of a text, read backwards: its separator, and a word such as "Bearer" behind that."""
+"""The name of a secret at the end of a text, read backwards, with its separator and a word such as "Bearer"."""
 _LONGEST_NAME = 80
 
 
-def dense_end(text: str, at: int) -> int:
-    """Return where the part of a text ends that is masked as one: some hundred characters further, or before a quote.
+def dense_end(text: str, position: int) -> int:
+    """Return the end of the part that is masked as one secret: some hundred characters further, or before a quote.
 
-    The name of a secret that is right before the end is not masked, because the secret follows it.
+    If the name of a secret is right before that end, the part ends before the name, because the secret follows.
     """
-    part = _DENSE_PART.match(text, at)
-    end = part.end() if part else at
-    text_end = text.rfind(TEXT_END, max(at, end - len(BETWEEN)), end)
+    part = _DENSE_PART.match(text, position)
+    end = part.end() if part else position
+    text_end = text.rfind(TEXT_END, max(position, end - len(BETWEEN)), end)
     end = end if text_end < 0 else text_end
-    name = _LAST_NAME.match(text[max(at, end - _LONGEST_NAME) : end][::-1])
-    return end - name.end() if name and end - name.end() > at else end
+    name = _LAST_NAME.match(text[max(position, end - _LONGEST_NAME) : end][::-1])
+    return end - name.end() if name and end - name.end() > position else end
 
 
 def mask_dense(text: str, start: int, end: int, mask: str) -> str:
-    """Return the mask of a part of a text; if several texts are in it, which are searched together, of each."""
+    """Return the mask of a part of a text.
+
+    If the part has several texts that are searched together, each gets a mask.
+    """
     return mask + (BETWEEN + mask) * text.count(BETWEEN, start, end)
 
 
@@ -210,7 +218,7 @@ class Beginnings:
     __slots__ = ("_tables",)
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
-        """At most eight groups of words; a question mark means any letter. No two groups have a word in common."""
+        """At most eight groups of words. A question mark means any letter. No two groups have a word in common."""
         tables = [bytearray(256) for _ in range(3)]
         for number, group in enumerate(groups):
             for letters in group:
@@ -220,7 +228,7 @@ class Beginnings:
         self._tables = tuple(map(bytes, tables))
 
     def places(self, data: bytes) -> list[int]:
-        """Return where in a text a word may begin, in order."""
+        """Return the positions in a text at which a word may begin, in order."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
         places: list[int] = []
@@ -242,18 +250,18 @@ _MARKED = re.compile(b"\1")
 # ── long runs of base64 ──────────────────────────────────────────────────────────────────────────────────────────────
 
 LONGEST_ENCODED = 8192
-"""Longer words in base64 are not decoded: they are images, audio, files."""
+"""Longer words in base64 are not decoded, because they are images, audio or files."""
 KEPT = 1200
 """At least this many characters at each end of a run are searched."""
 STEP = 1024
-"""Runs are looked for at places at this distance."""
+"""The distance between the places at which runs are searched."""
 
 _LONG_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+")
 
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """A text without the middles of its long runs: where each part after one begins, and what was left out before."""
+    """A text without the middles of its long runs: where each part begins, and how much was left out before it."""
 
     text: str
     begins: list[int]
@@ -268,16 +276,16 @@ def shorten(text: str) -> Shortened | None:
     """Leave out the middle of each long run of base64 characters in a text. Return None if the text has no such run."""
     parts: list[str] = []
     removed: list[int] = []
-    done, at, size = 0, STEP, len(text)
-    while at < size:
-        run = _LONG_BASE64.match(text, at)
+    done, position, size = 0, STEP, len(text)
+    while position < size:
+        run = _LONG_BASE64.match(text, position)
         if run is None:
-            at += STEP
+            position += STEP
             continue
-        start, end = at + KEPT, run.end() - KEPT
+        start, end = position + KEPT, run.end() - KEPT
         parts.append(text[done:start])
         removed.append(end - start)
-        done, at = end, run.end() + 1
+        done, position = end, run.end() + 1
     if not parts:
         return None
     begins = list(accumulate(map(len, parts)))

@@ -1,7 +1,8 @@
-"""Passwords and cookies that a command takes by its own flag: `curl -u`, `curl -b`, `sshpass -p`, `mysql -p`.
+"""Finds passwords and cookies that a command takes by its own flag:
 
-The flag with its value is searched for, and the command is looked for before it, in its line. Invariant: each flag
-costs a bounded number of steps, however many commands and flags a text has.
+`curl -u`, `curl -b`, `sshpass -p`, `mysql -p`. The search finds the flag with its value first, and then the command
+before it in the same line. Invariant: each flag costs a bounded number of steps, however many commands and flags a text
+has.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ _CURL_FLAG = (
 _CLIENTS = ("docker", "podman", "az", "helm registry")
 _AFTER_A_CLIENT = "|".join(rf"(?<={word}\s{{{n}}}login)" for word in _CLIENTS for n in (1, 2, 3))
 _TRIES = 4
-"""So many words that begin like the command are looked at before a flag."""
+"""How many words that begin like the command are examined before a flag."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A word that must be there, and a flag with its secret.
+    """A word that the text must have, and a flag with its secret.
 
-    `begin` is the command, at most `reach` characters before the flag; it is None if the flag's pattern has all of it.
+    `begin` is the pattern of the command, at most `reach` characters before the flag. It is None if the flag's pattern
+    includes the command.
     """
 
     word: str
@@ -45,27 +47,27 @@ class _Command:
     several_lines: bool = False
 
     def find(self, text: str, *, once: bool = False) -> Iterator[Span]:
-        """Yield where the secrets of the command are; with `once`, one at most in each string of JSON."""
-        begin = last = at = 0
+        """Yield the spans of the command's secrets. With `once`, yield at most one in each string of JSON."""
+        begin = last = position = 0
         density = Density(CLOSE_NAMES)
-        while (match := self.flag.search(text, at)) is not None:
-            start, at = match.start(), match.end()
+        while (match := self.flag.search(text, position)) is not None:
+            start, position = match.start(), match.end()
             if not (0 <= begin < last and start - begin <= self.reach and self._is_line(text, last, start)):
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
             if begin >= 0 and not match[1].startswith("[REDACTED"):
-                at = dense_end(text, at) if density.is_high(start) else at
-                yield match.start(1), at
-                at = string_end(text, at) if once else at
+                position = dense_end(text, position) if density.is_high(start) else position
+                yield match.start(1), position
+                position = string_end(text, position) if once else position
 
-    def _begin_before(self, text: str, at: int) -> int:
-        """Return where the command begins that a flag belongs to; -1 if none is before it in its line."""
+    def _begin_before(self, text: str, position: int) -> int:
+        """Return the beginning of a flag's command, or -1 if no command is before the flag in its line."""
         if self.begin is None:
-            return at
-        first, end = max(0, at - self.reach), at
+            return position
+        first, end = max(0, position - self.reach), position
         for _ in range(_TRIES):
             end = text.rfind(self.word, first, end)
-            if end < 0 or not self._is_line(text, end, at):
+            if end < 0 or not self._is_line(text, end, position):
                 return -1
             if self.begin.match(text, end):
                 return end
@@ -93,14 +95,14 @@ _COMMANDS = (
 
 
 def secrets_in_commands(text: str) -> Iterator[Span]:
-    """Yield where the passwords are that commands take by their own flags."""
+    """Yield the spans of passwords that commands take by their own flags."""
     for command in _COMMANDS:
         if command.word in text:
             yield from command.find(text)
 
 
 def signs(look: Look) -> Iterator[int]:
-    """Yield where in JSON text such passwords may be: of each command, one place is enough in each string."""
+    """Yield the possible positions of such passwords in JSON text: for each command, one in each string."""
     for command in _COMMANDS:
         if command.word in look.plain:
             yield from (start for start, _ in command.find(look.plain, once=True))

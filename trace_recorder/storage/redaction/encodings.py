@@ -1,8 +1,8 @@
-"""Secrets that are encoded in a text: in base64, or with the escapes of a URL.
+"""Masks secrets that are encoded in a text: in base64, or with the escapes of a URL.
 
-A word that is the encoding of a text is decoded, and searched as a text is; all words of a text are searched together,
-because each search costs as much as hundreds of characters. Invariants: an encoding of anything else, such as an image,
-a hash or a signature, is not decoded; each word is searched once, up to a bounded length.
+A word that encodes a text is decoded, and searched like a text. All words of a text are searched together, because each
+search costs as much as hundreds of characters. Invariants: an encoding of anything else, such as an image, a hash or a
+signature, is not decoded. Each word is searched once, up to a bounded length.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
 MARK = b"%"
-"""What each escape of a URL begins with; what is in base64 is known by its length alone."""
+"""The beginning of each escape of a URL. Base64 is recognised by its length alone."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 _ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
-"""Characters that are written with escapes in a URL. Those of masks are not, so masks stay readable."""
+"""Characters that are written with escapes in a URL.
+
+The characters of masks are not among them, so that masks stay readable.
+"""
 
 _TOGETHER = 64
 """So many words are decoded together for a first look."""
@@ -44,9 +47,9 @@ Sees = Callable[[str], list[int] | None]
 
 
 def signs(look: Look, sees: Sees) -> list[int]:
-    """Return where in JSON text something may be encoded; `sees` says where secrets may be, one place in each string.
+    """Return the positions in JSON text at which a secret may be encoded.
 
-    One place in base64 is enough in each string too.
+    `sees` returns where secrets may be, one place in each string. One place in base64 is enough in each string too.
     """
     places: list[int] = []
     done = 0
@@ -60,7 +63,7 @@ def signs(look: Look, sees: Sees) -> list[int]:
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield the words from a position on that have an escape of a URL, each with where its first escape is."""
+    """Yield the words from a position on that have an escape of a URL, each with the position of its first escape."""
     while (found := _ESCAPE.search(plain, end)) is not None:
         at = found.start()
         start = letters.rfind(b" ", end, at)
@@ -70,7 +73,7 @@ def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
 
 
 def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
-    """Yield where words with escapes of a URL are in which a secret may be: one in each string of JSON is enough."""
+    """Yield the positions of words with escapes of a URL that may have a secret, one in each string of JSON."""
     letters, done = look.data.translate(_IN_ESCAPED), 0
     while some := list(islice(_escaped(look.plain, letters, done), _TOGETHER)):
         for at in _seen_words(some, sees):
@@ -82,7 +85,7 @@ def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
 
 
 def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
-    """Return the positions of those words in which a secret may be, once they are decoded."""
+    """Return the positions of the words in which a secret may be, judged by their decoded texts."""
     between = f' "{BETWEEN}'  # `sees` finds one place in each string: the quote ends the string of each word
     text = unquote(between.join([word for _, word in words]), "latin-1")
     seen = sees(text)
@@ -95,23 +98,26 @@ def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
     return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
 
 
-def _is_text(plain: str, at: int) -> bool:
-    """Whether the word there is the encoding of a text; after an escape it may begin a letter later."""
-    word = _WORD.match(plain, at)
+def _is_text(plain: str, position: int) -> bool:
+    """Whether the word at a position encodes a text. After an escape, the word may begin one letter later."""
+    word = _WORD.match(plain, position)
     if word is not None and _text_of(word[0]) is not None:
         return True
-    word = _WORD.match(plain, at + 1) if plain[at - 1 : at] == "\\" else None
+    word = _WORD.match(plain, position + 1) if plain[position - 1 : position] == "\\" else None
     return word is not None and _text_of(word[0]) is not None
 
 
 def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
-    """Mask the words of a text in which, once decoded, `mask` finds something; `runs` is where its long runs begin."""
+    """Mask the words of a text that have secrets when they are decoded.
+
+    `mask` masks a text, and `runs` are the beginnings of long runs.
+    """
     masked = _in_urls(text, mask) if "%" in text else text
     return _in_base64(masked, runs if masked is text else Look(masked).runs, mask)
 
 
 def _in_urls(text: str, mask: Mask) -> str:
-    """Mask what is percent-encoded; a word without an escape is not examined."""
+    """Mask percent-encoded secrets. A word without an escape is not examined."""
     words = [word for word in _words_of_urls(text) if "%" in word[0]]
     decoded = unquote(BETWEEN.join([word[0] for word in words])).split(BETWEEN)
     if len(decoded) != len(words):
@@ -120,7 +126,7 @@ def _in_urls(text: str, mask: Mask) -> str:
 
 
 def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell: Mask) -> str:
-    """Mask the words of a text that have secrets once they are decoded."""
+    """Mask the words of a text that have secrets when they are decoded."""
     if not decoded:
         return text
     masked = mask_together(decoded, mask)
@@ -141,16 +147,16 @@ def _quoted(text: str) -> str:
 def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
     """Yield the words of the characters that URLs are made of, wherever a text has an escape."""
     letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
-    end, at = 0, text.find("%")
-    while at >= 0:
-        start, end = letters.rfind(b" ", end, at) + 1 or end, letters.find(b" ", at)
+    end, position = 0, text.find("%")
+    while position >= 0:
+        start, end = letters.rfind(b" ", end, position) + 1 or end, letters.find(b" ", position)
         end = len(text) if end < 0 else end
         word = _ESCAPED.match(text, start, end)
         if word is not None and word.end() == end:
             yield word
         else:
             yield from _ESCAPED.finditer(text, start, end)
-        at = text.find("%", end)
+        position = text.find("%", end)
 
 
 def _in_base64(text: str, runs: list[int], mask: Mask) -> str:
@@ -166,7 +172,7 @@ def _in_base64(text: str, runs: list[int], mask: Mask) -> str:
 
 
 def _text_of(word: str) -> str | None:
-    """Return the text that is encoded; None if there is none, or if it is too long."""
+    """Return the encoded text, or None if the word encodes no text, or a text that is too long."""
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST_ENCODED:
         return None

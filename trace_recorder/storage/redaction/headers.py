@@ -1,7 +1,7 @@
-"""Which headers are kept, and which carry secrets: an allow-list for the file, a deny-pattern to learn from.
+"""Chooses the headers that are kept, by an allow-list, and the headers with secrets to learn, by a pattern.
 
-A value that is valid for one request only, such as a signature or a nonce, is not learned: no header that is not on the
-allow-list is ever written.
+A value that is valid for one request only, such as a signature or a nonce, is not learned. It cannot reach the file,
+because only headers on the allow-list are written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEPT = re.compile(
 _SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
 _OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
 _SIGNED = re.compile(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
-"""An Authorization that says how the request is signed."""
+"""An Authorization header with the signature of the request."""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 
@@ -39,20 +39,20 @@ def kept(raw: Raw) -> dict[str, str]:
 
 
 def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
-    """The keys and the cookies of a request that must not reach a file.
+    """Return the keys and the cookies of a request, which must not reach a file.
 
-    A key comes with and without the scheme before it; cookies come together and one by one: a server that renews them
-    renews them all the time.
+    A key is returned with and without the scheme before it. Cookies are returned together and one by one, because a
+    server may renew one of them at any time.
     """
     places = _places(tuple(map(_name_of, raw)))
     keys = [*url_secrets(url)] if url else []
     cookies: list[str] = []
-    for at in places.secret:
-        text = raw[at][1].decode("latin-1")
+    for position in places.secret:
+        text = raw[position][1].decode("latin-1")
         if not _SIGNED.match(text):
             keys += (text, _SCHEME.sub("", text, count=1))
-    for at in places.cookies:
-        text = raw[at][1].decode("latin-1")
+    for position in places.cookies:
+        text = raw[position][1].decode("latin-1")
         cookies += (text, *(one.partition("=")[2] for one in text.split(";") if "=" in one))
     return keys, cookies
 
@@ -68,12 +68,15 @@ _name_of = itemgetter(0)
 
 @lru_cache(maxsize=256)
 def _places(names: tuple[bytes, ...]) -> _Places:
-    """Which of the headers of a message are kept, and which are secret; a client sends the same ones every time."""
+    """The positions of the headers that are kept, and of those that are secret.
+
+    They are remembered, because a client sends the same headers every time.
+    """
     lower = [name.decode("latin-1").lower() for name in names]
-    kept = tuple((at, name) for at, name in enumerate(lower) if _KEPT.fullmatch(name))
+    kept = tuple((position, name) for position, name in enumerate(lower) if _KEPT.fullmatch(name))
     secret = (
-        at
-        for at, name in enumerate(names)
+        position
+        for position, name in enumerate(names)
         if _SECRET.search(name) and not _OF_ONE_REQUEST.search(name) and name.lower() not in _PUBLIC
     )
-    return _Places(kept, tuple(secret), tuple(at for at, name in enumerate(lower) if name == "cookie"))
+    return _Places(kept, tuple(secret), tuple(position for position, name in enumerate(lower) if name == "cookie"))

@@ -1,11 +1,12 @@
-r"""Secrets in JSON that are known by the name of their member: `{"password": "hunter2"}`.
+r"""Secrets in JSON that are recognised by the name of their member:
 
-The name of a field is not a word in a sentence: the string under `password`, `client_secret` or `authorization_token`
-is a secret whatever it looks like, except for placeholders (`is_secret_member`). The same is true in a string that is
-wholly JSON, such as a tool's arguments, and in a part of such a string that a model streams (`mask_fields`). The
-headers and the authorization of an MCP server are secrets by the API's definition (`mcp_secrets`). A string that is
-wholly a table of labels, such as a file of translations, keeps its labels (`_is_table_of_labels`). Invariant: a value
-is masked in its place only; it is not learned, because a password may be a word.
+`{"password": "hunter2"}`. The name of a field is not a word in a sentence. So the string under `password`,
+`client_secret` or `authorization_token` is a secret, whatever it looks like, unless it is a placeholder
+(`is_secret_member`). The same is true in a string that is wholly JSON, such as a tool's arguments, and in a part of
+such a string that a model streams (`mask_fields`). The headers and the authorization of an MCP server are secrets by
+the API's definition (`mcp_secrets`). A string that is wholly a table of labels, such as a file of translations, keeps
+its labels (`_is_table_of_labels`). Invariant: a value is masked only in its place. It is not learned, because a
+password may be a word.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Span = tuple[int, int]
 
 MASK = "[REDACTED:secret-member]"
 ARGUMENTS = frozenset({"arguments", "partial_json"})
-"""Members that hold JSON, or a part of it, by the API's definition."""
+"""Members that contain JSON, or a part of it, by the API's definition."""
 
 _SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
@@ -36,25 +37,25 @@ _PLACEHOLDER = re.compile(
     r"|\[%[^\[\]]*%\]|[~^]?v?\d+(?:\.\d+){1,3}|arn:.*",
     re.IGNORECASE | re.DOTALL,
 )
-"""Values that are written in the place of a secret: types, variables of templates, asterisks, versions, resources."""
+"""Values that people write in place of a secret: types, variables of templates, asterisks, versions, resources."""
 _FEWEST_LABELS = 6
 """A table of labels has at least so many strings."""
 _MAX_JUDGED = 1000
 """A table is judged by so many strings."""
 _REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
-"""A label that is written elsewhere, a variable, or nothing."""
+"""A reference to another label, a variable, or an empty text."""
 _NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")
 _OPENING = "\"'([{<*- \u00ab\u00a1\u00bf\u201c\u201e"
 _FIELD = re.compile(r"\"\s{0,20}+:\s{0,20}+\"")
 _INSIDE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _LONGEST_NAME = 80
 _LONGEST_OPEN = 4096
-"""A stream waits for the rest of a field's value if the value has at most this many characters so far."""
+"""A stream waits for the rest of a field's value while the value has at most this many characters."""
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Whether the name of a member of JSON, or the option before an element, says that its value is secret."""
+    """Whether the name of a member of JSON, or the option before an element, is that of a secret."""
     if not name.startswith("-") and says_secret(name):
         return is_secret_field(value)
     kind = kind_of(name)
@@ -75,7 +76,7 @@ def is_secret_field(value: str) -> bool:
 
 
 def mask_json(text: str) -> str:
-    """Mask the secret fields of a text that is wholly JSON; return any other text as it is."""
+    """Mask the secret fields of a text that is wholly JSON. Return any other text unchanged."""
     if text[:200].lstrip()[:1] not in {"{", "["}:
         return text
     masked = mask_fields(text)
@@ -115,7 +116,7 @@ def mask_fields(text: str, *, keep_labels: bool = False) -> str:
 
 
 def _fields(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the name of each field with a string, and where the string's text begins and ends; it may be cut off."""
+    """Yield the name of each field with a string, and the span of the string's text, which may be cut off."""
     done = 0
     for match in _FIELD.finditer(text):
         at = match.start()
@@ -128,7 +129,9 @@ def _fields(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _name_begins(text: str, end: int) -> int:
-    """Return where the name of a field begins that ends here; of a long name, where its last letters begin.
+    """Return the beginning of the field's name that ends at a position.
+
+    For a long name, return the beginning of its last letters.
 
     The quote before the name may be missing, because it is in an earlier part of the text.
     """
@@ -137,7 +140,7 @@ def _name_begins(text: str, end: int) -> int:
 
 
 def _mask_within(spelled: str) -> str:
-    """Mask the fields of a string that is JSON within JSON, as it is spelled there."""
+    """Mask the fields of a string that is JSON within JSON. The string keeps its escapes."""
     value = _decoded(spelled)
     masked = mask_json(value)
     return spelled if masked == value else json.dumps(masked)[1:-1]
@@ -157,8 +160,8 @@ def _decoded(spelled: str) -> str:
 def _is_table_of_labels(value: Payload) -> bool:
     """Whether JSON is a table of labels: objects in objects with strings alone, most of which are labels.
 
-    One string in three has several words, or letters beyond ASCII. A record of data has numbers, names of accounts, and
-    other values as well; a list of objects is data too.
+    One string in three has several words, or letters beyond ASCII. A record of data also has numbers, names of accounts
+    and other values. A list of objects is data too.
     """
     if not isinstance(value, dict):
         return False
@@ -179,7 +182,7 @@ def _is_table_of_labels(value: Payload) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    """Whether a text is a word or words for people: with a capital first or several words, and without digits."""
+    """Whether a text is a label for people: it begins with a capital or has several words, and has no digits."""
     if _REFERENCE.fullmatch(text):
         return True
     first = text.lstrip(_OPENING)[:1]
@@ -189,7 +192,7 @@ def _is_label(text: str) -> bool:
 
 
 def open_field(text: str) -> int:
-    """Return where the name of a secret field begins whose value is not closed at the end of a text, or -1."""
+    """Return the beginning of the name of a secret field whose value is still open at the end of a text, or -1."""
     last = None
     for found in _FIELD.finditer(text, max(0, len(text) - _LONGEST_OPEN)):
         last = found
@@ -203,7 +206,7 @@ def open_field(text: str) -> int:
 
 @dataclass(slots=True)
 class _Object:
-    """An object of JSON while it is read: the name that it has, whether it is an MCP server, its headers."""
+    """An object of JSON while it is read: its name, whether it is an MCP server, and its headers."""
 
     name: str
     is_mcp: bool = False

@@ -1,4 +1,4 @@
-"""The strings of JSON text: their positions, their decoded texts, and the member that each is the value of.
+"""The strings of JSON text: their positions, their decoded texts, and the member of each.
 
 `mask_together` masks several strings with one search, because each search costs as much as hundreds of characters.
 """
@@ -19,9 +19,10 @@ _VALUES = frozenset({"value", "Value"})
 
 TEXT_END = "\f"
 BETWEEN = TEXT_END + "\r<\1\n"
-"""Is put between texts that are searched together: no secret, and no name with its value, reaches across it.
+"""The separator of texts that are searched together.
 
-Before it a text ends, and behind it a line begins. It cannot overlap itself, so that `split` finds each of them.
+No secret, and no name with its value, reaches across it. For the search, a text ends before it, and a line begins
+behind it. It cannot overlap itself, so that `split` finds each one.
 """
 
 
@@ -51,7 +52,7 @@ def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def literals(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each string of JSON text begins and ends, with its quotes: `find` is faster than a pattern."""
+    """Yield the beginning and the end of each string of JSON text, quotes included. `find` is faster than a pattern."""
     find = text.find
     start = find('"')
     while start >= 0:
@@ -65,21 +66,21 @@ def literals(text: str) -> Iterator[tuple[int, int]]:
 _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
-def string_end(text: str, at: int) -> int:
-    """Return where the string of JSON ends that a position is in; where the text ends if no quote is behind it."""
-    quote = text.find('"', at)
-    if quote > at and text[quote - 1] == "\\":
-        rest = _REST_OF_STRING.match(text, at + _is_escaped(text, at))
+def string_end(text: str, position: int) -> int:
+    """Return the end of the string of JSON at a position. This is the end of the text if no quote follows."""
+    quote = text.find('"', position)
+    if quote > position and text[quote - 1] == "\\":
+        rest = _REST_OF_STRING.match(text, position + _is_escaped(text, position))
         quote = rest.end() if rest else quote
     return quote if 0 <= quote < len(text) else len(text)
 
 
-def _is_escaped(text: str, at: int) -> bool:
+def _is_escaped(text: str, position: int) -> bool:
     """Whether an odd number of backslashes is before this position."""
-    first = at
+    first = position
     while first > 0 and text[first - 1] == "\\":
         first -= 1
-    return (at - first) % 2 == 1
+    return (position - first) % 2 == 1
 
 
 def decode_string(text: str, start: int, end: int) -> str:
@@ -89,11 +90,11 @@ def decode_string(text: str, start: int, end: int) -> str:
 
 
 def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield the strings of JSON text that contain one of the positions, or have one in their member's name.
+    """Yield the strings of JSON text that contain one of the positions, or whose member's name contains one.
 
-    Each comes with its start and end, the name of its member if it is a value, and whether it is a name itself. The
-    value of a member "value" belongs to the name in the member "name" next to it, as in lists of variables; an element
-    of a list behind a command's option, to the option.
+    Each comes with its start and end, the name of its member if it is a value, and whether it is a name itself. Two
+    values have other names. The value of a member "value" belongs to the name in the member "name" next to it, as in
+    lists of variables. An element of a list behind a command's option belongs to the option.
     """
     name, label, option, follows, next_place, done = "", "", "", False, 0, 0
     for start, end in literals(text):
@@ -119,7 +120,7 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
 
 
 def _is_value(text: str, start: int) -> bool:
-    """Whether what starts here is the value of the member with the last name."""
+    """Whether the string that starts here is the value of the member with the last name."""
     while text[start - 1] in " \t\n\r":
         start -= 1
     return text[start - 1] == ":"

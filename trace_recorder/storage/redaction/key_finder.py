@@ -23,29 +23,35 @@ _LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
-"""The text behind a mark in a key, which is rare in other texts."""
+"""The text behind a mark in a key. This text is rare elsewhere."""
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """The text behind a literal with a rare character has no space in this many characters."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
-"""No secret begins behind these: they end no escape, as digits or the letter of a line break may."""
+"""No secret begins behind these characters.
+
+They cannot be the end of an escape, as digits or the letter of a line break can.
+"""
 _LESS_RARE = f"{_MARKS}/|"
-"""Literals that are found by such a character are searched for with all that follows them."""
+"""Literals that are found by such a character are searched together with the pattern that follows them."""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
-"""A literal of such characters is in one of the words that `Look` copies, or begins right before one."""
+"""A literal of such characters is in a word that `Look` copies, or begins right before one."""
 _HEAD = 8
-"""A literal without a rare character is looked for in this many characters before a long run, and after its begin."""
+"""A literal without a rare character is searched this many characters before and after the begin of a long run."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
 
 _HEADS = (5, 4, 3, 2)
-"""So many letters of the literals that end with a mark are looked up: of the shorter ones all of them."""
+"""How many letters before the mark of a literal are looked up. A shorter literal is looked up whole."""
 Tried = tuple[int, Shape]
-"""A shape that is tried, and how far its literal begins before the character by which it is found."""
+"""A shape to try, and the distance from the beginning of its literal to the character by which it is found."""
 
 
 class KeySpan(NamedTuple):
-    """Where a secret is, and the number of its shape; `DENSE` for a part that is made of beginnings of secrets."""
+    """The position of a secret, and the number of its shape.
+
+    The number is `DENSE` for a part full of beginnings of secrets.
+    """
 
     start: int
     end: int
@@ -63,31 +69,31 @@ class _Finder:
         self._of_several_words: list[Shape] = []
         self._of_runs: list[Shape] = []
         by_letter: list[Tried] = []
-        """The shapes that are found by a rare character; -1 if it is right before the literal."""
+        """The shapes that are found by a rare character, and its place. -1 means right before the literal."""
         by_head: list[Tried] = []
         """The shapes that are found by the mark at the end of their literal."""
         options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})  # the most frequent first
         for shape in shapes:
-            text, at = shape.sign, _place(shape)
-            rest = re.escape(text[at + 1 :]) + (f"(?<={re.escape(text)})" if at > 0 else "")
+            text, position = shape.sign, _place(shape)
+            rest = re.escape(text[position + 1 :]) + (f"(?<={re.escape(text)})" if position > 0 else "")
             if not re.fullmatch(f"{_IN_WORDS}+", text):
                 self._of_several_words.append(shape)
-            elif at < 0:
+            elif position < 0:
                 self._of_runs.append(shape)
                 options["/"].append(shape.regex)  # a run of letters, in which slashes count, began before
                 by_letter.append((-1, shape))
             elif _ends_with_mark(shape):
-                by_head.append((at, shape))
-            elif text[at] in _LESS_RARE:
-                by_letter.append((at, shape))
-                options[text[at]].append(rest + (shape.behind_sign or shape.regex).removeprefix(re.escape(text)))
+                by_head.append((position, shape))
+            elif text[position] in _LESS_RARE:
+                by_letter.append((position, shape))
+                options[text[position]].append(rest + (shape.behind_sign or shape.regex).removeprefix(re.escape(text)))
             else:
-                by_letter.append((at, shape))
-                is_one_letter = len(set(text)) == 1  # of a long run of the letter, only the begin is a place
+                by_letter.append((position, shape))
+                is_one_letter = len(set(text)) == 1  # only the beginning of a long run of the letter is a place
                 begins = f"(?<!{text[0]}{text[0]})" if is_one_letter else ""
                 behind = "" if shape.behind_sign or shape.grouped else _REST
-                options[text[at]].append(begins + rest + behind)
-        all_heads = {shape.sign[: at + 1] for at, shape in by_head}
+                options[text[position]].append(begins + rest + behind)
+        all_heads = {shape.sign[: position + 1] for position, shape in by_head}
         for mark in _MARKS:
             heads = sorted(head for head in all_heads if head[-1] == mark)
             options[mark].append(_before(mark, [head[:-1] for head in heads]) + _LONG + _any_before(heads, mark))
@@ -105,17 +111,17 @@ class _Finder:
     def find(self, look: Look, until: int, *, once: bool = False) -> Iterator[KeySpan]:
         """Yield the secrets in a text that begin before a position.
 
-        With `once`, one is enough in each string of JSON: the rest of it is skipped.
+        With `once`, yield at most one in each string of JSON, and skip the rest of the string.
         """
         shapes = [shape for shape in self._of_several_words if shape.sign in look.plain]
         if look.runs:
-            heads = " ".join([look.plain[max(0, at - _HEAD) : at + _HEAD] for at in look.runs])
+            heads = " ".join([look.plain[max(0, position - _HEAD) : position + _HEAD] for position in look.runs])
             shapes += [shape for shape in self._of_runs if shape.sign in heads]
         for shape in shapes:
-            at = 0
-            while (span := shape.next_secret(look.text, at)) is not None:
+            position = 0
+            while (span := shape.next_secret(look.text, position)) is not None:
                 yield KeySpan(*span, self._numbers[shape])
-                at = string_end(look.plain, span[1]) if once else span[1]
+                position = string_end(look.plain, span[1]) if once else span[1]
         if look.words:
             yield from self._in_words(look, until, once=once)
 
@@ -123,12 +129,16 @@ class _Finder:
         search, words, density = self.search.search, look.words, Density(CLOSE_KEYS)
         done = masked = 0
         while (match := search(words, done)) is not None:
-            at, end = match.span()
-            place = look.place(at)
+            position, end = match.span()
+            place = look.place(position)
             if place > until:
                 return
             is_dense = density.is_high(place)
-            spans = [_dense_part(look, masked, at, place)] if is_dense else self._secrets_at(look, at, end, place)
+            spans = (
+                [_dense_part(look, masked, position, place)]
+                if is_dense
+                else self._secrets_at(look, position, end, place)
+            )
             done = end
             for span in spans:
                 yield span
@@ -137,20 +147,23 @@ class _Finder:
                 masked = done if is_dense else masked
                 density.masked_to(max(span.end for span in spans))
 
-    def _secrets_at(self, look: Look, at: int, end: int, place: int) -> list[KeySpan]:
-        """Return the secrets that the search has found by the character at a position of the words."""
+    def _secrets_at(self, look: Look, position: int, end: int, place: int) -> list[KeySpan]:
+        """Return the secrets that belong to the character at a position of the words."""
         words, spans = look.words, []
-        for before, shape in self._shapes_at(words, at, end):
-            if words.startswith(shape.sign, at - before):
+        for before, shape in self._shapes_at(words, position, end):
+            if words.startswith(shape.sign, position - before):
                 span = shape.secret_at(look.text, place - before)
                 if span is not None:
                     spans.append(KeySpan(*span, self._numbers[shape]))
         return spans
 
-    def _shapes_at(self, words: str, at: int, end: int) -> Sequence[Tried]:
-        """Return the shapes whose literals may be there: by five letters, or if these are in none of them, by fewer."""
-        if words[at] not in _MARKS or end > at + 1:
-            return self._by_letter.get(words[at : at + 2]) or self._by_letter.get(words[at], [])
+    def _shapes_at(self, words: str, position: int, end: int) -> Sequence[Tried]:
+        """Return the shapes whose literals may be there.
+
+        They are looked up by five letters, or by fewer if no literal has these five.
+        """
+        if words[position] not in _MARKS or end > position + 1:
+            return self._by_letter.get(words[position : position + 2]) or self._by_letter.get(words[position], [])
         for length in _HEADS:
             shapes = self._by_head.get(words[end - length if end > length else 0 : end])
             if shapes is not None:
@@ -159,14 +172,17 @@ class _Finder:
 
 
 def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
-    """Return the shapes by their letters. Those with longer letters have those as well with a part of these letters."""
+    """Return the shapes by their letters.
+
+    An entry for longer letters also has the shapes of each shorter end of these letters.
+    """
     return {
         letters: [tried for tried, part in letters_of.items() if has(letters, part)] for letters in letters_of.values()
     }
 
 
 def _dense_part(look: Look, masked: int, at: int, place: int) -> KeySpan:
-    """Return the part of a text that has too many beginnings of secrets, from the begin of the word on."""
+    """Return the part of a text that has too many beginnings of secrets, from the beginning of the word on."""
     so_far = _PART_OF_WORD.match(look.words[max(masked, at - _LONGEST_BEFORE) : at][::-1])
     return KeySpan(place - (so_far.end() if so_far else 0), dense_end(look.text, place), DENSE)
 
@@ -177,7 +193,7 @@ def _ends_with_mark(shape: Shape) -> bool:
 
 
 def _place(shape: Shape) -> int:
-    """Return where the character of a literal is by which it is found; -1 if all characters are frequent ones."""
+    """Return the place of the rare character by which a literal is found, or -1 if it has none."""
     if _ends_with_mark(shape):
         return max(map(shape.sign.rfind, _MARKS))
     found = re.search("[~A-Z]", shape.sign) or re.search(f"[{_LESS_RARE}]", shape.sign)
@@ -200,7 +216,10 @@ def _before(mark: str, heads: Iterable[str]) -> str:
 
 
 def _any_before(heads: Sequence[str], tail: str) -> str:
-    """Return a pattern for the place behind one of these texts, which end with the tail: letter by letter backwards."""
+    """Return a pattern for the place behind one of these texts, which end with the tail.
+
+    It goes backwards letter by letter.
+    """
     by_letter: dict[str, list[str]] = defaultdict(list)
     for head in heads:
         if head != tail:
@@ -223,7 +242,10 @@ def prepare() -> None:
 
 
 def secrets(look: Look, until: int) -> Iterator[KeySpan]:
-    """Yield where the secrets of the table are in a text, in order; those that overlap are one, of the first shape."""
+    """Yield the spans of the table's secrets in a text, in order.
+
+    Overlapping secrets are one secret, of the first shape.
+    """
     start = end = number = -1
     for span in sorted(FINDER.find(look, until)):
         if span.start < end or (span.start == end and number == span.number == DENSE):

@@ -1,12 +1,12 @@
-r"""The forms of keys and tokens of well-known services: one row a form, and nothing else.
+r"""The forms of keys and tokens of well-known services: one row for each form, and nothing else.
 
-A row is added where a form is unambiguous. Keys that look like any other word (Mistral's, Cohere's, Azure's) are known
-by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py` makes of
-these rows the patterns, the quick look before them, and the beginnings that a stream waits for.
+A row is added if a form is unambiguous. Keys that look like any other word (Mistral's, Cohere's, Azure's) are
+recognised by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py`
+makes patterns of these rows, the quick look before the patterns, and the beginnings for which a stream waits.
 `tests/secrets/published.py` makes `docs/secret-patterns.md` from the patterns.
 
-Invariants of a row: it begins with a few letters, then come parts of bounded length, then at most one possessive
-repeat at its end. The last column says where the form is described; it is empty where that was not noted.
+Invariants of a row: it begins with a few letters, then come parts of bounded length, then at most one possessive repeat
+at its end. The last column says where the form is described. It is empty if that is not known.
 """
 
 # ruff: noqa: E501 - one row a form: a pattern is read in one piece
@@ -15,11 +15,11 @@ from __future__ import annotations
 END = r"(?![A-Za-z0-9_-])"
 DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
 MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
-"""Capitals and small letters: a name with the same beginning has one kind of them."""
+"""Capitals and small letters. A name with the same beginning has only one kind of them."""
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
 """Words with hyphens, such as the name of a class in a page."""
 _D = r"\\{0,8}\${1,2}"
-"""The sign between the parts of a password's hash. Shells escape it, and Docker Compose writes it twice."""
+"""The dollar sign between the parts of a password's hash. Shells escape it, and Docker Compose doubles it."""
 _C = r"[./A-Za-z0-9]"
 _HASH_PARTS = "|".join(
     (

@@ -1,8 +1,8 @@
 """Secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
 
-A value that is long and unlike any word is masked everywhere; a shorter or common one only after its name (`short`).
-Invariants: the number of values kept is bounded; learning a value compiles no pattern, and its cost does not depend on
-the number of known values; a learned value is masked in every text that is masked later, in any thread.
+A value that is long and unlike any word is masked everywhere. A shorter or common value is masked only after its name
+(`short`). Invariants: the number of kept values is bounded. Learning a value compiles no pattern, and its cost does not
+depend on the number of known values. A learned value is masked in every text that is masked later, in any thread.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.candidates import Look
 
 KEPT = 32
-"""How many of the values that requests carried are kept: the newest. A value that comes again counts as new again."""
+"""How many values of requests are kept. Older ones are forgotten. A value that comes again counts as new."""
 COOKIES = 8
 """How many of the newest cookies are kept."""
 FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
-"""A value of at least this many characters is masked by itself, if it is no word."""
+"""A value of at least this many characters is masked by itself, unless it is a word."""
 SHORTEST_BY_NAME = 4
 TELLING = 3
-"""The end of a text counts as the beginning of a value from this many letters on."""
+"""How many letters at the end of a text count as the beginning of a value."""
 ANYWHERE = 16
 """A value of at least this many characters is masked inside a word too."""
 
@@ -35,7 +35,7 @@ _MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
 _PLACEHOLDERS = frozenset(
     {"lm-studio", "not-needed", "not-used", "no-key-required", "sk-no-key-required", "placeholder", "anything"}
 )
-"""What people write where a key is required but not needed; masking it would damage prose."""
+"""Values that people write where a key is required but not used. Masking them would damage prose."""
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]+")
 _WORD = re.compile(r"[A-Za-z][a-z]*|[A-Z]+|[a-z]+(?:_[a-z]++)*|\d+")
 _WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]++)*")
@@ -44,7 +44,7 @@ _BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[
 
 
 def stands_alone(value: str) -> bool:
-    """Whether a value is long and strange enough to be masked by itself: no word, no identifier, no number."""
+    """Whether a value is long and unusual enough to be masked by itself: not a word, an identifier or a number."""
     if len(value) < SHORTEST or value.lower() in _PLACEHOLDERS or len(set(value)) < 4:
         return False
     if _WORD.fullmatch(value) is not None:
@@ -62,7 +62,7 @@ class _Secret:
 
     @cached_property
     def base64(self) -> tuple[str, ...]:
-        """The part of its base64 that does not depend on the text around it, for each of the three alignments."""
+        """The part of the value's base64 that is the same in any text, for each of the three alignments."""
         data = self.value.encode("utf-8", "surrogatepass")
         if len(data) < 12:
             return ()
@@ -75,7 +75,7 @@ class _Secret:
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
-        """It as it is, as in Python's repr, as in JSON, encoded once and twice, and as in URLs; the longest first."""
+        """The value itself, and as Python's repr, JSON (once and twice) and URLs write it, the longest first."""
         value = self.value
         once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
         twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
@@ -105,14 +105,14 @@ def _everywhere(text: str, part: str) -> Iterator[int]:
 
 
 def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, int]]:
-    at = text.find(spelled)
-    while at >= 0:
-        end = at + len(spelled)
-        if anywhere or _is_apart(text, at, end):
-            yield at, end
-            at = text.find(spelled, end)
+    position = text.find(spelled)
+    while position >= 0:
+        end = position + len(spelled)
+        if anywhere or _is_apart(text, position, end):
+            yield position, end
+            position = text.find(spelled, end)
         else:
-            at = text.find(spelled, at + 1)
+            position = text.find(spelled, position + 1)
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
@@ -128,18 +128,18 @@ class KnownSecrets:
     """The values that one run knows to be secret. Any thread may learn and mask."""
 
     def __init__(self, environment: Iterable[str] = ()) -> None:
-        self._lock = new_lock()  # a signal's handler that makes a call learns too, in the middle of this
+        self._lock = new_lock()  # re-entrant: a signal handler that makes a call learns in the middle of this
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
         self.short: frozenset[str] = frozenset()
-        """Those that are masked only behind the name of a secret."""
+        """The values that are masked only behind the name of a secret."""
         self.all: tuple[_Secret, ...] = ()
-        """All of them: another tuple whenever they change."""
+        """All values. It is another tuple whenever they change."""
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
-        """Learn these values; return the keys that are new and are masked wherever they occur."""
+        """Learn these values. Return the new keys that are masked wherever they occur."""
         with self._lock:
             self._learn(cookies, self._cookies, COOKIES)
             return self._learn(keys, self._sent, KEPT)
@@ -176,36 +176,39 @@ class KnownSecrets:
         return len(self.all)
 
     def places(self, text: str, look: Look | None) -> list[int]:
-        """Return where a text may have one of the values.
+        """Return the positions in a text at which one of the values may be.
 
-        A value in base64 is in one of the words of `look`; without it, all of the text is searched.
+        A value in base64 is in one of the words of `look`. Without `look`, the whole text is searched.
         """
-        found: list[int] = []
+        positions: list[int] = []
         words = text if look is None else look.words
         place = look.place if look is not None else int
         for one in self.all:
             if one.trace in text:
-                found += _everywhere(text, one.trace)
+                positions += _everywhere(text, one.trace)
             if words:
-                found += [place(at) for core in one.base64 if core in words for at in _everywhere(words, core)]
-        return found
+                positions += [place(at) for core in one.base64 if core in words for at in _everywhere(words, core)]
+        return positions
 
     def begins_at_end(self, text: str) -> int:
-        """How many characters at the end of a text are the beginning of a value, at most."""
+        """Return how many characters at the end of a text may be the beginning of a value."""
         longest = 0
         last = text[-TELLING:]
         for one in self.all:
             for spelled in one.spellings:
-                at = spelled.rfind(last, 0, -1) if len(last) == TELLING else -1
-                while at >= 0 and at + TELLING > longest:
-                    if text.endswith(spelled[: at + TELLING]):
-                        longest = at + TELLING
+                position = spelled.rfind(last, 0, -1) if len(last) == TELLING else -1
+                while position >= 0 and position + TELLING > longest:
+                    if text.endswith(spelled[: position + TELLING]):
+                        longest = position + TELLING
                         break
-                    at = spelled.rfind(last, 0, at + TELLING - 1)
+                    position = spelled.rfind(last, 0, position + TELLING - 1)
         return longest
 
     def mask(self, text: str, *, names: bool = False) -> str:
-        """Return a text with all of them masked, except inside masks; in `names`, only those that are no names."""
+        """Return a text with all values masked, except inside masks.
+
+        With `names`, the text is a name, and a value that could be a name is not masked.
+        """
         some = [one for one in self.all if one.is_no_name] if names else self.all
         spans = [span for one in some for span in one.spans(text)]
         if not spans:

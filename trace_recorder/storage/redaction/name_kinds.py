@@ -1,9 +1,9 @@
-"""What a name says of the value after it, and whether that value is a secret.
+"""Judges the names of values, and whether the value after a name is a secret.
 
-`kind_of` judges a name by how it ends, in any spelling: `clientSecret` and `CLIENT_SECRET` are one name.
-`is_secret_value` judges the value: it is no type, version, expression, word or placeholder; after names that have other
-uses too (`token`, `key`, `auth`) it has to look like a key (`is_strange`). Invariant: a judgement takes a few string
-operations on a bounded text, because hostile texts are made of names and values.
+`kind_of` judges a name by its end, in any spelling: `clientSecret` and `CLIENT_SECRET` are one name. `is_secret_value`
+judges the value. A secret is not a type, a version, an expression, a word or a placeholder. After names with other uses
+(`token`, `key`, `auth`), it must look like a key (`is_strange`). Invariant: a judgement takes a few string operations
+on a bounded text, because hostile texts are made of names and values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEMES = (
     "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
     "|Klaviyo-API-Key)"
 )
-"""How a credential begins in a header: the schemes of authorization, and the words that services use instead."""
+"""The beginnings of credentials in headers: the schemes of authorization, and the words that services use instead."""
 
 
 def _ends(first: str, last: str) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ _SAYS_SECRET = (
     *_ends("api access refresh auth bearer session security id oauth personal private", "token"),
     *("authorization", "authorizationtoken", "clientkeydata", "sharedaccesskey", "authkey"),
 )
-"""Names with these ends say that a secret follows; without hyphens and underscores."""
+"""Names with these ends are followed by a secret. They are written without hyphens and underscores."""
 _STRONG = (
     *_SAYS_SECRET,
     *_ends("client bot user app webhook github gitlab slack npm pypi hf vault deploy service admin login", "token"),
@@ -73,7 +73,7 @@ _ABOUT_A_SECRET = re.compile(
 """Names such as `forgot_password` have a text about the secret as their value."""
 
 LONGEST_LOOK = 400
-"""Whether a value is a secret is decided by this many characters; all of it is masked."""
+"""The first characters that decide whether a value is a secret. The whole value is masked."""
 LONGEST_SAMPLE = 128
 """Letters and digits are counted in this many."""
 _CLASSES = (
@@ -84,9 +84,9 @@ _CLASSES = (
     + b" " * 128
 )
 _STEPS = (b"aA", b"a0", b"0a", b"0A", b"A0", b"AAa", b"aAA")
-"""Where small letters, capitals and digits follow each other, except for a capital that begins a word.
+"""The changes between small letters, capitals and digits, except for a capital that begins a word.
 
-Each step is counted once. Counting them costs a twentieth of searching for them by a pattern.
+Counting them costs a twentieth of a search by a pattern.
 """
 
 _FOLLOWING = (
@@ -95,7 +95,7 @@ _FOLLOWING = (
     " oabcdfgijklmnoprstuvw padehiloprstuy qu rabcdefgiklmnoprstuvy sacefhiklmnopstuy tacdefhilmnoprstuvwy"
     " uabcdegilmnoprst vaeio waeinos xeipt yaeilmnpst zaeio"
 )
-"""Each letter with the letters that follow it in words, most of the time.
+"""Each letter with the letters that usually follow it in words.
 
 In words that occur in three or more files of packages of PyPI and npm, these 315 are 96 % of the pairs of letters.
 About half of the pairs of random letters are others.
@@ -106,7 +106,7 @@ _RARE = frozenset(one + other for one in ascii_lowercase for other in ascii_lowe
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
-    """Whether a name is that of a secret: always, of a kind that may be something else, or of a cookie's header."""
+    """Return the kind of a name: always that of a secret, possibly that of a secret, or that of a cookie's header."""
     name = name.rstrip("0123456789_-")[-_LONGEST_NAME:].lstrip("-")
     low = name.lower()
     flat = low.translate(_SEPARATORS)
@@ -136,13 +136,13 @@ def _is_apart(name: str, length: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def says_secret(name: str) -> bool:
-    """Whether the string under a name is a secret, whatever it looks like, if the name is that of a field."""
+    """Whether the string under a field with this name is a secret, whatever it looks like."""
     flat = name.rstrip("0123456789_-")[-_LONGEST_NAME:].lower().translate(_SEPARATORS)
     return flat.endswith((*_SAYS_SECRET, "apikey")) and _ABOUT_A_SECRET.match(_CAMEL.sub("_", name)) is None
 
 
 def is_strange(value: str, shortest: int = 16) -> bool:
-    """Whether a text looks like a key: long, with letters and digits mixed, or letters that no word has so."""
+    """Whether a text looks like a key: long, with letters and digits mixed, or with letters that are no word."""
     look = value[:LONGEST_SAMPLE]
     if len(look) < shortest or len(set(look)) < 8:
         return False
@@ -169,7 +169,7 @@ PLACE_FOR_ONE = re.compile(
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
     r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|(.)\1*\Z",
 )
-"""How the text in the place of a secret begins, in lower case: to ignore case takes twice as long."""
+"""The beginnings of texts in the place of a secret, in lower case. Ignoring case would take twice as long."""
 _HEX = re.compile(r"[0-9a-f]{1,100}")
 _PREFIX_OF_KEY = re.compile(r"(?:an?|secret|token|test|api[-_]?key)[-_]")
 _TYPE = re.compile(
@@ -186,7 +186,7 @@ _NAMES_ONE = re.compile(
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
     r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
 )
-"""A word that says what belongs there, or what is the matter with it; `id-token: write` is a permission."""
+"""A word that describes the missing value or its state. `id-token: write` is a permission."""
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
 )
@@ -201,7 +201,7 @@ _CONSONANTS = re.compile(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
 
 
 def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
-    """Whether the text after a scheme of authorization is a credential; `is_alone` if nothing follows it."""
+    """Whether the text after a scheme of authorization is a credential. With `is_alone`, nothing follows it."""
     if len(value) < 8 or PLACE_FOR_ONE.match(value.lower()):
         return False
     if _DIGIT.search(value) is not None or is_strange(value[:LONGEST_LOOK], 12):
@@ -210,9 +210,10 @@ def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
 
 
 def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
-    """Whether the text after the name of a secret is one.
+    """Whether the text after the name of a secret is a secret.
 
-    `form` is how it is written there. One that `is_alone` is all that follows in its line, or in its element of XML.
+    `form` is the way in which it is written. With `is_alone`, nothing else follows in its line or in its element of
+    XML.
     """
     look = value[:LONGEST_LOOK]
     if len(value) < SHORTEST:
@@ -238,7 +239,7 @@ def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: 
 
 
 def _is_no_value(name: str, look: str, form: Form) -> bool:
-    """Whether it is a placeholder, a type, a version, a URL or an expression."""
+    """Whether a value is a placeholder, a type, a version, a URL or an expression."""
     low = look.lower()
     if _is_placeholder(look, low) or ("{" in look and "}" in look) or name.lower().endswith(low):
         return True
@@ -253,7 +254,7 @@ def _is_no_value(name: str, look: str, form: Form) -> bool:
 
 
 def _is_placeholder(look: str, low: str) -> bool:
-    """Whether a value stands for a secret; a key may begin with such a word (`secret_`, `test_`)."""
+    """Whether a value is a placeholder for a secret. A key may begin with such a word (`secret_`, `test_`)."""
     if PLACE_FOR_ONE.match(low) is None:
         return False
     word = _PREFIX_OF_KEY.match(low)
@@ -264,17 +265,17 @@ def _is_placeholder(look: str, low: str) -> bool:
 def _is_strange_value(name: str, look: str, form: Form) -> bool:
     """Whether a value looks like a key, if its name alone does not decide that."""
     if form != "variable" and name.lower().endswith(("sig", "signature")):
-        return False  # signatures of reasoning are no secrets; those of URLs give access
+        return False  # signatures of reasoning are not secrets; those of URLs give access
     if not is_strange(look, SHORTEST_WEAK) or ":" in look or look.startswith(_PATHS):
         return False
     return form == "variable" or not name.lower().endswith("key") or _HASH.fullmatch(look) is None
 
 
 def _has_symbol(look: str) -> bool:
-    """Whether an unquoted value has a symbol as passwords do, and is no expression."""
+    """Whether an unquoted value has a symbol, as passwords have, and is not an expression."""
     return _SYMBOL.search(look) is not None and _OPERATOR.search(look) is None and _EXPRESSION.fullmatch(look) is None
 
 
 def _is_no_word(value: str) -> bool:
-    """Whether letters alone are no word: they have capitals among small ones, or are more than words have."""
+    """Whether a text of letters is not a word: it has capitals among small letters, or is longer than words are."""
     return len(value) > 20 or (_CAPITAL_INSIDE.search(value) is not None and _CONSONANTS.search(value) is not None)

@@ -42,33 +42,33 @@ Span = tuple[int, int]
 Is = Callable[[str], bool]
 
 MAX_NESTED = 3
-"""At most this many names are examined within a value that is not secret: `a=b=c` is one value, or two names."""
+"""At most this many names are examined within a value that is not secret. In `a=b=c`, `b` may be a value or a name."""
 
 _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
 _REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
 _MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""How the name of a member may end besides: `password_1` and `pass_word` are names of secrets in JSON only."""
+"""Other ends of a member's name. `password_1` and `pass_word` are names of secrets only in JSON."""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
 )
-"""Between a member "name" and the member "value" next to it."""
+"""The text between a member "name" and the member "value" next to it."""
 _PLAUSIBLE = (
     r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
     r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
 )
-"""A value that may be a secret has eight characters, or four and a digit, or is alone in its line or element."""
+"""A value that may be a secret has eight characters, or has four and a digit, or is alone in its line or element."""
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
 """A value that may be a known one, such as `postgres`."""
 _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
-"""A member of JSON with a string that is not empty; its quotes have backslashes where it is JSON within JSON."""
+"""A member of JSON with a string that is not empty. In JSON within JSON, its quotes have backslashes."""
 
 
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
-"""The first characters after a name: a quick check, because most words with a stem have no separator behind them."""
+"""The first characters after a name, for a quick check: most words with a stem have no separator behind them."""
 _COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
@@ -94,12 +94,12 @@ _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\u
 _BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
-"""The text right behind a value that is alone in its line, its element of XML, or its quotes."""
+"""The text that follows a value if it is alone in its line, its element of XML, or its quotes."""
 _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
-"""How long the beginning of a list of cookies is that is searched for a secret."""
+"""How many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in range(256))
@@ -111,14 +111,17 @@ _STEMS = Beginnings(
 """Names of secrets, and commands that take secrets, are found by three of their letters."""
 _COMMAND_WORD, _COOKIE_END, _MEMBER_END, _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(1, 10)
 _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 15)
-"""The groups of the pattern. `_ESCAPES` is that of a member of JSON; a name ends where the second or third does."""
+"""The groups of the pattern.
+
+`_ESCAPES` is that of a member of JSON. The name ends at the end of the second or third group.
+"""
 
 
 def signs(look: Look, *, any_value: bool = False) -> list[int]:
-    """Return where in JSON text a secret may be that is recognised by its name: one place at most in each string.
+    """Return the positions in JSON text of secrets that may be recognised by their name, at most one in each string.
 
-    Where many are in short strings, the rest is not searched. With `any_value`, the value may be one that is known, and
-    look like no secret.
+    If many are in short strings, the rest is not searched. With `any_value`, the value may be a known one that does not
+    look like a secret.
     """
     stems = _STEMS.places(look.data)
     if not stems:
@@ -127,14 +130,14 @@ def signs(look: Look, *, any_value: bool = False) -> list[int]:
     has_commands = False
     low = look.data.lower().decode("latin-1")
     letters, read_name, done = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
-    for at in stems:
-        match = read_name(low, at) if at >= done else None
+    for position in stems:
+        match = read_name(low, position) if position >= done else None
         if match is None:
             continue
         if match[_COMMAND_WORD]:
             has_commands = True
-        elif _may_be_secret(look.plain, _name_begins(look.plain, letters, at), match, any_value=any_value):
-            places.append(at)
+        elif _may_be_secret(look.plain, _name_begins(look.plain, letters, position), match, any_value=any_value):
+            places.append(position)
             if len(places) >= MANY and are_many(places):
                 return places
             done = string_end(look.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
@@ -158,7 +161,10 @@ def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: b
 
 
 def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
-    """Yield where secrets follow their names in a text; `is_known` says whether a value is a known secret."""
+    """Yield the spans of secrets that follow their names in a text.
+
+    `is_known` says whether a value is a known secret.
+    """
     look = Look(text, runs=False)
     stems = _STEMS.places(look.data)
     if not stems:
@@ -168,16 +174,16 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
     has_masks = "[REDACTED:" in text
     density = Density(CLOSE_NAMES)
     done = within = nested = read = 0
-    for at in stems:
-        nested = nested + 1 if at < within else 0
-        if at < done or nested > MAX_NESTED:
+    for position in stems:
+        nested = nested + 1 if position < within else 0
+        if position < done or nested > MAX_NESTED:
             continue
-        match = read_name(low, at)
+        match = read_name(low, position)
         if match is None or match[_COMMAND_WORD] or match[_MEMBER_END] or match.end() == read:
             continue
-        if has_masks and _is_in_mask(text, at):
+        if has_masks and _is_in_mask(text, position):
             continue
-        begin = _name_begins(text, letters, at)
+        begin = _name_begins(text, letters, position)
         is_cookie = match[_COOKIE_END] is not None
         span, end = _cookies(text, begin, match) if is_cookie else _value_of(text, begin, match, is_known, density)
         if span is not None and density.is_dense:
@@ -192,7 +198,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
 
 
 def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density: Density) -> tuple[Span | None, int]:
-    """Return where the secret after a name is, or None; and where the text ends that was read as its value."""
+    """Return the span of the secret after a name, or None, and the end of the text that was read as its value."""
     name, start = text[begin : match.end(_MEMBER_END)], match.end()
     kind = kind_of(name)
     if kind is None or match[_ESCAPES] is not None:
@@ -216,7 +222,7 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
 def _is_secret(
     text: str, begin: int, match: re.Match[str], kind: Kind, look: re.Match[str], value: str, is_known: Is
 ) -> bool:
-    """Whether the value after a name is a secret, by all that is written there."""
+    """Whether the value after a name is a secret, judged by the text around it."""
     name = text[begin : match.end(_MEMBER_END)]
     form = _form(text[max(0, begin - 60) : begin], begin, match, name)
     if form is None or is_known(value):
@@ -230,7 +236,7 @@ def _is_secret(
 
 
 def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | None:
-    """Return how a value is written after its name, with the text before it; None if no value is there."""
+    """Return the form of the value after a name, with the text before it, or None if there is no value."""
     if match[_BLANK]:
         return _behind_blank(before, name, match[_BLANK])
     if match[_COMMA]:
@@ -255,7 +261,7 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
 
 
 def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool) -> str:
-    """Return the value after a name; empty if it is one of several words, a number of JSON, or a function's name."""
+    """Return the value after a name. It is empty for one of several words, a number of JSON, or a function's name."""
     value, end = look[0], look.end()
     if value[0] in ":,]}" or "[REDACTED" in value:
         return ""
@@ -268,7 +274,10 @@ def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool)
 
 
 def _name_begins(text: str, letters: bytes, stem: int) -> int:
-    """Return where the name with this stem begins: the text before it may be an escape that ends in letters."""
+    """Return the beginning of the name with this stem.
+
+    The text before the name may be an escape that ends in letters.
+    """
     longest = stem - _LONGEST_NAME if stem > _LONGEST_NAME else 0
     begin = letters.rfind(b" ", longest, stem) + 1 or longest
     if begin == 0 or text[begin - 1] not in "\\[%;":
@@ -288,7 +297,7 @@ def _is_in_mask(text: str, at: int) -> bool:
 
 
 def has_cookies(value: str) -> bool:
-    """Whether a value is a list of cookies, one of which looks like a secret. What is masked already is no secret."""
+    """Whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
     first, *others = value[:_MOST_OF_COOKIES].split("[REDACTED:")
     return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
@@ -296,13 +305,13 @@ def has_cookies(value: str) -> bool:
 def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, int]:
     at = match.end()
     if kind_of(text[begin : match.end(_COOKIE_END)]) != "cookie" or not _COOKIES.match(text, at):
-        return None, 0  # the line is read only if cookies begin it: a long line may have many names
+        return None, 0  # the line is read only if it begins with cookies, because a long line may have many names
     line = _REST_OF_LINE.match(text, at)
     return (line.span() if line and has_cookies(line[0]) else None), 0
 
 
 def _begins_line(before: str, begin: int) -> bool:
-    """Whether a name is the first in its line, or in the text: only blanks and hyphens are before it, or a quote."""
+    """Whether a name is the first in its line or in the text. Only blanks, hyphens or a quote may be before it."""
     rest = before.rstrip(" \t-")
     if not rest:
         return begin <= len(before) or "-" in before
@@ -318,7 +327,7 @@ _COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
 
 
 def _assigned(before: str, name: str) -> Form:
-    """Return how a value after an equals sign is written: of a variable, parameter or setting, or an expression."""
+    """Return the form of a value after an equals sign: of a variable, a parameter, a setting, or an expression."""
     if before.endswith((";", "?", "&", "--")) or name.isupper():
         return "variable"
     is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
@@ -347,5 +356,5 @@ _SET_BEFORE = re.compile(
     r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
     r"|(?:setx|set -g?x|(?<![A-Za-z])set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
 )
-"""A command that sets a variable; the user of a .netrc, whose password may be in the next line."""
+"""A command that sets a variable, or the user of a .netrc, whose password may be in the next line."""
 _CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")

@@ -49,20 +49,20 @@ _KEYS = (
     ),
     (PPK_BEGIN, re.compile(r"Private-Lines: "), re.compile(r"Private-MAC: ")),
 )
-"""How private keys of several lines begin, and end."""
+"""The first and the last line of private keys."""
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
 """The hash of a password whose parameters have a comma between them."""
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
-"""The patterns, each with the words of which it needs one: a pattern is slow to find nothing."""
+"""The patterns, each with words of which the text must have one, because a pattern without a match is slow."""
 _SHOWN = 600
-"""The name of a value is searched for in this many characters at the end of a text."""
+"""The name of a value is searched in this many characters at the end of a text."""
 
 
 def unfinished(text: str) -> int:
-    """Return how many characters at the end of a text may belong to a secret that only what follows shows."""
+    """Return how many characters at the end of a text may belong to a secret that only the following text shows."""
     word = _WORD_BACKWARDS.match(text[: -LONGEST_WORD - 1 : -1])
     start = len(text)
     if word is not None and word.end() < LONGEST_WORD and not _is_harmless(word[0][::-1]):
@@ -103,5 +103,5 @@ def _is_harmless(word: str) -> bool:
         return False
     ends = (
         whole is not None and whole[2]
-    )  # punctuation follows the word; if a secret's name began here, letters would follow
+    )  # punctuation follows the word, but the name of a secret would continue with letters
     return bool(ends) or not any(low.endswith(stem[:n]) for stem in _STEMS for n in range(1, len(stem)))

@@ -1,8 +1,8 @@
 r"""The shapes of secrets that have a form of their own: patterns, made from the rows of `key_forms.py`.
 
-Invariant: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive
-repeat as its end. So an attempt at one place takes bounded time or ends in a match, and all of them take linear time,
-whatever the text. `key_finder.py` says at which places of a text they are tried.
+Invariant: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive repeat
+as its end. So an attempt at one place takes bounded time or ends in a match, and all attempts take linear time in any
+text. `key_finder.py` chooses the places of a text at which the patterns are tried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LINE_BEGINS = (r"\A[+-]", r"[\s>\"][+-]", r"\\n[+-]")
 _BREAK = r"(?:\\{1,7}[nr]|[\r\n])"
 _PEM_LINE = rf"(?>(?:\\{{1,7}}[nrt]|[\r\n\t +>|]){{0,12}})(?:[A-Za-z0-9+/=]{{12,}}+|[A-Za-z-]{{3,12}}: [A-Za-z0-9,-]{{1,60}}+|[A-Za-z0-9+/=]{{1,11}}+(?=\s{{0,3}}(?:{_BREAK}|\Z)))"  # noqa: E501 - a pattern is read in one piece
 PEM_LONGEST = 20_000
-"""The END of a private key is searched for in this many characters after its BEGIN."""
+"""The END of a private key is searched in this many characters after its BEGIN."""
 _PEM = (
     r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
     rf"(?:(?>(?:[^\"<-]|-(?!----)){{1,{PEM_LONGEST}}})-----END [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
@@ -34,16 +34,16 @@ _PPK = (
     rf"((?>(?:[^\"<P]|P(?!rivate-)){{1,{PEM_LONGEST}}})(?=Private-MAC: )"
     rf"|(?=[ \r]{{0,2}}{_BREAK}[ \t+>|]{{0,8}}[A-Za-z0-9+/=]{{12}})(?>(?:{_PEM_LINE})*))"
 )
-"""A private key of PuTTY: its lines, up to the checksum behind them."""
+"""A private key of PuTTY: its lines, up to the following checksum."""
 PPK_BEGIN = "Private-Lines: "
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The form of one kind of secret: what its mask says, a text that each such secret has, and its pattern.
+    """The form of one kind of secret: the name in its mask, its sign and its pattern. Each such secret has the sign.
 
-    The pattern matches the secret, or has it as a group. If the pattern does not begin with the text, `before_sign`
-    matches the secret up to the end of the text, and `behind_sign` from the text on.
+    The pattern matches the secret, or has it as a group. If the pattern does not begin with the sign, `before_sign`
+    matches the secret up to the end of the sign, and `behind_sign` from the sign on.
     """
 
     what: str
@@ -55,7 +55,7 @@ class Shape:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern, compiled when a text has the sign: to compile all of them delays every import."""
+        """The pattern, compiled when a text has the sign. Compiling all patterns would delay every import."""
         return re.compile(self.regex)
 
     @cached_property
@@ -67,18 +67,18 @@ class Shape:
     def _begin_pattern(self) -> re.Pattern[str]:
         return re.compile(self.before_sign)
 
-    def secret_at(self, text: str, at: int) -> tuple[int, int] | None:
-        """Return where the secret is whose sign is at a position of a text; None if no secret has this sign."""
+    def secret_at(self, text: str, position: int) -> tuple[int, int] | None:
+        """Return the span of the secret whose sign is at a position of a text, or None if there is no secret."""
         if not self.before_sign:
-            match = self.pattern.match(text, at)
+            match = self.pattern.match(text, position)
             return None if match is None else match.span(1 if self.grouped else 0)
-        behind = self.sign_pattern.match(text, at)
-        first, end = max(0, at - _LONGEST_BEFORE), at + len(self.sign)
+        behind = self.sign_pattern.match(text, position)
+        first, end = max(0, position - _LONGEST_BEFORE), position + len(self.sign)
         begin = self._begin_pattern.search(text, first, end) if behind else None
         return (begin.start(), behind.end()) if begin and behind else None
 
     def next_secret(self, text: str, at: int) -> tuple[int, int] | None:
-        """Return where the first secret of this shape is whose pattern matches at a position of a text or after it."""
+        """Return the span of the first secret of this shape at a position of a text or after it."""
         match = self.pattern.search(text, at)
         return None if match is None else match.span(1 if self.grouped else 0)
 
@@ -90,8 +90,9 @@ _LONGEST_BEFORE = 100
 def _boundary(prefix: str) -> str:
     r"""Return a pattern that follows the prefix of a secret, and checks the text before the prefix.
 
-    A letter or digit may be before it only if it ends an escape of JSON, of a URL or of a terminal. A hyphen or plus
-    sign may be the sign of a line in a diff. Others, and slashes, are letters of base64, in which short prefixes occur.
+    A letter or digit may be before the prefix only if it ends an escape of JSON, of a URL or of a terminal. A hyphen or
+    plus sign may be the mark of a line in a diff. Elsewhere these signs, and slashes, are letters of base64, in which
+    short prefixes occur by chance.
     """
     at = f".{{{len(prefix)}}}"
     within = "-" if len(prefix) < 6 else ""

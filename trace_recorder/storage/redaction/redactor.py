@@ -1,10 +1,11 @@
 """Masks the secrets in records, at the single place where records are written.
 
 A redactor is a function that takes a text and returns it with its secrets masked. Invariants: masking is deterministic
-and idempotent; a mask names the kind of the secret ("[REDACTED:openai-key]"); of JSON, only the strings are masked,
-one by one and decoded, so that its structure and the digits of its numbers do not change. Prose is not changed: secrets
-are found by the shapes of keys (`key_forms.py`), by the names of members, and by known values (the client's key, the
-environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none.
+and idempotent. A mask names the kind of the secret ("[REDACTED:openai-key]"). In JSON, only strings are masked, one by
+one and decoded, so that the structure and the digits of numbers do not change. Prose is not changed: secrets are found
+by the shapes of keys (`key_forms.py`), by the names of members, and by known values (the client's key, the
+environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none of
+these.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _SECRET_NAME = re.compile(
     r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
     re.IGNORECASE,
 )
-"""Variables of the environment that hold a secret, and not the place of one."""
+"""Variables of the environment that contain a secret, and not the path or the address of one."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 _KINDS = frozenset(
     {
@@ -61,9 +62,9 @@ _KINDS = frozenset(
         "provider",
     }
 )
-"""Members with values by which a reader knows what it reads."""
+"""Members whose values tell a reader which kind of object it reads."""
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
-"""Members with values that a provider has signed or encrypted: they have to be sent back unchanged."""
+"""Members with values that a provider has signed or encrypted. They must be sent back unchanged."""
 _SEAL = 40
 _OVERLAP = 4 * 1024
 """This many characters at the end of a searched text are searched again together with the next text.
@@ -72,12 +73,15 @@ The sign of a secret is never longer.
 """
 
 _SHORT, _TOGETHER = 256, 400
-"""So many strings of at most so many characters are searched together."""
+"""Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
 
 @dataclass(slots=True)
 class _String:
-    """A string of JSON text: where it is, and what masking makes of it. It is searched for secrets of some kinds."""
+    """A string of JSON text: its position, its value, and its masked value.
+
+    It is searched for secrets of some kinds.
+    """
 
     start: int
     end: int
@@ -106,14 +110,15 @@ class Redaction:
         """The last text of a request in which no sign of a secret was seen, and the known values at that time."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
-        """Mask these values from now on; return the keys that are new and are masked wherever they occur.
+        """Mask these values from now on.
 
-        Short ones, and words, are masked only behind the name of a secret.
+        Return the new keys that are masked wherever they occur. Short values, and words, are masked only behind the
+        name of a secret.
         """
         return self._known.learn(keys, cookies) if self._redactors else []
 
     def mask_plain(self, text: str, kinds: int = EVERY) -> str:
-        """Mask a text that is not JSON, or one string of it in which only secrets of these kinds may be."""
+        """Mask a text that is not JSON, or one string of JSON in which only secrets of these kinds may be."""
         text = self._known.mask(text) if kinds & KNOWN else text
         for redactor in self._redactors:
             own = redactor is default_redactor
@@ -124,11 +129,14 @@ class Redaction:
         return text
 
     def _mask_shown(self, text: str, kinds: int) -> str:
-        """Mask what is known, and what a text shows by itself."""
+        """Mask known values, and the secrets that a text shows by itself."""
         return mask_text(self._known.mask(text) if kinds & KNOWN else text, self._known.short, kinds)
 
     def _mask_own(self, text: str, kinds: int) -> str:
-        """Mask what a text shows by itself; a long one is masked bit by bit, as far as its secrets are finished."""
+        """Mask the secrets that a text shows by itself.
+
+        A long text is masked piece by piece, each up to a place where no secret is open.
+        """
         masked = self._mask_bit_by_bit(text, kinds)
         return mask_json(masked) if kinds & NAME else masked
 
@@ -144,33 +152,33 @@ class Redaction:
         return "".join([*parts, mask_text(text[done:] if done else text, self._known.short, kinds)])
 
     def mask_gap(self, text: str) -> str:
-        """Mask the text of a failure; if a redactor failed, with what this package knows itself."""
+        """Mask the text of a failure. If a redactor fails, mask it without the user's redactors."""
         return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
-        """Mask a name, without a user's redactor: what has the shape of a key, or is known, long, and no word."""
+        """Mask the keys in a name, and long known values that are no words, without the user's redactors."""
         text = self._known.mask(text, names=True)
         return mask_text(text) if self._knows_shapes else text
 
     def _apart(self, name: str, names: dict[str, str]) -> str:
-        """Mask a member's name; names that differ stay apart, so that no member is lost."""
+        """Mask a member's name. Different names stay different, so that no member is lost."""
         masked = self.mask_name(name)
         if masked == name:
             return name
         return names.setdefault(name, f"{masked} {len(names) + 1}" if masked in names.values() else masked)
 
     def mask(self, text: str, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask the strings of JSON text; return it with the number of secrets that were in it.
+        """Mask the strings of JSON text.
 
-        A redactor of the user's sees values only, not the names of members. A string that it changed counts as one.
-        With `are_pieces`, what a model says in it was searched for names already, joined with what comes before and
-        after: the end of a piece is not the end of a line.
+        Return the text with the number of its secrets. A redactor of the user sees only values, not the names of
+        members. A string that it changes counts as one secret. With `are_pieces`, the text of the model was searched
+        for names already, joined with the other pieces: the end of a piece is not the end of a line.
         """
         seen = None if self._looks_at_all else self._see(text)
         return self._mask_strings(text, seen, are_pieces=are_pieces) if seen is None or any(seen.all) else (text, 0)
 
     def _mask_strings(self, text: str, seen: Sightings | None, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask the strings in which something was seen, or all of them."""
+        """Mask the strings in which a secret may have been seen, or all of them."""
         places = seen.places() if seen and not seen.has_many else None
         defined = set(mcp_secrets(text) if self._knows_shapes else ())
         names: dict[str, str] = {}
@@ -201,7 +209,7 @@ class Redaction:
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
     def _mask_by_member(self, name: str, value: str) -> str | None:
-        """Mask a string of JSON by the name of its member; return None if the string must be searched."""
+        """Mask a string of JSON by the name of its member. Return None if the string must be searched."""
         if value.startswith("@") and _PLACEHOLDER.fullmatch(value):
             return value
         if name in _KINDS and _IDENTIFIER.fullmatch(value):
@@ -211,7 +219,7 @@ class Redaction:
         return MASK if name and self._knows_shapes and is_secret_member(name, value, self._known.short) else None
 
     def _search(self, strings: list[_String]) -> None:
-        """Mask the strings in which secrets may be: short ones together, if these are of the same kinds."""
+        """Mask the strings in which secrets may be. Short strings with the same kinds are masked together."""
         together: dict[int, list[_String]] = defaultdict(list)
         for string in strings:
             if string.kinds and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
@@ -230,7 +238,7 @@ class Redaction:
                 string.masked = mask_fields(string.masked)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
-        """Mask several JSON texts, each as `mask` does. The last one is often the same as the time before."""
+        """Mask several JSON texts, each as `mask` does. The last text is often the same as in the call before."""
         if self._looks_at_all or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [self.mask(text) for text in texts]
         last = texts[-1:], self._known.all, self._known.short
@@ -249,14 +257,14 @@ class Redaction:
         return masked if searched is texts else [*masked, (texts[-1], 0)]
 
     def sees(self, text: str) -> bool:
-        """Whether to examine every string: a sign or a secret is there, or may be, written with escapes."""
+        """Whether the strings of a text must be examined: it may have a secret, or the user has a redactor."""
         return self._looks_at_all or self._sees_secrets(text)
 
     def _sees_secrets(self, text: str) -> bool:
         return any(self._see(text).all)
 
     def _see(self, text: str) -> Sightings:
-        """Return what may be secret in JSON text, which may have escapes. A long text is searched in pieces."""
+        """Return the possible secrets of JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
             return Sightings("")
         if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
@@ -283,9 +291,10 @@ class Redaction:
         return seen
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
-        """Mask a part of a stream; return it with the number of secrets that were in it, and of how many bytes it is.
+        """Mask a part of a stream.
 
-        If it is not the `last`, events at its end are left out in which a model may begin to spell a secret.
+        Return it with the number of its secrets, and its size in bytes before masking. Unless it is the `last`, events
+        at its end are left out if a secret may begin in them.
         """
         if not self._redactors:
             return data, 0, len(data)
@@ -304,7 +313,7 @@ class Redaction:
         return masked.encode("utf-8", "surrogateescape"), count, len(data)
 
     def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
-        """Mask line by line: the strings of what is JSON in a line, or else the line."""
+        """Mask line by line: the strings of the JSON in a line, or else the line."""
         if not self.sees(text):
             return text, 0
         masked = [
@@ -314,13 +323,13 @@ class Redaction:
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
-        """Mask the part of a plain body that follows `before`, as far as what was received allows."""
+        """Mask the part of a plain body that follows `before`, up to a place where it can be cut."""
         if not self._redactors:
             return BodyPart(data, 0, len(data))
         return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Mask what is known, or looks like a secret, in bytes that are no UTF-8, before they become base64."""
+        """Mask known values and the shapes of secrets in bytes that are not UTF-8, before they become base64."""
         try:
             data.decode()
         except ours(UnicodeDecodeError):
@@ -328,11 +337,11 @@ class Redaction:
         return data
 
     def unfinished(self, text: str) -> int:
-        """Return how many characters at the end of a text may belong to a secret that only what follows shows."""
+        """Return how many characters at the end of a text may belong to a secret that only the following text shows."""
         return max(unfinished(text), self._known.begins_at_end(text))
 
     def _mask_secrets(self, text: str) -> str:
-        """Mask what is known to be secret, and what has the shape of it, without a redactor of the user's."""
+        """Mask known values and the shapes of secrets, without the user's redactors."""
         text = self._known.mask(text)
         return mask_json(mask_text(text, self._known.short)) if self._knows_shapes else text
 
@@ -342,7 +351,7 @@ class Redaction:
         return mask_fields(masked) if self._knows_shapes else masked
 
     def mask_line(self, line: str, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask a line: the strings of what is JSON in it, or else all of it."""
+        """Mask a line: the strings of the JSON in it, or else the whole line."""
         if not self.sees(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)
@@ -362,7 +371,7 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 
 def masks_in(text: str, masked: str) -> int:
-    """Return how many secrets have been masked in a text; what a redactor of the user's changed in it counts as one."""
+    """Return how many secrets were masked in a text. All changes of the user's redactors count as one."""
     return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
 
 
@@ -372,5 +381,5 @@ def _encodable(masked: str, text: str) -> str:
 
 
 def _encodes(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, as one that was cut off may have."""
+    """Whether a text can be encoded. A text that was cut off may have half of a surrogate pair."""
     return text.isascii() or not _SURROGATE.search(text)

@@ -1,8 +1,8 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
-A `Part` is a part of a stream's text, and each of its texts is looked at once. An event that differs from an earlier
-one only in what it says is not parsed, and `looks` has what such events have in common once. `hold_back` leaves out the
-events at the end that may contain the beginning of a secret (`partial_secrets.py`): these are written with the next
+A `Part` is a part of a stream's text, and each of its texts is examined once. An event that differs from an earlier one
+only in the model's text is not parsed, and `looks` yields the common text of such events once. `hold_back` leaves out
+the events at the end that may contain the beginning of a secret (`partial_secrets.py`). They are written with the next
 part. `mask` joins the texts of one place in the events, and masks them. The mask is written into the event in which the
 secret begins, and the rest of the secret is removed from the following events. Nothing else in an event is changed.
 """
@@ -28,7 +28,7 @@ PIECES = (
     *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
     *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
 )
-"""The members that hold what a model says, piece by piece."""
+"""The members that contain the model's text, piece by piece."""
 _NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
 _TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
@@ -38,12 +38,15 @@ _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
 """A number or a time, which differs in each event."""
 _FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
 _MOST_FORMS = 8
-"""Events are compared with so many others: a stream may have several texts in turn."""
+"""With how many earlier forms an event is compared. A stream may have several texts in turn."""
 _STEP = 64
 """Other threads may run after this many lines, or strings of one line."""
 _MAX_ROUNDS = 32
-"""An earlier place for the cut is searched for this often. Eight answers at once, or a name that a model repeats, may
-have no place where nothing waits; without a limit the whole stream would wait."""
+"""How often an earlier place for the cut is searched.
+
+Eight answers at once, or a name that a model repeats, may have no place where nothing waits. Without a limit the whole
+stream would wait.
+"""
 _JSON_BEGIN = re.compile(r"[{\[]")
 
 T = TypeVar("T")
@@ -80,16 +83,16 @@ class Part:
         self._lines = lines_of(text)
         self._texts: dict[Place, list[_Piece]] = {}
         self._others: dict[str, None] = {}
-        """The lines that are like no other, and all lines without a string."""
+        """The lines that are unlike any other, and all lines without a string."""
         self._alone: list[str] = []
-        """The strings of lines that are like others: what they say, and their filler."""
+        """The strings of lines that are like others: the model's text and the filler."""
         self._long_lines: list[int] = []
         self.masked_lines: frozenset[int] | None = None
-        """The numbers of the lines whose pieces `mask` has searched; None if it found no sign of a secret in any."""
+        """The numbers of the lines whose pieces `mask` has searched, or None if no line had a sign of a secret."""
         self._read()
 
     def _read(self) -> None:
-        """Read each line: its pieces, and what else it has."""
+        """Read each line: its pieces, and its other strings."""
         forms: list[_Form] = []
         for number, line in enumerate(self._lines, 1):
             if number % _STEP == 0:
@@ -108,7 +111,7 @@ class Part:
                     forms = [new, *forms[: _MOST_FORMS - 1]]
 
     def _read_event(self, number: int) -> _Form | None:
-        """Parse a line; return its form if it has one piece."""
+        """Parse a line. Return its form if it has one piece."""
         line = self._lines[number]
         begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
         found = list(_pieces(line, begin.start(), number)) if begin else []
@@ -127,30 +130,30 @@ class Part:
                 pieces.sort(key=lambda piece: (piece.line, piece.start))
 
     def looks(self) -> Iterator[str]:
-        """Yield texts that together show all of the part: what is said, joined, and the rest of the events."""
+        """Yield texts that together show all of the part: the model's text, joined, and the rest of the events."""
         for pieces in self._texts.values():
             yield "".join([piece.text for piece in pieces])
         yield "".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
 
     def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
-        """Mask the secrets in its joined texts; return the part, and each text that changed, before and after.
+        """Mask the secrets in the joined texts. Return the part, and each changed text, before and after.
 
         `mask_arguments` masks the arguments of tools: parts of JSON, in which names of members count.
         """
         self._read_long_lines()
         joined = {place: "".join([piece.text for piece in pieces]) for place, pieces in self._texts.items()}
-        seen = {place for place, said in joined.items() if sees(said)}
+        seen = {place for place, text in joined.items() if sees(text)}
         if not seen:
             return self.text, []
         lines = self._lines[:]
         changed: dict[int, list[tuple[int, int, str]]] = {}
         texts_masked: list[tuple[str, str]] = []
         self.masked_lines = frozenset(piece.line for pieces in self._texts.values() for piece in pieces)
-        for place, said in joined.items():
-            masked = said if place not in seen else (mask_arguments if _are_arguments(place) else mask)(said)
-            if masked != said:
-                texts_masked.append((said, masked))
-                for piece, left in _spread(self._texts[place], said, masked):
+        for place, text in joined.items():
+            masked = text if place not in seen else (mask_arguments if _are_arguments(place) else mask)(text)
+            if masked != text:
+                texts_masked.append((text, masked))
+                for piece, left in _spread(self._texts[place], text, masked):
                     changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
         for number, changes in changed.items():
             for start, end, left in sorted(changes, reverse=True):
@@ -158,11 +161,11 @@ class Part:
         return "".join(lines), texts_masked
 
     def hold_back(self, waits: Waits) -> None:
-        """Leave out the events at the end that are to wait: from the event on in which what `waits` begins."""
+        """Leave out the events at the end that must wait: those from the event on in which the waiting text begins."""
         self._read_long_lines()
         texts = [_Joined(pieces) for pieces in self._texts.values()]
         first, end = len(self._lines), -1
-        for _ in range(_MAX_ROUNDS):  # what waits in one text may cut another one, or the value before it
+        for _ in range(_MAX_ROUNDS):  # waiting for one text may cut another text, or the value before it
             if first == end:
                 break
             end = first
@@ -188,20 +191,20 @@ class _Joined:
         self._shown = -1
 
     def waiting_line(self, end: int, waits: Waits) -> int:
-        """Return the line before `end` from which on the text waits; `end` if nothing waits in it."""
+        """Return the line before `end` from which on the text waits, or `end` if nothing in the text waits."""
         shown = bisect_left(self._lines, end)
         if shown in (0, self._shown):  # nothing of it was left out since
             return end
         self._shown = shown
         last = self._ends[shown - 1]
-        if self._text[last : last + 1].isspace():  # what follows is known: the word before it is finished
+        if self._text[last : last + 1].isspace():  # the following text is known, so the word before it is finished
             last += 1
         begin = last - waits(self._text[max(0, last - LONGEST) : last])
         return min(end, self._lines[bisect_right(self._ends, begin)]) if begin < last else end
 
 
 def _has_piece(line: str) -> bool:
-    """Whether a long line has a member that holds what a model says; it is searched step by step."""
+    """Whether a long line has a member with the model's text. The line is searched step by step."""
     for at in range(0, len(line), MAX_UNINTERRUPTED_CHARS):
         yield_to_others()
         if _NAME.search(line, at, at + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME):
@@ -210,10 +213,11 @@ def _has_piece(line: str) -> bool:
 
 
 class _Form:
-    """The form of an event with one piece, which most of the following events have too.
+    """The form of an event with one piece.
 
-    Such events have the same letters before and behind the piece, but for a counter before it, and the last string
-    behind it, if that is only filler. So their piece belongs to the same text, and they need not be parsed.
+    Most of the following events have the same form: the same letters before and behind the piece, except for a counter
+    before it, and the last string behind it, if that is filler. So their piece belongs to the same text, and they need
+    not be parsed.
     """
 
     __slots__ = ("_behind_counter", "_head", "_middle", "_pieces", "_tail")
@@ -233,7 +237,10 @@ class _Form:
         self._tail = behind[closing:] if is_open else ""
 
     def read(self, line: str, number: int, strings: list[str]) -> bool:
-        """Add the piece of a line to its text, and its strings to the others; return False for another form."""
+        """Add the piece of a line to its text, and its other strings to the rest.
+
+        Return False if the line has another form.
+        """
         start = len(self._head)
         if not line.startswith(self._head):
             return False
@@ -274,18 +281,18 @@ def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[Place, _Piece]
         event = parse_leniently(line[begin:])
     except ours(ValueError, RecursionError):
         return
-    said: dict[int, tuple[Place, str]] = {}
+    texts: dict[int, tuple[Place, str]] = {}
     strings = literals = 0
     for strings, (place, text) in enumerate(_in_steps(_strings(event, ())), 1):
         if place and place[-1] in PIECES and text:
-            said[strings] = place, text
-    found: list[tuple[Place, _Piece]] = []
+            texts[strings] = place, text
+    pieces: list[tuple[Place, _Piece]] = []
     for literals, literal in enumerate(_in_steps(STRING.finditer(line, begin)), 1):
-        if literals in said:
-            place, text = said[literals]
-            found.append((place, _Piece(number, literal.start(), literal.end(), text)))
-    if literals == strings:  # of members with one name only the last is there
-        yield from found
+        if literals in texts:
+            place, text = texts[literals]
+            pieces.append((place, _Piece(number, literal.start(), literal.end(), text)))
+    if literals == strings:  # of several members with one name, only the last is kept
+        yield from pieces
 
 
 def _in_steps(elements: Iterable[T]) -> Iterator[T]:
@@ -312,28 +319,28 @@ def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
             yield from _strings(element, (*place, at) if several else place)
 
 
-def _spread(pieces: list[_Piece], said: str, masked: str) -> Iterator[tuple[_Piece, str]]:
-    """Yield the pieces that change, with the rest of them: new text goes to the first."""
-    head = _common(said, masked)
-    head = min(head, len(said) - 1)
-    tail = min(_common(said[head:][::-1], masked[head:][::-1]), len(said) - head - 1)
+def _spread(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
+    """Yield the pieces that change, with their remaining texts. New text goes into the first piece."""
+    head = _common(text, masked)
+    head = min(head, len(text) - 1)
+    tail = min(_common(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)
     new, at = masked[head : len(masked) - tail], 0
     for piece in pieces:
         start, at = at, at + len(piece.text)
-        if at > head and start < len(said) - tail:
+        if at > head and start < len(text) - tail:
             before = piece.text[: max(0, head - start)]
-            behind = piece.text[max(0, len(said) - tail - start) :]
+            behind = piece.text[max(0, len(text) - tail - start) :]
             yield piece, f"{before}{new}{behind}"
             new = ""
 
 
-def _common(one: str, other: str) -> int:
+def _common(text: str, other: str) -> int:
     """Return how many characters at the beginning of two texts are the same."""
-    shorter = min(len(one), len(other))
-    if one[:shorter] == other[:shorter]:
+    shorter = min(len(text), len(other))
+    if text[:shorter] == other[:shorter]:
         return shorter
     low, high = 0, shorter
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+        low, high = (middle, high) if text[:middle] == other[:middle] else (low, middle)
     return low

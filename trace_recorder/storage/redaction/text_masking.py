@@ -1,6 +1,7 @@
-"""Masking one text: a first look says where secrets of which kind may be, and only these are searched for.
+"""Masks one text.
 
-`default_redactor` is what a recorder uses when its user says nothing else.
+A first look finds where secrets of which kind may be, and only these are searched. A recorder uses `default_redactor`
+unless its user sets another.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from trace_recorder.storage.redaction.known_values import KnownSecrets
 
 
 def default_redactor(text: str) -> str:
-    """Mask what has the shape of a key or token of a well-known provider, and what follows the name of a secret.
+    """Mask keys and tokens of well-known providers by their shapes, and values that follow the name of a secret.
 
-    Works on plain text and on JSON text: no mask crosses a string's end.
+    This works on plain text and on JSON text: no mask crosses the end of a string.
     """
     return mask_json(mask_text(text))
 
 
 SHAPE, NAME, ENCODED, KNOWN = 1, 2, 4, 8
 EVERY = SHAPE | NAME | ENCODED | KNOWN
-"""How a secret is recognised; a text is searched in each of these ways."""
+"""The ways in which a secret is recognised. A text is searched in each of them."""
 
 
 _KINDS = (SHAPE, NAME, NAME, ENCODED, KNOWN, EVERY)
@@ -45,9 +46,9 @@ _KINDS = (SHAPE, NAME, NAME, ENCODED, KNOWN, EVERY)
 
 
 class Sightings:
-    """What a first look found in a text: where a secret may be, of each kind that was searched for.
+    """The result of a first look at a text: where a secret of each searched kind may be.
 
-    `all` has the lists of each kind, so that `any(seen.all)` is whether a secret may be anywhere.
+    `all` has the lists of all kinds, so that `any(seen.all)` says whether the text may have a secret.
     """
 
     __slots__ = ("_kinds", "_places", "all", "by_name", "encoded", "escapes", "has_many", "in_urls", "known", "shapes")
@@ -82,13 +83,13 @@ class Sightings:
             self.known += known.places(text, look if shortened is None else None)
 
     def add(self, other: Sightings, at: int) -> None:
-        """Add what was found in a part of the text that begins there."""
+        """Add the sightings of a part of the text, which begins at a position."""
         self.has_many = self.has_many or other.has_many
         for some, more in zip(self.all, other.all, strict=True):
             some += [at + place for place in more]
 
     def part(self, start: int, end: int) -> Sightings:
-        """Return what was seen in a part of the text, with positions in that part. `places` must be called before."""
+        """Return the sightings in a part of the text, with positions in that part. `places` must be called before."""
         part = Sightings("")
         part.has_many = self.has_many
         for some, of_all in zip(part.all, self.all, strict=True):
@@ -96,7 +97,7 @@ class Sightings:
         return part
 
     def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
-        """Convert the positions to those in a text with escapes; strings with escapes are examined."""
+        """Convert the positions to those in a text with escapes. Strings with escapes are examined."""
         starts: list[int] = []
         more = 0
         for start, end in escapes:
@@ -108,7 +109,7 @@ class Sightings:
         self.escapes += [start for start, _ in escapes]
 
     def places(self) -> list[int]:
-        """Return where a secret of any kind may be, in order."""
+        """Return the positions at which a secret of any kind may be, in order."""
         kinds: dict[int, int] = defaultdict(int)
         for some, kind in zip(self.all, _KINDS, strict=True):
             some.sort()
@@ -136,7 +137,7 @@ _REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 
 
 def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the parts of words in which a mask is not alone: where secrets may begin, up to where, and their end."""
+    """Yield the parts of words that have more than a mask: where secrets may begin, and up to where, and the end."""
     start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):
         first = max(near, mask.start() - _NEAR)
@@ -153,13 +154,13 @@ def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
-    """Look at a text; of a long one without the middles of its long runs."""
+    """Look at a text. A long text is searched without the middles of its long runs."""
     shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
     return Look(text if shortened is None else shortened.text, runs=runs), shortened
 
 
 def _sees(text: str) -> list[int] | None:
-    """Return where a secret may be in a text that is not encoded in it; None if it may be anywhere."""
+    """Return where a secret that is not encoded may be in a text, or None if it may be anywhere."""
     seen = Sightings(text, SHAPE | NAME)
     return None if seen.has_many else seen.places()
 
@@ -187,7 +188,7 @@ def _mask(text: str, short: Collection[str], kinds: int, look: Look, shortened: 
 
 
 def _mask_beside_masks(text: str) -> str:
-    """Mask the secrets that others right beside them have hidden."""
+    """Mask the secrets that were hidden by other secrets right beside them."""
     parts: list[str] = []
     done = 0
     for start, near, end in _beside_masks(text):

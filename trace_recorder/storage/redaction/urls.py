@@ -1,6 +1,6 @@
-"""URLs: the users, passwords and tokens that a text has in them, and what the file keeps of a request's URL.
+"""Finds users, passwords and tokens in the URLs of a text, and cleans the URL of a request for the file.
 
-In a text, each URL is searched up to where the next URL begins, so that every character belongs to one search.
+In a text, each URL is searched up to the beginning of the next URL, so that every character belongs to one search.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ _SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
 _LONGEST = 602
 """The last mark is in this many characters."""
 MARK = "@"
-"""It follows each user, password and token in a URL."""
+"""The character that follows each user, password and token in a URL."""
 
 
 def secrets_in_urls(text: str) -> Iterator[Span]:
-    """Yield where the user and password of a URL are, or the token in place of both."""
-    for at, last in _with_mark(text):
-        match = _USER.match(text, at, last + 2)
+    """Yield the spans of the user and the password of each URL, or of the token in place of both."""
+    for position, last in _with_mark(text):
+        match = _USER.match(text, position, last + 2)
         if match is None:
             continue
         password, token = match["password"], match["token"]
         if password is not None:
             if not match["user"].startswith("[REDACTED") and not _NO_PASSWORD.match(password):
-                yield at, match.end("password")
+                yield position, match.end("password")
         elif is_strange(token):
-            yield at, match.end("token")
+            yield position, match.end("token")
 
 
 def _with_mark(text: str) -> Iterator[Span]:
-    """Yield where each URL with a mark begins after its slashes, and the position of its last mark."""
+    """Yield the position after the slashes of each URL with a mark, and the position of its last mark."""
     for slashes in _SLASHES if MARK in text else ():
         mark = text.find(MARK) if slashes in text else -1
         while mark >= 0:
@@ -60,9 +60,9 @@ def _with_mark(text: str) -> Iterator[Span]:
 
 
 def signs(look: Look) -> list[int]:
-    """Return where in JSON text a URL may have a user and a password, which may be written with escapes.
+    """Return the positions in JSON text of URLs that may have a user and a password, possibly written with escapes.
 
-    One place is enough in each string.
+    At most one position is returned for each string.
     """
     text = look.plain
     places: list[int] = []
@@ -91,7 +91,10 @@ def clean_url(url: str) -> str:
 
 @lru_cache(maxsize=256)
 def url_secrets(url: str) -> tuple[str, ...]:
-    """Return the password and the keys in a URL, which `clean_url` leaves out: whatever repeats them is masked."""
+    """Return the password and the keys in a URL, which `clean_url` leaves out.
+
+    They are masked wherever they occur again.
+    """
     parts = urlsplit(url)
     password = parts.netloc.rpartition("@")[0].partition(":")[2]
     return (unquote(password), *(value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETER.search(name)))
