@@ -93,7 +93,7 @@ def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
 
 
 def _end_of_member(text: str, whole: re.Match[str] | None, position: int) -> int:
-    """Return where to cut before `position`, up to which all strings are whole: neither after a name nor after a label."""
+    """Return where to cut before `position`, up to which all strings are whole: not after a name or a label."""
     behind = whole.end() if whole else 0
     if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, position):
         end = whole.start(1)
