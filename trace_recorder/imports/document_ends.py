@@ -1,8 +1,8 @@
-"""What a document says of its run as a whole, from the beginning and the end of the file.
+"""The facts of a document's run as a whole, from the beginning and the end of the file.
 
-A document has the facts of its run before its calls and its figures after its steps (`Trajectory.head` and `tail`), and
-each of these members begins a line. So neither calls nor steps are read, and are not checked either. A document in
-another form, such as one that another tool wrote, must be read as a whole.
+A document has the facts of its run before its calls, and its figures after its steps (`Trajectory.head` and `tail`).
+Each of these members begins a line, so calls and steps need not be read. They are not checked. A document in another
+form, for example of another tool, must be read as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 HEAD_BYTES = 4096
 TAIL_BYTES = 8192
 MAX_BYTES = 1024 * 1024
-"""How much of either end of a file is searched, if a task, a final result or annotations are long."""
+"""Bytes at either end of a file that are searched; a task, a final result or annotations may be long."""
 
 _BEGINNING = b"{\n"
 _BEFORE_CALLS = b'"llm_interactions": ['
@@ -25,9 +25,9 @@ _AFTER_STEPS = b'\n"success": '
 
 
 def document_ends(path: Path) -> dict[str, Payload] | None:
-    """Return the members of a document before its calls and after its steps; None if it has another form.
+    """Return the members of a document before its calls and after its steps, or None if it has another form.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         head = _head(file)
@@ -60,7 +60,7 @@ def _tail(file: FileIO) -> dict[str, Payload] | None:
 
 
 def _members_after_steps(data: bytes) -> dict[str, Payload] | None:
-    """Return the members after the steps: the first line from which on the rest is an object's."""
+    """Return the members after the steps. They begin at the first line from which the rest is an object."""
     position = data.find(_AFTER_STEPS)
     while position >= 0:
         found = _object(b"{" + data[position:])

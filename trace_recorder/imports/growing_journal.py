@@ -1,7 +1,7 @@
-"""A journal that may still be growing: what was added since the last look is read, and nothing again.
+"""A journal that may still be growing. Each look reads only the records that were added since the last one.
 
-The last line may be half written. It waits until its end is there, or until its writer is gone. A file that became
-shorter, or that another one replaced, is another journal: `read_more` says so, and its reader begins anew.
+The last line may be half written. It is read when its end is written, or when its writer is gone. A file that became
+shorter, or that was replaced, is another journal: `read_more` raises, and the caller starts again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["GrowingJournal", "ReplacedError"]
 
 
 class ReplacedError(Exception):
-    """The file is not the journal any more that was read so far."""
+    """The file is no longer the journal that was read so far."""
 
 
 class GrowingJournal:
-    """The fold of a journal, kept up to date with its file."""
+    """The fold of a growing journal, kept up to date with the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class GrowingJournal:
 
     @property
     def status(self) -> Status:
-        """The status as of the last look: of a run without an end, by its writer's lock."""
+        """The status at the last look. The writer's lock tells the status of a run without an end."""
         return self.fold.run.end.data.get("status", self._status) if self.fold.run.end else self._status
 
     @property
@@ -44,9 +44,10 @@ class GrowingJournal:
         return self.fold.run.end is not None
 
     def read_more(self) -> bool:
-        """Read what was added, and whether the writer still runs. Return whether anything changed.
+        """Read the added records, and find out whether the writer still runs.
 
-        Raises OSError; TrajectoryFormatError where the file is no journal; ReplacedError where it is another one now.
+        Return whether anything changed. Raises OSError, TrajectoryFormatError if the file is not a journal, and
+        ReplacedError if it is another journal now.
         """
         before = self._offset, self.status
         alive = False if self._has_end else is_locked(self.path)  # who adds to a run that has ended takes the lock
@@ -68,10 +69,10 @@ class GrowingJournal:
         self._identity = identity
 
     def _add(self, data: bytes, *, is_final: bool) -> None:
-        """Add whole lines; what has no end is added when nobody is there to write it.
+        """Add whole lines.
 
-        Data that follows a torn line turns it into a damaged line. The fold must get damaged lines in the order of the
-        file.
+        A line without an end is added if its writer is gone. Data after a torn line makes it a damaged line, and the
+        fold must get damaged lines in the order of the file.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))
@@ -90,7 +91,7 @@ class GrowingJournal:
         self._offset += end
 
     def trajectory(self) -> Trajectory:
-        """Return the run as it is known now."""
+        """Return the run as far as it has been read."""
         gaps = self.fold.run.gaps
         self.fold.run.gaps = [*gaps, *cut_off_gaps(self.path, self.fold)]
         try:

@@ -37,7 +37,7 @@ _BEGIN = b'{"seq":1,"time":"'
 _DOCUMENT_BEGIN = b'"task":'
 _LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
 _LARGE = 1024 * 1024
-"""A larger file is looked through before it is read as a whole."""
+"""Bytes from which on a file is searched for a record before it is read as a whole."""
 _NO_JOURNAL = (
     "{} is no journal: its first line is not a record of this package. "
     "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
@@ -45,7 +45,7 @@ _NO_JOURNAL = (
 
 
 class _Source(Protocol):
-    """A file that is read within limits, as `foreign/source.py` has it."""
+    """A file that is read within limits: the `Source` of `foreign/source.py`."""
 
     path: Path
 
@@ -64,13 +64,12 @@ class NotOwnError(TrajectoryFormatError):
 
 
 def load(path: str | Path) -> Trajectory:
-    """Load the trajectory of a `.json` or a `.jsonl`, finished or not, or of a file of another tool.
+    """Load the trajectory of a `.json` or a `.jsonl`, finished or not, or of another tool's file.
 
-    docs/import.md lists the tools. Of their files, what has no place in a Trajectory is left out; `import` keeps it.
-    The lines of a journal are parsed at once. What they mean for interactions and steps is read when these, `metrics`
-    or `gaps` are first asked for: the task, the status and the rewards of many runs cost little.
-    Raises FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, holds several, or has a newer
-    version.
+    The tools are listed in docs/import.md. Parts of their files without a place in a Trajectory are left out; `import`
+    keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics` or
+    `gaps` are first asked for, so the task, the status and the rewards of many runs cost little. Raises
+    FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
     """
     runs = list(islice(load_each(Path(path)), 2))
     if len(runs) == 1:
@@ -82,7 +81,7 @@ def load(path: str | Path) -> Trajectory:
 
 
 def load_each(path: Path) -> Iterator[Trajectory]:
-    """Yield the runs of a file: one, or of another tool's file all that are in it. Raises as `load` does."""
+    """Yield the run of a file, or all runs of another tool's file. Raises as `load` does."""
     if path.is_dir():
         os.scandir(path).close()  # raises why a directory below another one cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
@@ -146,7 +145,7 @@ def _load_foreign(source: _Source, otherwise: TrajectoryFormatError) -> Iterator
 
 
 def foreign_format(path: Path) -> str | None:
-    """Return the name of the format of another tool's file; None for a file of ours, and where no format is known.
+    """Return the format's name of another tool's file, or None for our own files and unknown formats.
 
     Raises OSError.
     """
@@ -162,7 +161,7 @@ def foreign_format(path: Path) -> str | None:
 
 
 def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
-    """Load the lines of a journal that is in no file; `path` is named in messages."""
+    """Load the lines of a journal that is not in a file. Error messages name `path`."""
     fold = Fold()
     at = 0
     for line in lines:
@@ -172,10 +171,11 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
 
 
 def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory, Fold]:
-    """Read a journal; also return its fold, for callers that need more than the trajectory.
+    """Read a journal.
 
-    `requested` is the file that the caller named, if that is not the journal.
-    What the records say of the run itself is read at once, its interactions and steps when one of them is asked for.
+    Also return its fold, for callers that need more than the trajectory. `requested` is the file that the caller named,
+    if that is not the journal. The facts of the run itself are read at once. Its interactions and steps are read when
+    one of them is asked for.
     """
     if path.stat().st_size > _LARGE and not _may_have_records(path):
         raise NotOwnError(_NO_JOURNAL.format(path))
@@ -189,9 +189,9 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
 
 
 def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> Trajectory:
-    """Return the trajectory of a fold to which no record will be added: the run itself is read, the rest is not yet.
+    """Return the trajectory of a fold to which no record will be added.
 
-    Errors name `path`, and the trajectory has `requested` as its path.
+    Only the run itself is read yet. Errors name `path`, and the trajectory has `requested` as its path.
     """
     refuse = partial(_refuse, path)
     interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))
@@ -203,7 +203,7 @@ def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> 
 
 
 def _may_have_records(path: Path) -> bool:
-    """Whether a record may begin anywhere in a file, or there is nothing in it. The file is read in parts."""
+    """Return whether a file is empty or a record may begin in it. The file is read in parts."""
     blank, last = True, b""
     with path.open("rb") as file:
         while part := file.read(_LARGE):
@@ -222,7 +222,7 @@ def status_without_end(path: Path, fold: Fold) -> Status:
 
 
 def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
-    """Return the trajectory of a fold. Raises TrajectoryFormatError where its records make none."""
+    """Return the trajectory of a fold. Raises TrajectoryFormatError if its records do not make a trajectory."""
     return try_call(fold.trajectory, partial(_refuse, path), status)
 
 
@@ -231,7 +231,7 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 
 def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
-    """Return a gap if a journal has no end, and no writer, although its document says that the run has ended."""
+    """Return a gap if a journal has neither an end nor a writer, although its document says that the run has ended."""
     if fold.run.end is not None or fold.run.ends_in_damage or journal_lock.is_locked(path):
         return []
     try:
@@ -245,9 +245,9 @@ def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
 
 
 def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
-    """Raise NotOwnError where a file, of which `data` is the beginning, is no journal.
+    """Raise NotOwnError if a file that begins with `data` is not a journal.
 
-    Raise TrajectoryFormatError where it is too new.
+    Raise TrajectoryFormatError if it is too new.
     """
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
@@ -262,25 +262,25 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running": a document alone does not show whether its run still goes on."""
+    """Replace the status "running", because a document alone does not show whether its run is still going on."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory
 
 
 @dataclass(slots=True)
 class Runs(Iterator[Trajectory]):
-    """The runs of files, each read when it is asked for. `failures` has the files that could not be read so far."""
+    """The runs of files, each read when it is asked for. `failures` has the files that could not be read."""
 
     paths: Iterator[Path]
     strict: bool = True
     select: Callable[[Trajectory], bool] | None = None
-    """Whether a run is one of them. A run for which this fails cannot be read."""
+    """Whether a run is selected. A run for which this raises is a failure."""
     failures: dict[Path, Exception] = field(default_factory=dict)
     _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
     _path: Path | None = None
     _read: int = 0
 
     def __repr__(self) -> str:
-        """Say what was read so far, without reading on."""
+        """Return the counts so far, without reading on."""
         counts = {"read": self._read, **({"failed": len(self.failures)} if self.failures else {})}
         return call_repr("Runs", {"path": str(self._path), "strict": self.strict, **counts})
 

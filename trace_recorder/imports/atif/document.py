@@ -1,9 +1,9 @@
-"""Reading ATIF: a document of the Agent Trajectory Interchange Format, any version 1, as a `Trajectory`.
+"""Reading ATIF: a document of the Agent Trajectory Interchange Format, any version 1, becomes a `Trajectory`.
 
-An agent step is an LLM interaction; the steps before it are what the model saw. The steps of a sub-agent become
-interactions with an agent of their own. All interactions are in order of time. What our own view wrote into `extra` is
-read back from there, so that a run keeps its ids, times, finish reasons and token counts on the way out and back. What
-the values have no place for is kept separately (`py`). Images stay references to files.
+An agent step is an LLM interaction. The model saw the steps before it. The steps of a sub-agent become interactions
+with an agent of their own. All interactions are in order of time. Members of `extra` that our own view wrote are read
+back, so that an exported run keeps its ids, times, finish reasons and token counts. Members without a place in the
+values are kept separately (`members.py`). Images stay references to files.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _PREFIX = "ATIF-v"
 
 
 def is_atif(document: Payload) -> bool:
-    """Whether a document states that it is ATIF."""
+    """Return whether a document says that it is ATIF."""
     version = document.get("schema_version") if isinstance(document, dict) else None
     return isinstance(version, str) and version.startswith(_PREFIX)
 
 
 def from_atif(document: Mapping[str, Payload], name: str) -> Trajectory:
-    """Read an ATIF document. `name` is used in messages. Raises TrajectoryFormatError."""
+    """Read an ATIF document. Error messages use `name`. Raises TrajectoryFormatError."""
     version = document["schema_version"]
     if not version.startswith(f"{_PREFIX}1."):
         raise TrajectoryFormatError(f"{name} is {version}, and this trace_recorder reads ATIF-v1. Install a newer one.")
@@ -109,16 +109,16 @@ def _readers(document: Mapping[str, Payload], parent: TrajectoryReader | None = 
 
 def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteraction]:
     """Return the calls of all agents, in order of time if it is known, each with an id of its own."""
-    own = [(reader, one) for reader in readers for one in reader.calls]
-    if all(one.timestamp for _, one in own):
+    own = [(reader, interaction) for reader in readers for interaction in reader.calls]
+    if all(interaction.timestamp for _, interaction in own):
         own.sort(key=lambda pair: _parsed_time(pair[1].timestamp))
     seen: set[str] = set()
     named: list[LLMInteraction] = []
-    for number, (reader, one) in enumerate(own, start=1):
-        identity = one.interaction_id if one.interaction_id not in {"", *seen} else f"atif_{number}"
+    for number, (reader, interaction) in enumerate(own, start=1):
+        identity = interaction.interaction_id if interaction.interaction_id not in {"", *seen} else f"atif_{number}"
         seen.add(identity)
-        named.append(replace(one, interaction_id=identity))
-        if reader.calls[0] is one:
+        named.append(replace(interaction, interaction_id=identity))
+        if reader.calls[0] is interaction:
             reader.first_call_id = identity
     return named
 
@@ -130,7 +130,7 @@ def _parsed_time(timestamp: str) -> datetime:
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
-    """Return what the values have no place for: the root's, and that of each sub-agent by the id of its first call."""
+    """Return the members without a place in the values: the root's, and sub-agents' by the id of their first call."""
     root, *subs = readers
     of_subs = {
         sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))
@@ -139,19 +139,19 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
 
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
-    """Yield the steps that the agent recorded itself, or else one for each call."""
-    derived = [step_of(number, one, {}) for number, one in enumerate(filter(is_step, interactions), start=1)]
-    sources = [one.source for one in interactions if isinstance(one.source, AtifSource)]
+    """Yield the steps that the agent recorded itself. If it recorded none, yield a step for each call."""
+    derived = [step_of(number, interaction, {}) for number, interaction in enumerate(filter(is_step, interactions), start=1)]
+    sources = [interaction.source for interaction in interactions if isinstance(interaction.source, AtifSource)]
     if not any(source.recorded_steps for source in sources):
         yield from (replace(step, tool_results=_tool_results(step)) for step in derived)
         return
-    recorded = [one for step in derived for one in _recorded(step)]
+    recorded = [interaction for step in derived for interaction in _recorded(step)]
     dated = all(step.timestamp for step in recorded)
     yield from sorted(recorded, key=lambda step: _parsed_time(step.timestamp)) if dated else recorded
 
 
 def _recorded(derived: AgentStep) -> Iterator[AgentStep]:
-    """Yield the steps that the agent recorded for a call. The results of its tools belong to the first."""
+    """Yield the steps that the agent recorded for a call. The first step has the results of the call's tools."""
     source = derived.interaction.source if derived.interaction else None
     for number, recorded_steps in enumerate(source.recorded_steps if isinstance(source, AtifSource) else ()):
         first = number == 0

@@ -39,7 +39,7 @@ _TOTALS = {
 _OF_RUN = frozenset({**Trajectory().head(), **Trajectory().tail("inline")})
 _OF_AGENT = frozenset({"agent_id", "parent_agent_id", "built_in_tools"})
 _DERIVED = ("start_time", "end_time", "model", "status")
-"""What the reader works out about a run if its document does not state it."""
+"""Facts of a run that the reader works out if the document does not state them."""
 _OF_STEP = frozenset({"step_id", "source", "message", "reasoning_content", "tool_calls", "observation"})
 _OF_CALL = frozenset(
     (
@@ -54,20 +54,17 @@ _OF_RESULT = frozenset({"success", "error", "result", "duration_seconds"})
 
 
 def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return what was kept in an `extra`, or in a run's metadata."""
+    """Return the members that were kept in an `extra`, or in a run's metadata."""
     return as_dict(extra.get(EXTRA_KEY))
 
 
 def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return an object to merge into an `extra`, with the members under `EXTRA_KEY`.
-
-    Without members, the object is empty.
-    """
+    """Return an object to merge into an `extra`: the members under `EXTRA_KEY`, or nothing if there are no members."""
     return {EXTRA_KEY: dict(members)} if members else {}
 
 
 def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
-    """Return the extra members of a step that is no call. `follows` is when the next request was sent."""
+    """Return the extra members of a step that is not a call. `follows` is the time of the next request."""
     left = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
     if left.get("timestamp") == follows:
         left.pop("timestamp", None)
@@ -75,7 +72,7 @@ def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Pa
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
-    """Return the extra members of a call's step. `refs` are results that are only references."""
+    """Return the extra members of a call's step. `refs` are the results that are only references."""
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
     return without_none(
@@ -87,7 +84,7 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 
 
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
-    """Return the extra members of a result: external references, and in whose step it is if it belongs to no call."""
+    """Return the extra members of a result: external references, and whose step has it if it belongs to no call."""
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
     return without_none(
@@ -105,7 +102,7 @@ def external_references(result: Mapping[str, Payload], embedded: frozenset[str])
 def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
-    """Return the extra members of a trajectory. `called` is whether any of its steps is a call."""
+    """Return the extra members of a trajectory. `called` is true if a step of it is a call."""
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))
@@ -124,7 +121,7 @@ def of_document(
 
 
 def _derived(extra: Mapping[str, Payload]) -> list[str]:
-    """Return what the reader works out about a run whose own view did not write the document."""
+    """Return the names of the facts that the reader works out. They are empty if our own view wrote the document."""
     return [] if "status" in extra else [name for name in _DERIVED if name not in extra]
 
 
@@ -140,13 +137,13 @@ def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) 
 
 
 def _is_plain(tool: Payload) -> bool:
-    """Whether a declaration contains only what a tool's value holds."""
+    """Return whether a declaration has only members that the value of a tool has."""
     function = as_dict(as_dict(tool).get("function"))
     return as_dict(tool).keys() == {"type", "function"} and function.keys() <= {"name", "description", "parameters"}
 
 
 def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return what our view wrote into the `extra` of a step. This is little if the step came from another tool."""
+    """Return the members of a step's `extra` that our view writes. A step of another tool has few of them."""
     if "interaction_id" not in extra:
         return {}
     written = _OF_CALL if extra.get("api") != DIALECT else _OF_FOREIGN_CALL
@@ -154,7 +151,7 @@ def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
-    """Sum up the metrics of steps, as the `final_metrics` of a trajectory."""
+    """Return the sums of the metrics of steps, in the form of a trajectory's `final_metrics`."""
     steps = list(steps)
     summed: dict[str, Payload] = {}
     for name in _TOTALS:
@@ -201,7 +198,7 @@ TOOL_STEP_FLAG = "tools_alone"
 
 
 def is_tool_step(step: Mapping[str, Payload]) -> bool:
-    """Whether a step of a document is a tool step."""
+    """Return whether a step of a document is a tool step."""
     return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(TOOL_STEP_FLAG) is True
 
 
@@ -231,7 +228,7 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
 
 
 def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the main agent of a document, or another one, as our view wrote it."""
+    """Return the members of an agent as our view wrote them: of the document's main agent, or of another one."""
     name, stated = agent.get("name"), agent.get("extra") or {}
     return {
         "agent": None if name == "agent" else name,
@@ -263,7 +260,10 @@ def _result(result: Mapping[str, Payload], names: Mapping[str, str]) -> ToolResu
 def read_response(
     step: Mapping[str, Payload], message: Message, extra: Mapping[str, Payload], kept: Mapping[str, Payload]
 ) -> LLMResponse:
-    """Read the answer of an agent step. `extra` is what our view wrote, `kept` what the values have no place for."""
+    """Read the answer of an agent step.
+
+    Our view wrote `extra`; `kept` has the members without a place in the values.
+    """
     metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
     ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
     prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
@@ -284,7 +284,7 @@ def read_response(
 
 
 def _content(said: Message) -> str | None:
-    """Return the texts of a message as one; None if it has none."""
+    """Return the texts of a message as one text, or None if it has no text."""
     parts = said.content if isinstance(said.content, list) else []
     text = "".join(part.get("text") or "" for part in parts) if parts else said.content
     return text if isinstance(text, str) else None
@@ -300,7 +300,7 @@ def _logprobs(logprobs: list[float] | None) -> Payload:
 
 
 def _usage(metrics: Mapping[str, Payload]) -> Usage:
-    """Return the usage as the provider stated it, if our view kept it, else ATIF's own counts."""
+    """Return the provider's usage if our view kept it, and otherwise ATIF's own counts."""
     stated = (metrics.get("extra") or {}).get("usage")
     if isinstance(stated, dict):
         return Usage(**stated)
@@ -314,7 +314,7 @@ def _usage(metrics: Mapping[str, Payload]) -> Usage:
 
 
 def error_of(error: Payload) -> ErrorInfo | None:
-    """Read an error as our view wrote it; return None for anything else."""
+    """Return an error that our view wrote, or None for any other value."""
     if not isinstance(error, dict):
         return None
     return ErrorInfo(str(error.get("type") or "error"), str(error.get("message") or ""), error.get("status"))

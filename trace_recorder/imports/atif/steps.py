@@ -1,7 +1,7 @@
-"""Reading the steps of one ATIF trajectory: its calls, each with what the model saw and what its tools returned.
+"""Reading the steps of one ATIF trajectory: its calls, each with its prompt and the results of its tools.
 
-What the values have no place for is kept separately (`py`). How the trajectories of a document make up
-a run is defined in `document.py`.
+Members without a place in the values are kept separately (`members.py`). `document.py` joins the trajectories of a
+document into a run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 @dataclass(slots=True)
 class AtifSource(WithoutRawData):
-    """The source of a call.
-
-    `observed` are the results in its own step, `recorded_steps` the steps that the agent recorded for it.
-    """
+    """The parts of a document that make one call. `recorded_steps` are the steps that the agent recorded for it."""
 
     messages: NumberedMessages
     tools: list[Tool]
@@ -43,16 +40,16 @@ class AtifSource(WithoutRawData):
     recorded_steps: tuple[Mapping[str, Payload], ...] = ()
 
     def request(self) -> RequestReading:
-        """Return what the model saw."""
+        """Return the messages that the model saw."""
         return RequestReading(self.messages, self.tools, self.parameters)
 
     def request_without_messages(self) -> RequestReading:
-        """Return the same: the messages need not be read."""
+        """Return self. The messages are read already."""
         return self.request()
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
-        """The tool results since the model last spoke."""
+        """The tool results since the model's last answer."""
         return newest_results(self.messages)
 
     def has_request(self) -> bool:
@@ -76,7 +73,7 @@ class TrajectoryReader:
     execution_ids: dict[str, str] = field(default_factory=dict)
 
     def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
-        """Return the extra members of the trajectory, and the steps after the last call, which no call shows."""
+        """Return the extra members of the trajectory, with the steps after its last call."""
         steps = self._steps()
         last = max((place for place, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
@@ -118,15 +115,15 @@ class TrajectoryReader:
         extra, step_extra = _extra(result), _extra(step)
         succeeded = extra.get("success")
         failed = {"is_error": not succeeded} if isinstance(succeeded, bool) else {}
-        left = members.of_result(result, self.embedded, in_step=step["source"] == "agent")
+        extra_members = members.of_result(result, self.embedded, in_step=step["source"] == "agent")
         call_id = result.get("source_call_id") or (
             None if step["source"] == "agent" else step_extra.get("tool_call_id")
         )
         name = None if step["source"] == "agent" else step_extra.get("tool_name")
-        return Message("tool", result.get("content"), (), call_id, name, extra=failed | members.as_kept(left))
+        return Message("tool", result.get("content"), (), call_id, name, extra=failed | members.as_kept(extra_members))
 
     def _result(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> ToolResult | None:
-        """Return the result of a tool: the object if it was recorded, else what the model saw."""
+        """Return the result of a tool: the object if it was recorded, and otherwise the text that the model saw."""
         extra, call_id = _extra(result), result.get("source_call_id")
         execution = self._execution_id(step, result)
         if "content" not in result and not execution:
@@ -147,7 +144,7 @@ class TrajectoryReader:
         )
 
     def _execution_id(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> str | None:
-        """Make up an id for the execution of a tool in which sub-agents were started; None if none was."""
+        """Make up an id for the execution of a tool that started sub-agents. Return None if it started none."""
         refs = [ref["trajectory_id"] for ref in result.get("subagent_trajectory_ref") or () if "trajectory_id" in ref]
         if not result.get("source_call_id") or not self.embedded.intersection(refs):
             return None
@@ -156,7 +153,7 @@ class TrajectoryReader:
         return execution
 
     def _agent_members(self) -> dict[str, Payload]:
-        """Return the agent of its calls: as our view wrote it, or else by the trajectory's place among the others."""
+        """Return the agent of the calls: as our view wrote it, or by the trajectory's place among the others."""
         if self.parent is not None:
             return self._sub_agent_members(self.parent)
         return agent_members(self.document["agent"])
@@ -175,7 +172,7 @@ class TrajectoryReader:
         }
 
     def _needs_id(self, parent: TrajectoryReader, siblings: Sequence[Mapping[str, Payload]]) -> bool:
-        """Whether the name of a sub-agent does not identify it: it is nested, or siblings have the name too."""
+        """Return whether a sub-agent's name is ambiguous: it is nested, or siblings have the same name."""
         if self.document.get("subagent_trajectories") or parent.parent is not None:
             return True
         return [sub["agent"].get("name") for sub in siblings].count(self.document["agent"].get("name")) > 1
@@ -208,7 +205,7 @@ class TrajectoryReader:
         return extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name")
 
     def _references(self, step: Mapping[str, Payload]) -> list[Payload]:
-        """The results of a step that are only references to trajectories outside of the document."""
+        """Return the results of a step that are only references to trajectories outside of the document."""
         found = ((result, members.external_references(result, self.embedded)) for result in _observations(step))
         return [
             {**result, "subagent_trajectory_ref": refs} for result, refs in found if refs and "content" not in result
@@ -228,16 +225,16 @@ def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]
 
 
 def _is_call(step: Mapping[str, Payload]) -> bool:
-    """Whether a step is a call to a model, not a copy of one and not an action of the agent itself.
+    """Return whether a step is a call to a model, and neither a copy nor an action of the agent itself.
 
-    An answer that a replay or a fork gave is marked as a copy too, but its call is one of this run.
+    The answer of a replay or a fork is marked as a copy, too, but its call belongs to this run.
     """
     is_copy = step.get("is_copied_context") and _origin(step) is None
     return step["source"] == "agent" and not is_copy and step.get("llm_call_count") != 0
 
 
 def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
-    """Return where the answer of a step is from, if our view marked its call as one that was not made."""
+    """Return the origin of a step's answer, if our view marked the call as one that was not made."""
     return ReplayedFrom.of_document(members.written_by_view(_extra(step)).get("replayed_from"))
 
 

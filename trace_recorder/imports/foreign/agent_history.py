@@ -37,19 +37,19 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.structs import replace
 
 MAX_FORKS = 500
-"""How often a session can go back. Each fork costs a copy of the numbers of its items."""
+"""Forks that a session may have. Each fork copies the numbers of its items."""
 
 
 @dataclass(slots=True)
 class Position:
-    """A place in a conversation to which a session may go back: its first messages, with the results that follow."""
+    """A place to which a session may go back: the first messages of a conversation, with the results that follow."""
 
     conversation: Conversation
     length: int
 
 
 class AgentHistory:
-    """What one agent has seen and said so far; its calls and executions are appended to `events`."""
+    """The conversation of one agent so far. Its calls and executions are appended to `events`."""
 
     def __init__(self, events: list[Event], agent: Agent = MAIN) -> None:
         self.events = events
@@ -64,11 +64,14 @@ class AgentHistory:
 
     @property
     def made_up_ids(self) -> int:
-        """How many tool calls have an id that was made up."""
+        """The number of tool calls with a made-up id."""
         return self._numbering.made_up
 
     def add(self, message: Message, time: str, *, is_stated: bool = False) -> None:
-        """Add a message that the next call sees. `is_stated` is for a result whose execution is an event anyway."""
+        """Add a message that the next call sees.
+
+        `is_stated` is true for a result whose execution is an event anyway.
+        """
         members = self._numbering.number(message).to_document()
         self.conversation.add(members)
         if not is_stated:
@@ -85,7 +88,10 @@ class AgentHistory:
             self.add(message, time)
 
     def call(self, time: str, response: LLMResponse, answer: Message | None = None) -> Call:
-        """Add a call with its response. `answer` is the response as a message, if it is more than content and calls."""
+        """Add a call with its response.
+
+        `answer` is the response as a message, if it has more than content and calls.
+        """
         self._unseen.clear()
         given = answer or Message("assistant", response.content, reasoning=response.reasoning)
         numbered = self._numbering.number(replace(given, tool_calls=response.tool_calls))
@@ -100,7 +106,7 @@ class AgentHistory:
         return call
 
     def failed_call(self, time: str, error: Members | None) -> Call:
-        """Add a call whose answer is not in the file. Add the call's error if the file states an error."""
+        """Add a call whose answer is not in the file, with its error if the file states one."""
         self._unseen.clear()
         call = self._add_call(time)
         call.error = error
@@ -112,7 +118,7 @@ class AgentHistory:
         return call
 
     def restart(self, kept: Iterable[Members] = ()) -> None:
-        """Continue with a new conversation, as after a compaction, that begins with these messages."""
+        """Continue with a new conversation that begins with these messages, as after a compaction."""
         self._state_unseen()
         self.conversation = Conversation()
         for message in kept:
@@ -120,7 +126,7 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def return_to(self, position: Position) -> None:
-        """Continue from an earlier position. After `MAX_FORKS` of these, it is only noted that this is missing."""
+        """Continue from an earlier position. After `MAX_FORKS` returns, add a gap instead."""
         if position is self.position:
             return
         self._state_unseen()
@@ -135,7 +141,7 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:
-        """Add the last messages, which were in the prompt of no call, to the events.
+        """Add the last messages to the events, because no call saw them.
 
         The last prompts of the run's agent are an annotation.
         """
@@ -147,14 +153,14 @@ class AgentHistory:
         self._state_unseen()
 
     def _state_unseen(self) -> None:
-        """State what no call saw: results as executions of their tools, other messages as they are."""
+        """Add the messages that no call saw to the events: results as executions of their tools, others unchanged."""
         for said, time in self._unseen:
             is_result = said["role"] == "tool"
             self.events.append(self._execution(said, time) if is_result else Kept(what=UNSEEN, value=said, time=time))
         self._unseen.clear()
 
     def execution_of(self, call_id: str) -> ToolRun | None:
-        """Return the execution of a tool for a call, such as one in which a sub-agent was started."""
+        """Return an execution for a tool call, for example one that started a sub-agent."""
         if call_id in self._answered:
             return self._execution(*self._answered[call_id])
         if call_id not in self._asked:
@@ -164,7 +170,10 @@ class AgentHistory:
         return ToolRun(time=asked, name=name, arguments=call.get("arguments"), call_id=call_id, agent=self.agent)
 
     def executions(self) -> list[ToolRun]:
-        """Return an execution for each call with a result, with the times at which the source notes the two."""
+        """Return an execution for each call with a result.
+
+        Its times are those of the call and the result in the source.
+        """
         return [self._execution(*self._answered[call_id]) for call_id in self._asked if call_id in self._answered]
 
     def _execution(self, result: Members, time: str) -> ToolRun:
@@ -186,7 +195,7 @@ class AgentHistory:
 
 
 def error_text(content: Payload) -> str:
-    """Return the texts of a result that is an error."""
+    """Return the texts of an error's content."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -206,7 +215,11 @@ def _with_keys(events: list[Event]) -> Iterator[tuple[str, Event]]:
 
 
 class AnswerParts:
-    """The parts of the answer that is open, and the results of its tools. `close` makes a call of them."""
+    """The answer of a stream of events: its parts so far, and the results of its tools.
+
+    `close` makes a call of them. The stream does not say where an answer ends. The first part after a result begins a
+    new answer. If results may come before an answer has ended, the format decides which parts begin one.
+    """
 
     def __init__(self, history: AgentHistory) -> None:
         self.history = history
@@ -239,7 +252,7 @@ class AnswerParts:
         self._others.append(part)
 
     def add_call(self, call: ToolCall, time: str = "") -> None:
-        """Add a call of a tool."""
+        """Add a tool call."""
         self._note(time)
         self.has_tools = True
         self._blocks.add_call()
@@ -254,7 +267,7 @@ class AnswerParts:
         self._time = time if self._time is None else self._time
 
     def close(self) -> Call | None:
-        """Make a call of the answer that is open, and add the results of its tools; return None if nothing is open."""
+        """Make a call of the parts, and add the results of its tools. Return None if there are no parts."""
         call = None
         if self._time is not None:
             response = LLMResponse(
@@ -272,13 +285,13 @@ class AnswerParts:
 
 
 def add_message(history: AgentHistory, content: Payload, time: str, extra: Members | None = None) -> None:
-    """Add a user's message; results of tools in it are messages of their own. `extra` is for all of them."""
+    """Add a user's message. Tool results in it become messages of their own. All of them get `extra`."""
     messages = anthropic_messages.read_message({"role": "user", "content": content})
     history.add_all([replace(one, extra=one.extra | (extra or {})) for one in messages], time)
 
 
 def add_answer(history: AgentHistory, message: Members, time: str) -> Call:
-    """Add a call whose response is an assistant's message."""
+    """Add a call with an assistant's message as its response."""
     answer = {**message, "role": "assistant"}
     response = anthropic_messages.read_response(answer, history.made_up_ids)
     said = anthropic_messages.read_message({"role": "assistant", "content": answer.get("content")})

@@ -40,12 +40,12 @@ _CACHE = re.compile(r", ([\d.]+[kM]?) cache (write|hit)")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file begins with the heading of a chat."""
+    """Return whether the file begins with the heading of a chat."""
     return source.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(_START.encode())
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each chat with a prompt or a line that was not read. If there is none, yield the first chat's."""
+    """Yield a run for each chat with a prompt or an unreadable line. If no chat has any, yield the first chat's run."""
     first: ForeignRun | None = None
     is_any = False
     for number, chat in enumerate(_chats(source), start=1):
@@ -60,7 +60,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Chat:
-    """The lines of one chat, and the time in its heading. `has_words` is whether the user said something."""
+    """The lines of one chat, and the time in its heading. `has_words` is true if the user said something."""
 
     started: str
     lines: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ def _run(name: str, chat: _Chat) -> ForeignRun:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts of the user, the model and aider in their order, each after its kind."""
+    """Yield the kind and the text of each part of a chat: the user's, the model's and aider's, in their order."""
     is_trimmed = not any(line.endswith(_END) and line.startswith((_USER, _PRINTED)) for line in lines)
     has_prompt = False
     kinds: list[tuple[str, str]] = []
@@ -131,7 +131,7 @@ def _text(kind: str, line: str) -> str:
 
 
 class _ChatReader:
-    """One chat while it is read. `answered` is the last call, as long as its usage was not printed."""
+    """Reads one chat. `answered` is the last call until aider has printed its usage."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -139,7 +139,7 @@ class _ChatReader:
         self.answered: Call | None = None
 
     def read_printed(self, text: str) -> None:
-        """Read what aider printed: about itself, the usage of the last answer, and requests that failed."""
+        """Read aider's own lines: its version and model, the usage of the last answer, and failed requests."""
         run = self.run
         if (model := _MODEL.search(text)) and run.model is None:
             run.model = model[1]
@@ -157,7 +157,7 @@ class _ChatReader:
 
 
 def _usage(match: re.Match[str]) -> Members:
-    """Return the counts that are exact as numbers, and rounded ones as they are printed."""
+    """Return exact counts as numbers, and rounded counts as the texts that aider printed."""
     printed = {"input_tokens": match[1], "output_tokens": match[3]}
     names = {"write": "cache_creation_input_tokens", "hit": "cache_read_input_tokens"}
     printed |= {names[kind]: count for count, kind in _CACHE.findall(match[2])}
@@ -178,13 +178,13 @@ _ROLE = re.compile(r"(SYSTEM|USER|ASSISTANT|TOOL|FUNCTION|DEVELOPER)(?: |$)")
 
 
 def recognizes_requests(source: Source) -> bool:
-    """Whether the file begins with a request or an answer."""
+    """Return whether the file begins with a request or an answer."""
     head = source.head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     return _ENTRY.fullmatch(head.decode("utf-8", "replace").rstrip("\r")) is not None
 
 
 def read_requests(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one run of a file."""
+    """Yield the run of a file."""
     run = ForeignRun(identity=f"{source.path.parent.absolute().name or 'aider'}-llm-history")
     requests = Histories()
     request: _LoggedMessage | None = None
@@ -226,7 +226,7 @@ class _LoggedMessage:
                 yield {"role": role_of(name.lower()), "content": "\n".join(_without_role(line, name) for line in part)}
 
     def text(self) -> str | None:
-        """Return the text of an answer; None if it is empty."""
+        """Return the text of an answer, or None if it is empty."""
         return (
             "\n".join(_without_role(line, "ASSISTANT") for line in self.lines if line != _BETWEEN).strip("\n") or None
         )

@@ -1,6 +1,7 @@
 """Amp's threads, `~/.local/share/amp/threads/T-….json`: messages of blocks, each answer with its usage.
 
-Known from public descriptions and from readers of these files. The result of a tool is in `run`, with its status.
+The form is known from public descriptions and from readers of these files. The result of a tool is in `run`, with its
+status.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 _FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
 _UNFINISHED = {"cancelled", "error", "streaming"}
-"""The states of an answer that is not complete."""
+"""The states of an incomplete answer."""
 _READ = {"messages", "id", "created", "title"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is a thread."""
+    """Return whether the document is a thread."""
     if source.head.lstrip()[:1] != b"{":
         return False
     document = as_dict(source.document)
@@ -34,7 +35,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one run of a thread."""
+    """Yield the run of a thread."""
     document = as_dict(source.document)
     run = ForeignRun(
         identity=as_text(document.get("id")) or source.path.stem,
@@ -58,7 +59,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _times(document: Members) -> dict[int, str]:
-    """Return the times of answers that the ledger of the thread's usage states, by the ids of their messages."""
+    """Return the times of answers in the thread's ledger of usage, by the ids of the messages."""
     events = map(as_dict, as_list(as_dict(document.get("usageLedger")).get("events")))
     return {
         number: stated_time(event.get("timestamp"))

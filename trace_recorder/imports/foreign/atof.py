@@ -20,7 +20,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line is an event of ATOF."""
+    """Return whether the first line is an event of ATOF."""
     first = as_dict(source.first_lines[0].value) if source.first_lines else {}
     return "atof_version" in first and "uuid" in first
 
@@ -79,7 +79,7 @@ _STATUS = ("otel.status_code", "otel.status_description", "exception.type", "err
 
 
 def _add_mark(spans: dict[str, Span], mark: Members) -> Kept | None:
-    """Add a mark to the scope around it. One outside of all scopes is kept."""
+    """Add a mark to the scope around it. A mark outside of all scopes is kept."""
     time, name = utc(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
     span = spans.get(as_text(mark.get("parent_uuid")) or "")
     if span is None:

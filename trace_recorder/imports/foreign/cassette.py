@@ -2,8 +2,8 @@
 
 Source: vcrpy 9.4. `interactions` is a list of `request` (`method`, `uri`, `body`, `headers`) and `response` (`status`
 with `code`, `headers`, `body` with `string` or `base64_string`). Headers have lists of values. A response may still
-have the encoding that its headers state. No times are stated. YAML is read with PyYAML, if that is installed. YAML with
-aliases is refused: a small file could become a huge value.
+have the encoding that its headers state. There are no times. PyYAML reads YAML if it is installed. YAML with aliases is
+refused, because a small file could become a huge value.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_YAML_BYTES = 64 * 1024 * 1024
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file is YAML that begins with `interactions`, or a document with them."""
+    """Return whether the file is YAML that begins with `interactions`, or a JSON document with that member."""
     if _is_yaml(source):
         return True
     first = as_dict(next(iter(as_list(as_dict(source.document).get("interactions"))), None))
@@ -67,7 +67,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _events(interaction: Members, number: int) -> list[Event]:
-    """Return the exchange of an interaction, and the parts of it that cannot be read; nothing for other traffic."""
+    """Return the exchange of an interaction, and gaps for its unreadable parts. Return nothing for other traffic."""
     request, response = as_dict(interaction.get("request")), as_dict(interaction.get("response"))
     url = request.get("uri")
     endpoint = model_endpoint(request.get("method"), url)

@@ -1,8 +1,8 @@
 """ChatGPT's export, `conversations.json`: a list of conversations, each a tree of messages. Each conversation is a run.
 
-`mapping` has the nodes by their ids, with `parent`, `children` and `message`. A node with several children is where an
-answer was made again, or a message was edited: each further child continues a fork. Messages of the assistant that
-follow one another are one answer. A `recipient` other than "all" is the tool that the message calls.
+`mapping` has the nodes by their ids, with `parent`, `children` and `message`. If an answer was made again, or a message
+was edited, a node has several children. Each further child continues a fork. Messages of the assistant that follow one
+another are one answer. A `recipient` other than "all" is the tool that the message calls.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from trace_recorder.values.token_counts import WHOLE
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
 _TEXTS = ("text", "result", "content")
-"""The names under which content that is not a list of parts has its text."""
+"""The members with the text of a content that is not a list of parts."""
 _EXTRA = ("status", "end_turn", "channel")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is such a conversation, or a list that begins with one."""
+    """Return whether the document is such a conversation, or a list that begins with one."""
     if source.head.lstrip()[:1] not in (b"[", b"{"):
         return False
     document = source.document
@@ -56,7 +56,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _ConversationReader:
-    """One conversation, from its first node to the last leaf."""
+    """Reads one conversation, from its first node to the last leaf."""
 
     def __init__(self, members: Members, name: str) -> None:
         self.nodes = {key: as_dict(node) for key, node in as_dict(members.get("mapping")).items()}
@@ -99,7 +99,7 @@ class _ConversationReader:
         return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]
 
     def _read_node(self, key: str, call_id: str | None, seen: set[str]) -> tuple[str, str | None]:
-        """Read a node, or all nodes of an answer; return the last of them, and the call that a tool may answer now."""
+        """Read a node, or all nodes of an answer. Return the last of them, and the call that a tool may answer next."""
         seen.add(key)
         message = self._message(key)
         role = _role(message)
@@ -120,7 +120,7 @@ class _ConversationReader:
         return as_dict(self.nodes[key].get("message"))
 
     def _read_answer(self, key: str, seen: set[str]) -> tuple[str, str | None]:
-        """Read the assistant's messages that follow one another as one answer; a call of a tool ends it."""
+        """Read consecutive messages of the assistant as one answer. A tool call ends the answer."""
         keys = [key]
         while not _is_call(self._message(key)) and len(children := self._children(key)) == 1:
             key = children[0]
@@ -171,7 +171,7 @@ def _tool_call(message: Members, key: str) -> ToolCall:
 
 
 def _content(message: Members) -> str | list[Payload] | None:
-    """Return the content of a message: its texts, and parts that are no texts as they are."""
+    """Return the content of a message: its texts, and its other parts unchanged."""
     content = as_dict(message.get("content"))
     if isinstance(parts := content.get("parts"), list):
         return content_of([text_part(part) if isinstance(part, str) else part for part in parts if part != ""])

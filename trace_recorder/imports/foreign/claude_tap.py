@@ -2,8 +2,8 @@
 
 Source: claude-tap 0.1.146. A record has `request` (`method`, `path`, `headers`, `body` as JSON), `response` (`status`,
 `headers`, `body`), `timestamp`, which is the time of its end, `duration_ms`, and `upstream_base_url`. The body of a
-stream is the answer that it makes; its events are in `sse_events` if `--tap-store-stream-events` was given. A bundle
-has `records`, and `blobs` to which values in them refer.
+stream is its joined answer; its events are in `sse_events` if `--tap-store-stream-events` was given. A bundle has
+`records`, and `blobs` to which values in records refer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from trace_recorder.values.token_counts import WHOLE
 
 _BUNDLE, _RECORD, _BLOB = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 _INSIDE = 4
-"""How deep in a record a blob may be: in an element of a list of a body."""
+"""Levels of a record in which blobs are looked for. The deepest is an element of a list of a body."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line is such a record, or the document such a bundle."""
+    """Return whether the first line is such a record, or the document such a bundle."""
     first = as_dict(next((line.value for line in source.first_lines), None))
     if {"request", "response", "duration_ms", "timestamp"} <= first.keys() and "path" in as_dict(first["request"]):
         return True
@@ -66,7 +66,7 @@ def _records(source: Source) -> Iterable[Line]:
 
 
 class _Blobs:
-    """The blobs of a bundle. `remaining` is how many bytes of blobs records may still repeat."""
+    """The blobs of a bundle. Records may still repeat `remaining` bytes of blobs."""
 
     def __init__(self, blobs: Mapping[str, Payload], limit: int) -> None:
         self.remaining = limit
@@ -74,7 +74,7 @@ class _Blobs:
         self._sizes: dict[str, int] = {}
 
     def put_into(self, value: Payload, depth: int = _INSIDE) -> Payload:
-        """Return a value with the blobs that it refers to in their places. Beyond the limit, references stay."""
+        """Return a value with blobs in place of the references to them. Beyond the limit, references stay."""
         if isinstance(value, dict) and _BLOB in value:
             return self._payload(value, as_text(as_dict(value[_BLOB]).get("hash")) or "")
         return map_inside(lambda member: self.put_into(member, depth - 1), value) if depth else value
@@ -88,7 +88,7 @@ class _Blobs:
 
 
 def _events(line: Line) -> list[Event]:
-    """Return the exchange of a record, and the parts of it that cannot be read; nothing for other traffic."""
+    """Return the exchange of a record, and gaps for its unreadable parts. Return nothing for other traffic."""
     record = as_dict(line.value)
     if line.why is not None or not isinstance(record.get("request"), dict):
         return [Missing(what=f"line {line.number}", why=line.why or "it has no request")]

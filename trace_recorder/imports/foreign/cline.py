@@ -33,13 +33,13 @@ from trace_recorder.values.token_counts import WHOLE
 
 _REQUEST = "api_req_started"
 _TOOLS = {"tool": "tool", "command": "execute_command", "use_mcp_server": "use_mcp_tool"}
-"""Under which name each kind of these messages is a tool that was used."""
+"""The kinds of messages that show a tool, with the member that names the tool."""
 _OUTPUTS = ("command_output", "mcp_server_response")
 
 
 @dataclass(slots=True)
 class Tool:
-    """A tool that was shown, and what it printed."""
+    """A tool that was shown, and its output."""
 
     name: str
     arguments: Payload
@@ -64,7 +64,7 @@ class Request:
 
 @dataclass(slots=True)
 class Screen:
-    """The requests of a task, as they were shown. `result` is the last result of the task, if no request followed."""
+    """The requests of a task, as they were shown. `result` is the last result of the task if no request followed."""
 
     requests: list[Request] = field(default_factory=list)
     task: str | None = None
@@ -72,7 +72,7 @@ class Screen:
 
 
 def is_shown(value: Payload) -> bool:
-    """Whether a document is such a list."""
+    """Return whether a document is a list of shown messages."""
     messages = [as_dict(message) for message in as_list(value)]
     return bool(messages) and all(
         "ts" in message and message.get("type") in ("say", "ask") and message.get("type") in message
@@ -131,9 +131,10 @@ def _add_shown(request: Request, kind: str, text: str | None, time: str) -> None
 
 
 def with_answers(requests: list[Request], times: list[int]) -> Iterator[tuple[Request | None, int | None]]:
-    """Yield each request with the place of its answer, in order; either may be None.
+    """Yield each request with the place of its answer, in order.
 
-    `times` are those of the answers. The request of an answer is the last one that had begun by then.
+    Either may be None. `times` are those of the answers. An answer belongs to the last request that began before its
+    time.
     """
     begun = 0
     for place, time in enumerate(times):
@@ -152,7 +153,10 @@ _PARAMETER = re.compile(r"<(\w{1,50})>")
 
 
 def tools_run(message: Members, call: Call | None, time: str) -> Iterator[ToolRun]:
-    """Yield the executions whose results a user's message has as texts. They answer the call before, in order."""
+    """Yield the executions whose results are texts in a user's message.
+
+    They answer the previous call's tools, in order.
+    """
     response = as_dict(call.response if call else None)
     calls: dict[str, deque[Members]] = defaultdict(deque)
     for tool_call in map(as_dict, as_list(response.get("tool_calls"))):
@@ -176,7 +180,7 @@ def tools_run(message: Members, call: Call | None, time: str) -> Iterator[ToolRu
 
 
 def arguments_in(text: str, name: str) -> Payload:
-    """Return the parameters of a tool that a text asks for in XML; None if it does not."""
+    """Return the parameters of a tool that a text asks for in XML, or None if it does not ask for the tool."""
     begin, end = text.find(f"<{name}>"), text.rfind(f"</{name}>")
     if begin < 0 or end < begin:
         return None
@@ -196,7 +200,7 @@ _HISTORY, _SHOWN = "api_conversation_history.json", "ui_messages.json"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is what was shown of a task, or a history with times that begins with a task."""
+    """Return whether the document is a list of shown messages, or a history with times that begins with a task."""
     if source.head.lstrip()[:1] != b"[":
         return False
     return is_shown(source.document) or _is_history(source)
@@ -209,7 +213,7 @@ def _is_history(source: Source) -> bool:
 
 
 def _other(source: Source, name: str) -> Source | None:
-    """Return the file with this name next to a file, if it has what its name says."""
+    """Return the file with this name beside a file, if its content fits its name."""
     path = source.path.with_name(name)
     if path == source.path or not path.is_file():
         return None
@@ -219,7 +223,7 @@ def _other(source: Source, name: str) -> Source | None:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one task of a folder, whichever of its two files was given."""
+    """Yield the task of a folder. Either of its two files may be given."""
     is_screen = is_shown(source.document)
     other = _other(source, _HISTORY if is_screen else _SHOWN)
     if other is not None:
@@ -267,7 +271,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: Screen) -> None
 
 
 def _times(answers: list[Members], screen: Screen) -> list[int]:
-    """Return the times of the answers. If some have none, return those of the requests that did not fail."""
+    """Return the times of the answers. If an answer has none, return the times of the requests that did not fail."""
     times = [time for one in answers if type(time := one.get("ts")) is int]
     if len(times) == len(answers):
         return times
@@ -275,7 +279,7 @@ def _times(answers: list[Members], screen: Screen) -> list[int]:
 
 
 def _next_answered(history: AgentHistory, pairs: Iterator[tuple[Request | None, int | None]]) -> Request | None:
-    """Return the request of the next answer, and add those before it that had no answer."""
+    """Return the request of the next answer, and add the requests before it that had no answer."""
     for request, place in pairs:
         if place is not None:
             return request
@@ -291,7 +295,7 @@ def _fail(history: AgentHistory, request: Request) -> None:
 
 
 def _add_request(call: Call, request: Request) -> None:
-    """Add the shown details of a request to its call. Counts of tokens that the history states stay."""
+    """Add the shown details of a request to its call. Token counts of the history are not replaced."""
     call.time = request.time or call.time
     if call.response is not None and not call.response.get("usage") and request.usage:
         call.response["usage"] = request.usage
@@ -300,7 +304,7 @@ def _add_request(call: Call, request: Request) -> None:
 
 
 def _read_shown(run: ForeignRun, screen: Screen) -> None:
-    """Read a task that is known only as it was shown. A prompt there is the last message of the real prompt."""
+    """Read a task from its shown messages alone. A prompt is then only the last message of the real prompt."""
     history = AgentHistory(run.events)
     for request in screen.requests:
         if request.prompt:

@@ -19,13 +19,13 @@ from trace_recorder.values.messages import Message, Payload, ToolCall
 from trace_recorder.values.token_counts import WHOLE
 
 _ENDED = {"completed": False, "failed": True, "declined": True}
-"""The statuses of an item that has ended: whether it failed."""
+"""The statuses of an item that has ended. The value is true if the item failed."""
 _TURNS = {"turn.started", "turn.completed", "turn.failed"}
 _OF_AN_ITEM = {"id", "type", "status"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether lines are events of a thread."""
+    """Return whether lines are events of a thread."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(
         (line.get("type") == "thread.started" and "thread_id" in line) or as_text(line.get("type")) in _TURNS
@@ -34,7 +34,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one run of a stream."""
+    """Yield the run of a stream."""
     run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
     reader = _CodexStreamReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -44,7 +44,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _CodexStreamReader:
-    """One stream while it is read."""
+    """Reads one stream."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -81,7 +81,7 @@ class _CodexStreamReader:
             self.run.events.append(Kept(what=kind, value=line))
 
     def finish(self) -> None:
-        """Add the items that have no end, and make a call of the last answer."""
+        """Add the items without an end, and make a call of the last answer."""
         for item in [*self._open_items.values()]:
             self._add_item(item)
         self._close()
@@ -112,7 +112,7 @@ class _CodexStreamReader:
 
 
 def _key_of(item: Members) -> str:
-    """Return what the start and the end of an item have in common: its id or, without one, what it asks for."""
+    """Return a key that the start and the end of an item share: its id, or without an id the arguments."""
     asked = {name: value for name, value in item.items() if name not in _OF_AN_END}
     return as_text(item.get("id")) or to_json(asked)
 
@@ -121,7 +121,7 @@ _OF_AN_END = {"status", "aggregated_output", "exit_code", "result", "error", "ag
 
 
 def _tool_call(item: Members, identity: str) -> ToolCall | None:
-    """Return the call of a tool that an item is. A list of tasks is not a tool."""
+    """Return an item as a tool call. A list of tasks is not a tool."""
     kind = as_text(item.get("type"))
     if kind == "command_execution":
         return ToolCall(identity, "shell", {"command": item.get("command")})
@@ -139,7 +139,7 @@ def _tool_call(item: Members, identity: str) -> ToolCall | None:
 
 
 def _result(item: Members, identity: str) -> Message | None:
-    """Return the result of an item; None if the item has not ended."""
+    """Return the result of an item, or None if the item has not ended."""
     failed = _ENDED.get(as_text(item.get("status")) or "")
     if failed is None:
         return None

@@ -25,7 +25,7 @@ _READ = ("message", "toolCallStates", "reasoning", "contextItems", "editorState"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is such a session."""
+    """Return whether the document is a session."""
     if source.head.lstrip()[:1] != b"{":
         return False
     document = as_dict(source.document)
@@ -35,7 +35,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     document = as_dict(source.document)
     run = ForeignRun(
         identity=as_text(document.get("sessionId")) or source.path.name.partition(".")[0],
@@ -52,13 +52,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _answered_apart(items: list[Members]) -> set[str]:
-    """Return the calls whose results are messages."""
+    """Return the ids of the calls whose results are messages."""
     messages = (as_dict(item.get("message")) for item in items)
     return {call_id for message in messages if (call_id := as_text(message.get("toolCallId")))}
 
 
 class _ContinueSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun, answered_apart: set[str]) -> None:
         self.run = run

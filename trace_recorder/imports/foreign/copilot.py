@@ -1,8 +1,8 @@
 """Copilot CLI's sessions: lines of `{"type", "data", "id", "timestamp", "parentId"}`.
 
-Each `assistant.message` is a call. Executions of tools have events of their own, with the times of their start and end;
-the result is also a message that the next call sees. Messages with `parentToolCallId` are a sub-agent's, which the call
-of that tool started. Of tokens, only those of the output are stated by call.
+Each `assistant.message` is a call. Executions of tools have events of their own, with the times of their start and end.
+The result is also a message that the next call sees. Messages with `parentToolCallId` belong to the sub-agent that this
+tool call started. A call states only its output tokens.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _EXTRA = ("reasoningOpaque", "encryptedContent", "interactionId", "turnId", "req
 
 
 def recognizes(source: Source) -> bool:
-    """Whether lines are events of this protocol."""
+    """Return whether lines are events of this protocol."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(as_text(line.get("type")) in _EVENTS and isinstance(line.get("data"), dict) for line in lines)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reader = _CopilotSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -41,7 +41,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _CopilotSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -69,12 +69,12 @@ class _CopilotSessionReader:
             self.run.events.append(Kept(what=kind, value=line, time=time))
 
     def finish(self) -> None:
-        """State what no call saw."""
+        """Add the messages that no call saw to the events."""
         for history in (self._main, *self._side.values()):
             history.finish()
 
     def _history(self, task: str | None, time: str) -> AgentHistory:
-        """Return the history of the main agent, or of the one that a tool's call started."""
+        """Return the history of the main agent, or of the sub-agent that a tool call started."""
         if task is None:
             return self._main
         if task not in self._side:
@@ -130,7 +130,7 @@ class _CopilotSessionReader:
             self.run.events.append(Kept(what="toolTelemetry", value={"call_id": call_id, **more}, time=time))
 
     def _start(self, history: AgentHistory, data: Members, time: str) -> None:
-        """Add an execution, whose result is stated later."""
+        """Add an execution. A later event has its result."""
         call_id = as_text(data.get("toolCallId")) or ""
         self._running[call_id] = ToolRun(
             time=time,

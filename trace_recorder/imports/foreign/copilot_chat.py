@@ -39,13 +39,13 @@ INITIAL, _SET, _PUSH, _DELETE = range(4)
 
 
 def is_initial(value: Payload) -> bool:
-    """Whether a line states the whole object."""
+    """Return whether a line has the whole object."""
     line = as_dict(value)
     return as_int(line.get("kind")) == INITIAL and isinstance(line.get("v"), dict)
 
 
 def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
-    """Return the object after all changes. A line that changes nothing that is there is added to `missing`."""
+    """Return the object after all changes. A change of a member that does not exist becomes a gap in `missing`."""
     state: Members = {}
     for line in lines:
         why = line.why
@@ -59,7 +59,7 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
 
 
 def _apply(state: Members, change: Members) -> bool:
-    """Make one change, and return whether it could be made. A path may be as long as a document is deep."""
+    """Make one change, and return whether that was possible. A path may be as long as a document is deep."""
     kind, path = as_int(change.get("kind")), as_list(change.get("k"))
     if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
         return False
@@ -116,12 +116,12 @@ class Shown:
 
 
 def rendered(parts: Payload) -> str | None:
-    """Return the texts of a message as it was sent; None if it was not kept. Marks for the cache have no text."""
+    """Return the texts of a message that was sent, or None if it was not kept. Cache marks have no text."""
     return as_text(parts) or join_texts((as_text(as_dict(part).get("text")) for part in as_list(parts)), "\n") or None
 
 
 def thought_of(thinking: Payload) -> str | None:
-    """Return the text of thoughts, which may be in several parts."""
+    """Return the text of thoughts, which may have several parts."""
     text = as_dict(thinking).get("text", as_dict(thinking).get("value"))
     return as_text(text) or join_texts(map(as_text, as_list(text)), "") or None
 
@@ -133,7 +133,7 @@ def tool_call(asked: Payload) -> ToolCall:
 
 
 def result_content(parts: Payload) -> str | list[Payload] | None:
-    """Return the content of a tool's result: texts, trees as their texts, and any other part as it is."""
+    """Return the content of a tool's result. Trees become their texts; parts of other kinds are unchanged."""
     return content_of([_result_part(part) for part in as_list(parts)])
 
 
@@ -174,7 +174,7 @@ def shown_in(parts: list[Payload]) -> Iterator[Shown]:
 
 
 def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
-    """Return the text of a part that the model wrote: Markdown, a reference, a thought; None for any other part."""
+    """Return the text of a part that the model wrote: Markdown, a reference, a thought. Return None for other parts."""
     if kind is None or kind in ("markdownContent", "markdownVuln"):
         content = members.get("content", members.get("value"))
         return as_text(part) or as_text(content) or as_text(as_dict(content).get("value"))
@@ -200,12 +200,12 @@ def _add_tool(shown: Shown, members: dict[str, Payload]) -> None:
 
 _NAMES = {"sessionId", "requesterUsername", "responderUsername", "creationDate", "initialLocation"}
 _STATES: dict[Payload, Status] = {1: "completed", 2: "interrupted", 3: "failed"}
-"""How a request ended, by the number in its `modelState`. Others wait."""
+"""The status of a request by the number in its `modelState`. Requests with other numbers are still waiting."""
 _READ = {"message", "result", "requestId", "timestamp", "modelId"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line, or the document, is such a session."""
+    """Return whether the first line, or the document, is a session."""
     lines = source.first_lines
     if lines and is_initial(lines[0].value):
         return _is_session(as_dict(as_dict(lines[0].value)["v"]))
@@ -219,7 +219,7 @@ def _is_session(members: Members) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     missing: list[Missing] = []
     lines = source.first_lines
     is_log = bool(lines) and is_initial(lines[0].value)
@@ -298,7 +298,7 @@ def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, tim
 
 
 def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]:
-    """Yield the calls that are known only as the window showed them."""
+    """Yield the calls of a request without rounds, from the parts that the window showed."""
     response = request.get("response")
     for number, shown in enumerate(shown_in(response if isinstance(response, list) else [response])):
         text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
@@ -327,7 +327,7 @@ def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Me
 
 
 def _end(run: ForeignRun, request: Members, is_failed: bool) -> None:
-    """Say how the run ended: as its last request did."""
+    """Set the status of the run to that of its last request."""
     state = as_dict(request.get("modelState")).get("value")
     number = state if type(state) is int else None
     run.status = _STATES.get(number, "failed" if is_failed else "unknown")

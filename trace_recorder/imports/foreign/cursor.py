@@ -1,4 +1,4 @@
-"""Cursor's sessions as exported lines: what the session is, its tools, and messages of blocks without times."""
+"""Cursor's sessions as exported lines: facts of the session, its tools, and messages of blocks without times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _META, _TOOLS = "cursor_session_meta", "cursor_available_tools"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first lines say what session it is."""
+    """Return whether the first lines describe a session of Cursor."""
     return any(as_dict(line.value).get("type") in (_META, _TOOLS) for line in source.first_lines)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     history = AgentHistory(run.events)
     tools: list[Payload] = []
@@ -41,7 +41,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _blocks(content: Payload) -> Payload:
-    """Return blocks in which thinking is where the Anthropic dialect has it."""
+    """Return blocks with thoughts in the form of the Anthropic dialect."""
     if not isinstance(content, list):
         return content
     return [

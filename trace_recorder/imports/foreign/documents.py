@@ -1,7 +1,7 @@
-"""Files that hold a whole run as one document: ATIF, Trae Agent's, and ours if its journal is missing.
+"""Files with a whole run as one document: ATIF, Trae Agent's, and our own if its journal is missing.
 
-They are read as a `Trajectory` first, as `load` reads them. `described` turns that into the description of a run, so
-that a journal can be written of it too.
+They are first read as a `Trajectory`, as `load` does. `described` makes a `ForeignRun` of the trajectory, so that a
+journal can be written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SUMMARY = "lakeview_summary"
 
 
 def runs_in(source: Source) -> Iterator[ForeignRun]:
-    """Yield the runs of a file. Raises TrajectoryFormatError where it is none, or is a journal of ours; OSError."""
+    """Yield the runs of a file. Raises TrajectoryFormatError if it has none or is a journal of ours, and OSError."""
     if format_of(source) is None:
         load(source.path)
         raise TrajectoryFormatError(f"{source.path} is a run of trace_recorder already: copy its two files instead.")
@@ -48,7 +48,7 @@ def runs_in(source: Source) -> Iterator[ForeignRun]:
 
 
 def _has_interactions(source: Source) -> bool:
-    """Whether a file is a document of a run that has no journal."""
+    """Return whether a file is a document of a run that has no journal."""
     document = source.document
     return isinstance(document, dict) and "llm_interactions" in document and not journal_path_for(source.path).is_file()
 
@@ -58,7 +58,7 @@ def _read_as(name: str, source: Source) -> Iterator[ForeignRun]:
 
 
 def described(run: Trajectory, format_name: str, name: str) -> ForeignRun:
-    """Describe a trajectory as the run of another tool; `name` is its identity if it states none."""
+    """Return a trajectory as the run of another tool. `name` is its identity if it states none."""
     return ForeignRun(
         format=format_name,
         identity=run.trajectory_id or name,
@@ -98,7 +98,7 @@ DOCUMENT = ImportFormat(
 
 
 class _Description:
-    """The calls and steps of a trajectory as events: each step after its calls, tools with their step."""
+    """Makes events of the calls and steps of a trajectory: each step after its calls, tools with their step."""
 
     def __init__(self, run: Trajectory) -> None:
         self._run = run
@@ -106,7 +106,7 @@ class _Description:
         self._left = {one.interaction_id: one for one in run.llm_interactions}
 
     def events(self) -> Iterator[Event]:
-        """Yield the events, in the order of the run's steps; calls that no step has follow."""
+        """Yield the events in the order of the run's steps, and then the calls that belong to no step."""
         for step in self._run.agent_steps:
             of_step = [step.interaction] if step.interaction else []
             for one in (*(self._left[name] for name in step.interaction_ids if name in self._left), *of_step):
@@ -162,7 +162,7 @@ class _Description:
 
 
 def _in_order(events: list[Event]) -> list[Event]:
-    """Return events in the order of their times, if each has one: a document has its calls apart from its steps."""
+    """Return events in the order of their times if each has a time. A document has its calls apart from its steps."""
     times = [parse_time(stated_time(event.time)) for event in events]
     known = [time for time in times if time is not None]
     if len(known) < len(events):

@@ -18,17 +18,17 @@ from trace_recorder.values.token_counts import WHOLE
 
 _ABOUT = ("version", "cwd", "title")
 _HIDDEN = "llm_only"
-"""The visibility of messages that the program wrote."""
+"""The `visibility` of messages that the program wrote."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line starts a session."""
+    """Return whether the first line starts a session."""
     first = as_dict(source.first_lines[0].value) if source.first_lines else {}
     return first.get("type") == "session_start" and "id" in first
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     history = AgentHistory(run.events)
     positions: dict[str, Position] = {}

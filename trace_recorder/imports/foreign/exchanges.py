@@ -35,14 +35,14 @@ _Key = tuple[str, int, int]
 
 
 class ExchangeRecords:
-    """Makes the records of the exchanges of one run. `numbers` has the numbers of the run's next items."""
+    """Makes the records of one run's exchanges. `numbers` has the numbers of the run's next items."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._items = ItemEncoder(numbers=numbers)
         self._redaction = Redaction(default_redactor, {})
         self._failed: dict[_Key, tuple[str, int]] = {}
         self.mark_written: Callable[[int], None] = lambda _: None
-        """To be called with the number of the last record of a request."""
+        """The caller calls this with the number of a request's last record."""
 
     def records(self, exchange: Exchange, identity: str) -> tuple[Records, Records]:
         """Return the records of the request, with its new items, and those of the answer."""
@@ -118,7 +118,7 @@ class ExchangeRecords:
 
 
 def _is_stream(exchange: Exchange) -> bool:
-    """Whether the response of an exchange is a stream."""
+    """Return whether the response of an exchange is a stream."""
     media = headers.kept(exchange.response_headers).get("content-type", "")
     by_type = is_stream_type(media)
     if by_type is None:
@@ -127,7 +127,7 @@ def _is_stream(exchange: Exchange) -> bool:
 
 
 def _ending(exchange: Exchange, joined: JoinedStream | None) -> Members:
-    """Return how a stream ended. After the protocol's own end, nothing is missing."""
+    """Return how a stream ended. A stream with the protocol's last event is complete."""
     why = why_incomplete(joined) if (exchange.status or 0) < 300 else None
     if exchange.error is not None and not (joined is not None and joined.ended):
         why = why or str(exchange.error.get("message"))
@@ -136,15 +136,15 @@ def _ending(exchange: Exchange, joined: JoinedStream | None) -> Members:
 
 
 OTHER_REQUESTS = "other_requests"
-"""The annotation that says how many requests in a file went elsewhere."""
+"""The annotation with the number of requests in a file that did not go to a model."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_MEMBERS = 100
-"""How many members of gzip a body may have one after another."""
+"""Consecutive gzip members that a body may have."""
 _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
 def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
-    """Return the endpoint of a model that a request goes to; None for other traffic."""
+    """Return the endpoint that a request to a model goes to, or None for other traffic."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         return endpoint_of(str(method).upper(), parts.hostname or "", parts.path, parts.port)
@@ -153,12 +153,12 @@ def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
 
 
 def other_requests(count: int) -> list[Event]:
-    """State how many requests of a file went elsewhere."""
+    """Return an annotation with the number of requests that did not go to a model, unless it is 0."""
     return [Annotation(key=OTHER_REQUESTS, value=count)] if count else []
 
 
 def with_gap(exchange: Exchange, name: str, why: str | None = None) -> list[Event]:
-    """Return an exchange, and a gap if its response is not complete, or has no status or no body."""
+    """Return an exchange, and a gap if its response is incomplete or has no status or no body."""
     has_body = exchange.response is not None or exchange.answer is not None
     if has_body and exchange.status is None:
         why = "it has no status"
@@ -169,7 +169,7 @@ def with_gap(exchange: Exchange, name: str, why: str | None = None) -> list[Even
 
 
 def header_pairs(headers: Iterable[tuple[Payload, Payload]]) -> list[tuple[bytes, bytes]]:
-    """Return headers as bytes. One that has several values is a header for each of them."""
+    """Return headers as bytes. A header with several values becomes a header for each value."""
     pairs = ((name, one) for name, value in headers for one in (value if isinstance(value, list) else [value]))
     return [
         (_latin(name), _latin(one)) for name, one in pairs if isinstance(name, str) and isinstance(one, str | bytes)
@@ -194,9 +194,9 @@ def from_base64(text: str) -> bytes | None:
 
 
 def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, str | None]:
-    """Undo the Content-Encoding of a body that is still encoded; return the rest of the reason if that fails.
+    """Undo the Content-Encoding of a body that is still encoded, and return the reason if that fails.
 
-    A body that decompresses to more than 100 times its size (and to more than 64 MB) is cut there.
+    A body is cut where it has decompressed to more than 100 times its size and more than 64 MB.
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())

@@ -31,12 +31,12 @@ from trace_recorder.values.token_counts import Counting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportFormat:
-    """A format of another tool. Every member must be given."""
+    """A format of another tool. Every member is required."""
 
     name: str
-    """Its name on file. It is the `api` of calls that the importer puts together."""
+    """The name in journals. It is also the `api` of calls that the format's module makes."""
     recognizes: Callable[[Source], bool]
-    """Whether a file has this format, by its first lines or its document. It reads no more of the file."""
+    """Returns whether a file has this format, by its first lines or its document. It reads no more of the file."""
     read: Callable[[Source], Iterator[ForeignRun]]
     """Yields the runs of a file. A part that cannot be read is a `Missing` event of its run.
 
@@ -53,7 +53,7 @@ __all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
 
 
 def format_of(source: Source) -> str | None:
-    """Return the name of a file's format; None if it is none of them. Raises OSError, TrajectoryFormatError."""
+    """Return the name of a file's format, or None if it is unknown. Raises OSError and TrajectoryFormatError."""
     formats = IMPORT_FORMATS.items()
     return next((name for name, found in formats if try_call(partial(found.recognizes, source), _is_not)), None)
 
@@ -91,7 +91,7 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 
 
 def _says_anything(run: ForeignRun) -> bool:
-    """Whether a run has a call, a step, an execution or a message, or says already what is missing."""
+    """Return whether a run has a call, a step, an execution, a message or a gap."""
     return any(
         isinstance(event, Call | Exchange | Step | ToolRun | Missing)
         or (isinstance(event, Kept) and event.what == UNSEEN)
@@ -101,14 +101,17 @@ def _says_anything(run: ForeignRun) -> bool:
 
 
 def masked_name(name: str) -> str:
-    """Return the name of a file with secrets masked, also one before a suffix, which would be taken for its end."""
+    """Return the name of a file with its secrets masked.
+
+    A secret may be followed by a suffix, which would be taken for its end.
+    """
     parts = ((name, "", ""), name.rpartition("."), name.partition("."))
     masked = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)
     return next((found for found in masked if found != name), name)
 
 
 def _without_secret_name(identity: str, path: Path) -> str:
-    """Return an identity, which a format may have made of the file's name and a number, without a secret name."""
+    """Return an identity without a secret. A format may have made the identity of the file's name and a number."""
     for name in (path.name, path.name.removesuffix(path.suffix), path.name.partition(".")[0]):
         if name and (masked := masked_name(name)) != name:
             identity = identity.replace(name, masked)

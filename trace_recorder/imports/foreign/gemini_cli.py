@@ -35,7 +35,7 @@ REWIND = "$rewindTo"
 
 @dataclass(slots=True)
 class Session:
-    """What a file says: of the session, and in which order. `others` are lines without a place, with their numbers."""
+    """The content of a file: the members of the session, its messages in order, and lines that are neither."""
 
     about: Members = field(default_factory=dict)
     messages: list[Members] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Session:
 
 
 def is_session(source: Source) -> bool:
-    """Whether a file is a session, in either form."""
+    """Return whether a file is a session, in either form."""
     first = [as_dict(line.value) for line in source.first_lines]
     if first and {*first[0]} >= _HEAD_MEMBERS and "messages" not in first[0]:
         return True
@@ -88,7 +88,7 @@ def _from_lines(lines: Iterable[Line]) -> Session:
 
 
 def _each_line(lines: Iterable[Line], session: Session) -> Iterator[Members]:
-    """Yield the lines, and the messages that a `$set` states, such as the context with which a session begins."""
+    """Yield the lines, and the messages that a `$set` has, such as the context at the beginning of a session."""
     for members in session_lines(lines, session.missing.append):
         changes = members.get("$set")
         if not isinstance(changes, dict):
@@ -102,12 +102,12 @@ _METHODS = ("generateContent", "generateContentStream", "countTokens", "embedCon
 _SOURCE_MEMBERS = ("projectHash", "kind", "summary", "directories")
 _API_ERROR = "[API Error"
 _CONTEXT = "<session_context>"
-"""How the message begins with which the program tells the model where it runs."""
+"""The beginning of the message in which the program tells the model where it runs."""
 _FAILED = {"error", "cancelled"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file is a session, or has recorded answers."""
+    """Return whether the file is a session, or has recorded answers."""
     return is_session(source) or _has_answers(source)
 
 
@@ -117,7 +117,7 @@ def _has_answers(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     if _has_answers(source):
         yield _read_answers(source)
         return
@@ -162,7 +162,7 @@ def _read_answers(source: Source) -> ForeignRun:
 
 
 class _GeminiSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -203,7 +203,7 @@ class _GeminiSessionReader:
             self.run.events.append(Kept(what=kind or "message", value=message, time=time))
 
     def _repeats_results(self, content: Payload) -> bool:
-        """Whether a message has nothing but results of tools that the answer before it has already stated."""
+        """Return whether a message has only results of tools that the answer before it has, too."""
         results = [as_dict(as_dict(part).get("functionResponse")) for part in as_list(content)]
         return bool(results) and all(as_text(one.get("id")) in self._answered for one in results)
 
@@ -234,7 +234,7 @@ class _GeminiSessionReader:
 
 
 def _parts(content: Payload) -> Payload:
-    """Return a content with the texts among its parts in the common form."""
+    """Return a content whose text parts have the common form."""
     if not isinstance(content, list):
         return content
     texts = [as_text(as_dict(part).get("text")) if {*as_dict(part)} == {"text"} else None for part in content]
@@ -261,7 +261,7 @@ def _tool_call(asked: Members) -> ToolCall:
 
 
 def _result(asked: Members) -> Message | None:
-    """Return the message with the result of a tool; None if it has none yet."""
+    """Return the message with the result of a tool, or None if there is no result yet."""
     parts = as_list(asked.get("result"))
     if not parts:
         return None
@@ -285,7 +285,7 @@ _COUNTS = {
 
 
 def _usage(tokens: Members) -> Usage:
-    """Return the counts of an answer. What the results of tools took is under the name that Gemini's API has for it."""
+    """Return the counts of an answer. The tokens of tools' results keep the name that Gemini's API has for them."""
     left = Left(tokens)
     by_tools = left.integer("tool")
     return usage_at(left, _COUNTS, None if by_tools is None else {"toolUsePromptTokenCount": by_tools})

@@ -1,7 +1,7 @@
 """Lines that `gemini -o stream-json` prints: `init`, `message`, `tool_use`, `tool_result`, `error` and `result`.
 
-Source: Gemini CLI 0.61.0. The texts of an answer come in pieces (`delta`), without thoughts. A part that follows a
-result begins the next answer. Tokens are stated for the run only.
+Source: Gemini CLI 0.61.0. The texts of an answer come in pieces (`delta`), without thoughts. A part after a result
+begins the next answer. Tokens are stated for the run only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PARTS = {"message", "tool_use", "tool_result"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line begins such a stream, or lines are parts of one."""
+    """Return whether the first line begins such a stream, or lines are parts of one."""
     lines = [as_dict(line.value) for line in source.first_lines]
     begins = bool(lines) and lines[0].get("type") == "init" and {"session_id", "model"} <= lines[0].keys()
     return begins or any(line.get("type") == "tool_use" and {"tool_id", "tool_name"} <= line.keys() for line in lines)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one run of a stream."""
+    """Yield the run of a stream."""
     run = ForeignRun(identity=source.path.name.partition(".")[0], provider="google")
     reader = _GeminiStreamReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -38,7 +38,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _GeminiStreamReader:
-    """One stream while it is read."""
+    """Reads one stream."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -108,7 +108,10 @@ def _tool_call(line: Members) -> ToolCall:
 
 
 def _result(line: Members) -> Message:
-    """Return the result of a tool. If the tool failed, that is the error, which the model saw; `output` is shorter."""
+    """Return the result of a tool.
+
+    If the tool failed, the result is the error that the model saw; `output` is shorter.
+    """
     error = as_dict(line.get("error"))
     text = as_text(error.get("message")) or as_text(line.get("output"))
     status = as_text(line.get("status"))

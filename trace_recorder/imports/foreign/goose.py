@@ -1,8 +1,8 @@
-"""goose's sessions: its database `sessions.db`, what `goose session export` prints, and the older files of lines.
+"""goose's sessions: its database `sessions.db`, the output of `goose session export`, and the older files of lines.
 
-Known from public descriptions and from readers of these files. A compaction hides messages from the model
-(`agentVisible` is false). Later calls did not see them: the first visible message after them begins a new conversation.
-The ledger of usage has a row for each call.
+The forms are known from public descriptions and from readers of these files. A compaction hides messages from later
+calls (`agentVisible` is false). The first visible message after them begins a new conversation. The ledger of usage has
+a row for each call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _SHOWN_ONLY = {"systemNotification", "toolConfirmationRequest", "actionRequired", "frontendToolRequest"}
-"""The types of parts that the user saw, and the model did not."""
+"""The types of parts that only the user saw."""
 
 
 def in_blocks(content: Payload) -> tuple[list[Payload], list[Payload]]:
@@ -50,7 +50,7 @@ def _block(kind: str | None, part: Members) -> Payload:
 
 
 def _tool_use(part: Members) -> Members:
-    """Return the call of a tool. If goose could not read the call, its arguments are the error."""
+    """Return a tool call. If goose could not read the call, its arguments are the error."""
     stated = as_dict(part.get("toolCall"))
     call = as_dict(stated.get("value")) or stated
     arguments = call.get("arguments")
@@ -86,7 +86,7 @@ _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
 
 
 def recognizes(source: Source) -> bool:
-    """Whether it is a database with these tables, an export, or a session as lines."""
+    """Return whether the file is goose's database, an export, or a session as lines."""
     if source.head.startswith(MAGIC):
         with opened(source.path) as database:
             return database.has("sessions", "id", "working_dir") and database.has(
@@ -165,7 +165,7 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
 
 
 class _GooseSessionReader:
-    """One session while it is read. Parts of an answer that follow each other and have one id are one answer."""
+    """Reads one session. Parts of an answer that follow each other and have one id are one answer."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -220,7 +220,10 @@ class _GooseSessionReader:
 
 
 def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
-    """Give each call its row of the ledger. If their numbers differ, the ledger is an annotation of the run."""
+    """Add the rows of the ledger to the calls.
+
+    If there are more or fewer rows, the ledger is an annotation of the run.
+    """
     calls = [event for event in run.events if isinstance(event, Call)]
     rows = [row for row in ledger if not row.get("is_compaction")]
     if len(rows) != len(calls):

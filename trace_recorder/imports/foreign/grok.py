@@ -30,7 +30,7 @@ _BEFORE_ANSWERS = {"reasoning", "backend_tool_call"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether all lines are of these types, and one is an answer or reasoning of Grok's."""
+    """Return whether all lines are of these types, and one of them is an answer or reasoning of Grok's."""
     lines = [as_dict(line.value) for line in source.first_lines]
     kinds = [as_text(line.get("type")) for line in lines]
     known = bool(kinds) and set(kinds) <= _KINDS and not any("message" in line for line in lines)
@@ -38,7 +38,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.parent.name or source.path.stem, provider="xai")
     if (updates := source.path.with_name("updates.jsonl")).is_file():
         source.read_too.add(updates)
@@ -77,7 +77,7 @@ def _add(run: ForeignRun, history: AgentHistory, kind: str, members: Members) ->
 
 
 def _answer(run: ForeignRun, history: AgentHistory, members: Members, before: list[Members]) -> None:
-    """Add a call. Reasoning that no answer follows is an answer that ended early."""
+    """Add a call. Reasoning without an answer after it is an answer that ended early."""
     thoughts = [join_texts(_texts(one), "\n") for one in before if one.get("type") == "reasoning"]
     calls = tuple(_call(one) for one in as_list(members.get("tool_calls")))
     model = as_text(members.get("model_id"))
@@ -106,19 +106,19 @@ FORMAT = ImportFormat(name="grok", recognizes=recognizes, read=read, counting=WH
 
 
 _ENDED = {"completed": False, "failed": True}
-"""The statuses of a tool's call that has ended: whether it failed."""
+"""The statuses of a tool call that has ended. The value is true if the call failed."""
 _STATUSES: dict[str, Status] = {"end_turn": "completed", "cancelled": "interrupted"}
 _PARTS = {"agent_message_chunk", "agent_thought_chunk", "tool_call"}
 
 
 def recognizes_updates(source: Source) -> bool:
-    """Whether the first line is an update of a session."""
+    """Return whether the first line is an update of a session."""
     first = as_dict(source.first_lines[0].value) if source.first_lines else {}
     return "sessionUpdate" in as_dict(as_dict(first.get("params")).get("update"))
 
 
 def read_updates(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.parent.name or source.path.stem)
     reader = _UpdateReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -128,7 +128,7 @@ def read_updates(source: Source) -> Iterator[ForeignRun]:
 
 
 class _UpdateReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -199,7 +199,7 @@ class _UpdateReader:
             call.model = self.run.model
 
     def _close_prompt(self) -> None:
-        """Add the prompt that has come in pieces."""
+        """Add the prompt that came in pieces."""
         if self._prompt:
             text = join_texts([text for text, _ in self._prompt])
             self.run.task = self.run.task or text

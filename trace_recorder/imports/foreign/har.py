@@ -1,8 +1,8 @@
 """HAR files (HTTP Archive 1.2), as browsers, mitmproxy and other proxies write them: their calls to models.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/. An entry in `log.entries` has `startedDateTime`, `time` in
-milliseconds, `request.postData.text`, `response.content.text`, which is base64 if `encoding` says so. Bodies are stored
-with their encodings undone. A `status` of 0 means that no response came; Chrome says why in `_error`.
+milliseconds, `request.postData.text`, `response.content.text`, which is base64 if `encoding` says so. Bodies have no
+encodings. A `status` of 0 means that no response came; Chrome's reason is in `_error`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is a log with entries."""
+    """Return whether the document is a log with entries."""
     log = as_dict(as_dict(source.document).get("log"))
     return isinstance(log.get("entries"), list) and "version" in log
 
@@ -50,7 +50,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _events(entry: Members, number: int) -> list[Event]:
-    """Return the exchange of an entry, and the parts of it that cannot be read; nothing for other traffic."""
+    """Return the exchange of an entry, and gaps for its unreadable parts. Return nothing for other traffic."""
     request, response = as_dict(entry.get("request")), as_dict(entry.get("response"))
     url = as_text(request.get("url")) or ""
     endpoint = model_endpoint(request.get("method"), url)

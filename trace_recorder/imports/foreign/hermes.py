@@ -1,7 +1,7 @@
 """Hermes Agent's exported sessions: one JSON object a line, with `messages` in OpenAI's form.
 
-Tokens are stated of the session as a whole. Its calls may be more than its answers: what the agent tried again, or
-asked for titles, is counted in `api_call_count` alone. Messages that are not `active` were taken back.
+Tokens are stated for the session as a whole. A session may have more calls than answers: retries and requests for
+titles are only counted, in `api_call_count`. Messages that are not `active` were taken back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATED = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", 
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the lines are sessions."""
+    """Return whether the lines are sessions."""
     return any({*as_dict(line.value)} >= _SIGNS for line in source.first_lines)
 
 

@@ -1,8 +1,8 @@
 """Trees of the Hierarchy: a trajectory, its steps, and in each step all messages up to its end.
 
 Source: `trajectory_sdk.primitives` 0.5.3; and `views/hierarchy/`, whose answers have an interaction in their metadata.
-An answer that no earlier step has is a call, which saw the messages before it in its step. If the agent changed
-messages other than answers, the tree does not have the prompt that the call saw.
+An answer that no earlier step has is a call. The call saw the messages before it in its step. If the agent changed
+messages other than answers, the tree does not have the prompt of the call.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _COUNTS = {
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document, or the first line, is such a tree."""
+    """Return whether the document, or the first line, is such a tree."""
     first = source.first_lines[0].value if source.first_lines else source.document
     return _is_tree(first) or _is_tree(source.document)
 
@@ -99,7 +99,7 @@ def _run(name: str, tree: Members) -> ForeignRun:
 
 
 def _is_ours(tree: Members) -> bool:
-    """Whether an answer names the interaction that it came from."""
+    """Return whether an answer names its interaction."""
     steps = as_list(tree.get("steps"))
     messages = (as_dict(message) for step in steps for message in as_list(as_dict(step).get("messages")))
     return any("interaction_id" in as_dict(message.get("metadata")) for message in messages)
@@ -107,7 +107,7 @@ def _is_ours(tree: Members) -> bool:
 
 @dataclass(slots=True)
 class _TreeReader:
-    """A tree while it is read. `unseen` are the results that no call saw yet, by the ids of their calls."""
+    """Reads one tree. `unseen` are the results that no call saw yet, by the ids of their calls."""
 
     run: ForeignRun
     is_ours: bool
@@ -117,7 +117,7 @@ class _TreeReader:
     unseen: dict[str, ToolRun] = field(default_factory=dict)
 
     def read_step(self, number: int, step: Members) -> None:
-        """Add what is new in a step."""
+        """Add the new messages of a step."""
         info = as_dict(step.get("info"))
         agent = Agent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
         stated = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
@@ -193,7 +193,7 @@ class _TreeReader:
         )
 
     def _add_result(self, message: Members, agent: Agent, *, is_new: bool) -> None:
-        """Note a result. If the tree has a fuller result than the model saw, add the execution."""
+        """Remember a result. If the tree has a fuller result than the model saw, add the execution."""
         tool_response = as_dict(message.get("tool_response"))
         call_id, failure = as_text(tool_response.get("id")) or "", as_text(tool_response.get("error"))
         if not is_new or call_id in self.executed:
@@ -246,12 +246,15 @@ def _call(call: Payload) -> Members:
 
 
 def _usage(stated: Members) -> Usage:
-    """Read tokens under OpenAI's names, as the SDK sums them."""
+    """Read tokens under OpenAI's names, which the SDK uses for its sums."""
     return read_usage({_COUNTS.get(name, name): count for name, count in stated.items() if name != "total_tokens"})
 
 
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:
-    """Yield the components of a reward. Those of a step with several numbers may belong to any of these."""
+    """Yield the components of a reward.
+
+    If several tree steps are one step, the components may belong to any of them.
+    """
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):
         value, weight = as_number(component.get("value")), as_number(component.get("weight"))

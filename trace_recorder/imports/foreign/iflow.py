@@ -1,8 +1,8 @@
 """iFlow's sessions: lines like Claude Code's, but an answer is split into lines that overlap.
 
-Each line of an answer repeats the last call of the line before it, so that consecutive lines are one answer, in which
-each call counts once. `parentUuid` does not say which line is before, and is not followed. A result is wrapped in what
-Gemini's API takes. Counts of tokens are always 0, and are left out.
+Each line of an answer repeats the last tool call of the line before it. Consecutive lines are therefore one answer, in
+which each tool call counts once. `parentUuid` does not name the line before, and is ignored. A result is in an envelope
+of Gemini's API. Token counts are always 0, and are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ABOUT = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether lines have the ids of iFlow's sessions and answers."""
+    """Return whether lines have the ids of iFlow's sessions and answers."""
     lines = [as_dict(line.value) for line in source.first_lines]
     answers = [as_text(as_dict(line.get("message")).get("id")) for line in lines if line.get("type") == "assistant"]
     sessions = [as_text(line.get("sessionId")) or "" for line in lines]
@@ -31,7 +31,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reader = _IflowSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _IflowSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -73,7 +73,7 @@ class _IflowSessionReader:
             self.run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line, time=time))
 
     def _extend(self, message: Members, time: str) -> None:
-        """Add a line of an answer: the blocks that are new in it."""
+        """Add the new blocks of an answer's line."""
         if self._answer is None:
             kept = {name: value for name, value in message.items() if name != "usage"}
             self._answer, self._time = {**kept, "content": []}, time
@@ -87,7 +87,7 @@ class _IflowSessionReader:
                 self._seen.add(identity)
 
     def close(self) -> None:
-        """Make a call of the answer that is open."""
+        """Make a call of the open answer."""
         answer, self._answer = self._answer, None
         if answer is not None and answer["content"]:
             call = add_answer(self.history, answer, self._time)
@@ -95,7 +95,7 @@ class _IflowSessionReader:
 
 
 def _result(block: Payload) -> Payload:
-    """Return a result's block with the text that the model saw."""
+    """Return the block of a result with the text that the model saw."""
     content = as_dict(as_dict(block).get("content"))
     answer = as_dict(as_dict(as_dict(content.get("responseParts")).get("functionResponse")).get("response"))
     said = as_text(answer.get("output", answer.get("error")))

@@ -1,8 +1,8 @@
 """Traces of Invariant: messages in OpenAI's form, each once, in the order in which they were sent or said.
 
-Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, behind a line with metadata; and
-`views/invariant/`, whose `metadata` of messages and of lines says what the form has no member for. A call saw all
-earlier messages of its agent. If the agent changed its history, the file does not have the prompt that the call saw.
+Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, after a line with metadata; and
+`views/invariant/`, whose `metadata` of messages and lines has the facts without a member in this form. A call saw all
+earlier messages of its agent. If the agent changed its history, the file does not have the prompt of the call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from trace_recorder.values.trajectory import Status
 
 _ROW = {"messages", "annotations", "metadata"}
 _OURS = {"interaction_id", "asked_by_model", "shown_to_model"}
-"""Members that only our view writes into the metadata of a message."""
+"""Members of a message's metadata that only our view writes."""
 _OF_THE_RUN = frozenset(
     (
         *("trajectory_id", "task", "provider", "model", "max_steps", "start_time", "end_time", "status", "success"),
@@ -49,7 +49,7 @@ _OF_THE_RUN = frozenset(
 
 
 def recognizes(source: Source) -> bool:
-    """Whether one of the first lines is a trace of a dataset, or the document is messages that our view wrote."""
+    """Return whether one of the first lines is a dataset's trace, or the document has messages that our view wrote."""
     values = [line.value for line in source.first_lines[:2]] or [source.document]
     return any(as_dict(value).keys() >= _ROW or _is_ours(value) for value in values)
 
@@ -100,7 +100,7 @@ def _run(name: str, line: Line) -> ForeignRun:
 
 @dataclass(slots=True)
 class _TraceReader:
-    """One trace while it is read: a history for each of its agents, and the calls of its tools.
+    """Reads one trace: a history for each of its agents, and the calls of its tools.
 
     In a trace that our view wrote, only answers of the model have an interaction.
     """
@@ -163,7 +163,7 @@ class _TraceReader:
         self.calls |= {asked.call_id: asked.to_document() for asked in message.tool_calls}
 
     def _add_result(self, history: AgentHistory, message: Message, metadata: Members) -> None:
-        """Add the result of a tool. If the file has the object, it is an execution. If the model saw it, a message."""
+        """Add a tool's result: as an execution if the file has the object, and as a message if the model saw it."""
         is_shown = metadata.get("shown_to_model") is not False
         recorded = metadata.get("result")
         if is_shown:
@@ -191,7 +191,7 @@ _AGENT = {"name": "agent", "agent_id": "agent_id", "parent_agent_id": "parent_ag
 
 
 def _restored(members: Members, metadata: Members) -> Members:
-    """Return a message in OpenAI's form. Members that our view moved into the metadata are put back."""
+    """Return a message in OpenAI's form, with the members that our view moved into the metadata."""
     content = members.get("content")
     if isinstance(content, list):
         content = [*_with_parts(content, deque(as_list(metadata.get("parts"))))]
@@ -211,14 +211,14 @@ def _without(members: Members, *names: str) -> Members:
 
 
 def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
-    """Yield the parts of a content. A text that our view wrote instead of a part is replaced by that part."""
+    """Yield the parts of a content. A text that our view wrote in place of a part becomes the part again."""
     for chunk in content:
         is_named = parts and as_dict(chunk).get("text") == name_of_part(parts[0])
         yield parts.popleft() if is_named else chunk
 
 
 def name_of_part(part: Payload) -> str:
-    """Return the text that our view writes instead of a part, which is in OpenAI's form."""
+    """Return the text that our view writes in place of a part in OpenAI's form."""
     members = as_dict(part)
     address = as_text(as_dict(members.get("image_url")).get("url"))
     kind = members.get("type") or "a part that is neither text nor image"
@@ -226,7 +226,7 @@ def name_of_part(part: Payload) -> str:
 
 
 def _read_annotation(run: ForeignRun, annotation: Members) -> None:
-    """Add an annotation to the run: as a reward, as an annotation of ours, or unchanged."""
+    """Add an annotation to the run: as a reward, as an annotation that we wrote, or unchanged."""
     metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
     value, kind = as_number(metadata.get("value")), metadata.get("kind")
     if kind == "reward" and value is not None:

@@ -25,13 +25,13 @@ _KINDS = {"config.update", "context.append_message", "context.append_loop_event"
 _PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
 _MAX_MILLISECONDS = 10**15
 _MAX_KEPT = 100
-"""How many prompts of the user a compaction may keep."""
+"""User prompts that a compaction may keep."""
 _NOT_KEPT = {"context.append_message", "context.append_loop_event"}
 _COMPACTION = Agent(name="compaction", agent_id="compaction")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether lines are events of this protocol."""
+    """Return whether lines are events of this protocol."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any("protocol_version" in line for line in lines) and any(
         as_text(line.get("type")) in _KINDS for line in lines
@@ -39,7 +39,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reader = _KimiSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A call while its events come."""
+    """A call of which not all events have been read."""
 
     time: str
     request: Members
@@ -64,7 +64,7 @@ class _OpenCall:
 
 
 class _KimiSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -146,7 +146,7 @@ class _KimiSessionReader:
             self.run.events.append(Kept(what=kind or "loop event", value=event, time=time))
 
     def close(self) -> None:
-        """Make a call of the step that is open; without its end, it is not complete."""
+        """Make a call of the open step. A step without an end is incomplete."""
         step, self._step = self._step, None
         if step is None:
             return

@@ -1,7 +1,7 @@
 """Langfuse's traces as its interface exports them: `{"trace", "observations"}`, or a trace with its observations.
 
 Source: https://api.reference.langfuse.com (traces, observations, scores). `input`, `output` and `metadata` are JSON or
-JSON texts. What an instrumentation said in its own vocabulary is in `metadata.attributes`, and is read too.
+JSON texts. An instrumentation's own attributes are in `metadata.attributes`, and are read, too.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _MEMBERS = {
     "level": "level",
     "statusMessage": "status_message",
 }
-"""The members of an observation, and the attributes that say the same."""
+"""The members of an observation, and the attributes that mean the same."""
 _OF_TRACE = ("name", "userId", "sessionId", "tags", "environment", "release", "version", "public", "bookmarked")
 _NO_SCORE = ("CATEGORICAL", "TEXT")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document, its first element or one of the first lines is a trace."""
+    """Return whether the document, its first element or one of the first lines is a trace."""
     return has_trace(source, _is_trace)
 
 
@@ -57,7 +57,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def run_of_trace(value: Members) -> ForeignRun:
-    """Return the run of one trace. Raises TrajectoryFormatError if it has no observation that can be read."""
+    """Return the run of a trace. Raises TrajectoryFormatError if it has no readable observation."""
     trace = as_dict(value.get("trace", value))
     listed = [
         observation for observation in as_list(value["observations"]) if isinstance(as_dict(observation).get("id"), str)
@@ -113,7 +113,7 @@ def _span(observation: Members) -> Span:
 
 
 def _plain(value: Payload) -> Payload:
-    """Return a value that may be a JSON text, and that in a JSON text."""
+    """Parse a value that may be a JSON text, or a JSON text of a JSON text."""
     for _ in range(2):
         if isinstance(value, str) and value[:1] == '"' and value[-1:] == '"':
             try:

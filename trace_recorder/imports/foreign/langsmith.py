@@ -1,7 +1,7 @@
 """LangSmith's runs, one a line, and the batches that its SDK sends: `{"post": […], "patch": […]}`.
 
-Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. What a patch says replaces what the
-post of the same id said. One trace is one run.
+Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. Members of a patch replace those of the
+post with the same id. One trace is one run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BATCH = ("post", "patch")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is a batch or a list of runs, or the first line a run."""
+    """Return whether the document is a batch or a list of runs, or the first line a run."""
     return any(_is_run(value) for value in _listed(source.document)) or any(
         _is_run(value) for line in source.first_lines for value in _listed(line.value)
     )
 
 
 def _listed(value: Payload) -> list[Payload]:
-    """Return the runs of a document or a line: a batch's, a list's, or the one that it is."""
+    """Return the runs of a document or a line, which is a batch, a list, or a run."""
     members = as_dict(value)
     if any(isinstance(members.get(name), list) for name in _BATCH):
         return [run for name in _BATCH for run in as_list(members.get(name))]
@@ -61,7 +61,7 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 
 
 def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
-    """Yield a run for each trace among runs of LangSmith. Patches of runs that are not there are left aside."""
+    """Yield a run for each trace among runs of LangSmith. Patches without their run are ignored."""
     by_id: dict[str, Members] = {}
     for value in map(as_dict, values):
         identity = as_text(value.get("id")) or _only(value, by_id)
@@ -78,7 +78,7 @@ def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
 
 
 def _drop_inherited(run: Members, root: Members) -> None:
-    """Remove the metadata and the tags that a run has from the root of its trace."""
+    """Remove metadata and tags of a run that repeat those of its trace's root."""
     if run is root:
         return
     extra, above = as_dict(run.get("extra")), as_dict(as_dict(root.get("extra")).get("metadata"))
@@ -89,7 +89,7 @@ def _drop_inherited(run: Members, root: Members) -> None:
 
 
 def _only(patch: Members, found: dict[str, Members]) -> str | None:
-    """Return the id of a patch that has none: that of its trace, if it is the run of the trace itself."""
+    """Return the trace's id for a patch without an id, if the patch is for the root of the trace."""
     identity = as_text(patch.get("trace_id"))
     order = as_text(patch.get("dotted_order")) or ""
     return identity if identity in found and order.endswith(identity or "-") and "." not in order else None
@@ -130,7 +130,7 @@ def _span(run: Members) -> Span:
 
 
 def _exception(error: str) -> Members:
-    """Return an error as an exception: LangSmith has the exception's `repr`, then its traceback."""
+    """Return an error as an exception. LangSmith's text has the exception's `repr`, then its traceback."""
     first, _, trace = error.partition("\n\n")
     kind, bracket, rest = first.partition("(")
     if not bracket or not kind.isidentifier():

@@ -38,7 +38,7 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
 IMPORTED_FROM = "imported_from"
-"""The member of a run's metadata that says where it came from: `format`, `id`, `file`, and what the source says."""
+"""The member of a run's metadata with its origin: `format`, `id`, `file`, and the facts of the source itself."""
 
 
 def journal_lines(run: ForeignRun) -> Iterator[bytes]:
@@ -61,7 +61,10 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
 
 
 def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
-    """Return the place of the last event inside each execution that started sub-agents. Its result follows that."""
+    """Return the place of the last event inside each execution that started sub-agents.
+
+    The result follows that event.
+    """
     agents = ((at, getattr(event, "agent", MAIN).parent_execution_id) for at, event in enumerate(run.events))
     return {execution: at for at, execution in agents if execution is not None}
 
@@ -109,14 +112,14 @@ class _Layout:
     """The numbers of the next items."""
     calls: int = 0
     interaction_ids: dict[str, int] = field(default_factory=dict)
-    """The ids of the calls so far, and how many calls of the source have each."""
+    """The ids of the calls so far, each with the number of calls of the source that have it."""
     executions: int = 0
     conversations: dict[int, tuple[Conversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
     written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
     last_crc: int = 0
     open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
-    """Executions that still go on, by the place of the last event inside them."""
+    """Executions that have not ended, by the place of the last event inside them."""
     execution_ids: dict[int, str] = field(default_factory=dict)
     exchanges: ExchangeRecords = field(init=False)
 
@@ -124,7 +127,7 @@ class _Layout:
         self.exchanges = ExchangeRecords(self.numbers)
 
     def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
-        """Yield the line of a record, in which secrets are masked."""
+        """Yield the line of a record, with its secrets masked."""
         said = _json_of(data)
         masked = default_redactor(said)
         if count := masks_in(said, masked):
@@ -140,7 +143,10 @@ class _Layout:
         raise TypeError(f"{type(event).__name__} is no event of a run")
 
     def _interaction_id(self, stated_id: str | None) -> str:
-        """Return the id of the next call: the one that the source states, unless an earlier call has it."""
+        """Return an id for the next call.
+
+        It is the source's, with a number behind it if an earlier call has the same.
+        """
         self.calls += 1
         identity = stated_id or f"call-{self.calls}"
         times = self.interaction_ids.get(identity, 0) + 1
@@ -191,7 +197,7 @@ class _Layout:
         yield from self._lines_of(answer, exchange.ended or exchange.time)
 
     def _lines_of(self, records: Records, time: str, then: Callable[[int], None] | None = None) -> Iterator[bytes]:
-        """Yield the lines of records in which secrets are masked; `then` is told the number of the last one."""
+        """Yield the lines of records whose secrets are masked. Call `then` with the number of the last record."""
         crcs: list[int] = []
         yield from encode_lines(records, self.seq, stated_time(time), crcs)
         self.seq += len(crcs)
@@ -202,31 +208,30 @@ class _Layout:
     def _(self, run: ToolRun) -> Iterator[bytes]:
         self.executions += 1
         self.execution_ids[id(run)] = run.execution_id or f"execution-{self.executions}"
-        yield from self.record("tool_call", {**self._about(run), "arguments": run.arguments}, run.time)
+        yield from self.record("tool_call", {**self._execution(run), "arguments": run.arguments}, run.time)
 
     def result(self, run: ToolRun) -> Iterator[bytes]:
         """Yield the record of the result of an execution, if there is one."""
         if run.ended is not None:
             failed = None if run.error is None else {"type": "", "message": run.error}
-            said = {"success": run.success, "result": run.result}
+            outcome = {"success": run.success, "result": run.result}
             more = without_none(error=failed, duration_seconds=run.duration_seconds)
-            yield from self.record("tool_result", {**self._about(run), **said, **more}, run.ended)
+            yield from self.record("tool_result", {**self._execution(run), **outcome, **more}, run.ended)
 
-    def _about(self, run: ToolRun) -> Members:
+    def _execution(self, run: ToolRun) -> Members:
         which = {"execution_id": self.execution_ids[id(run)], "name": run.name}
         return {**which, **without_none(call_id=run.call_id), **run.agent.members()}
 
     @lines.register
     def _(self, step: Step) -> Iterator[bytes]:
-        stated = ("llm_response", "tool_calls", "tool_results", "reflection", "error")
-        about = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
         body: Members = {"body": {"llm_messages": None}, "items": {}, "check": {}}
         if step.conversation is not None:
             messages = yield from self._conversation(step.conversation, step.time)
             ranges, check = messages.first(step.length)
             body |= {"items": {"llm_messages": ranges}, "check": {"llm_messages": check}}
-        said = {**dict.fromkeys(stated), **step.members}
-        yield from self.record("agent_step", {**about, **said, **body}, step.time)
+        facts = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error")) | step.members
+        place = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
+        yield from self.record("agent_step", {**place, **facts, **body}, step.time)
 
     @lines.register
     def _(self, annotation: Annotation) -> Iterator[bytes]:
@@ -253,7 +258,7 @@ class _Layout:
         yield from self.record("source_record", {"what": kept.what, "value": kept.value}, kept.time)
 
     def _conversation(self, conversation: Conversation, time: str) -> Generator[bytes, None, _ItemList]:
-        """Yield the items of a conversation that are not written yet; return the list of its items."""
+        """Yield the items of a conversation that are not yet written. Return the list of all its items."""
         new: list[Conversation] = []
         while id(conversation) not in self.conversations:
             new.append(conversation)
@@ -281,7 +286,7 @@ class _Layout:
     def _items(
         self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
     ) -> Generator[bytes, None, _ItemList]:
-        """Yield the items of a list that are not written yet. An element that is in several lists is one item."""
+        """Yield the items of a list that are not yet written. An element of several lists is one item."""
         for element in elements:
             if id(element) not in self.written:
                 number = self.numbers["n"]
@@ -301,7 +306,7 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 def _json_of(data: Mapping[str, Payload]) -> str:
-    """Return data as JSON text. It was JSON before; what the standard refuses, such as NaN, is described."""
+    """Return data as JSON text. The data came from JSON. Values outside the standard, such as NaN, are described."""
     try:
         said = _dump(data)
         said.encode()  # fails for half of a surrogate pair

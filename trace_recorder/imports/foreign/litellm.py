@@ -1,4 +1,6 @@
-"""LiteLLM's standard logging payloads, which its callbacks get and its loggers to buckets write: one a call.
+"""LiteLLM's standard logging payloads, one for each call.
+
+Its callbacks get them, and its loggers write them to buckets.
 
 Source: `StandardLoggingPayload` in `litellm/types/utils.py`, version 1.110. `messages` and `response` are in OpenAI's
 form whatever the provider is, `startTime` and others count seconds, and LiteLLM computes `response_cost` from its table
@@ -27,14 +29,14 @@ _READ = {
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line, or the first element of the document, is such a payload."""
+    """Return whether the first line, or the first element of the document, is a payload of LiteLLM."""
     document = source.document
     first = [line.value for line in source.first_lines[:1]]
     return any(as_dict(one).keys() >= _SIGNS for one in [*first, document, *as_list(document)[:1]])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each session, or trace."""
+    """Yield a run for each session or trace."""
     runs: dict[str, tuple[ForeignRun, Histories]] = {}
     missing: list[Missing] = []
     for line in _payloads(source):
@@ -99,7 +101,7 @@ def _seconds(began: float | None, ended: Payload) -> float | None:
 
 
 def _response(payload: Members) -> Members | None:
-    """Return the answer. Counts that the response leaves open are those of the payload."""
+    """Return the answer. The payload completes the counts of the response."""
     read = read_output(payload.get("response"))
     if read is None:
         return None

@@ -1,9 +1,9 @@
 """Sessions of Anthropic's managed agents: the events of `client.beta.sessions`, one a line.
 
-Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list of the client's
-method and what it gave, as LangSmith's SDK logs them; `sessions.create` has the agent. What is between
-`span.model_request_start` and `span.model_request_end` is a call, with its tokens. What `events.send` sent comes back
-in the stream, and is read there.
+Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list of a client's method
+and its result, as LangSmith's SDK logs them; `sessions.create` has the agent. Events between `span.model_request_start`
+and `span.model_request_end` are a call, with its tokens. Events that `events.send` sent come back in the stream, and
+are read there.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _RESULTS = {
     "agent.mcp_tool_result": "mcp_tool_use_id",
     "user.custom_tool_result": "custom_tool_use_id",
 }
-"""The events with results of tools, and the member that names the call."""
+"""The types of events with results of tools, each with the member that names the call."""
 _OF_A_STREAM = {"user.message", "agent.message", _STARTED, _ENDED, *_TOOLS, *_RESULTS}
 _COMPACTED = "agent.thread_context_compacted"
 _FAILED: Members = {"type": "model_request", "message": "the session states that the request failed"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether lines are events of such a session."""
+    """Return whether lines are events of a session of managed agents."""
     return any(_is_event(line.value) for line in source.first_lines)
 
 
@@ -50,7 +50,7 @@ def _is_event(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
     reader = _ManagedSessionReader(run)
     for line in source.lines():
@@ -61,7 +61,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _OpenRequest:
-    """A request to the model while its events come. `began` is "" if its start is not in the file."""
+    """A request of which not all events have been read. `began` is "" if its start is not in the file."""
 
     began: str
     time: str
@@ -69,7 +69,7 @@ class _OpenRequest:
 
 
 class _ManagedSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -79,7 +79,7 @@ class _ManagedSessionReader:
         self._is_interrupted = False
 
     def read_line(self, line: Line) -> None:
-        """Read one line: an event, or a method with what it gave."""
+        """Read one line: an event, or a method of the client with its result."""
         value = line.value
         method = value[0] if isinstance(value, list) and _is_event(value) else None
         event = value[1] if method is not None else value
@@ -128,7 +128,7 @@ class _ManagedSessionReader:
             self.run.events.append(Kept(what=kind, value=event, time=time))
 
     def _said(self, event: Members, kind: str, time: str) -> None:
-        """Add what the model said to the request that is open; to a new one, if the file begins in the middle."""
+        """Add a part of the answer to the open request, or to a new one if the file begins inside a request."""
         if self._request is None:
             self._request = _OpenRequest("", time)
         if kind == "agent.message":
@@ -142,7 +142,7 @@ class _ManagedSessionReader:
             self._request.blocks.append({"type": "thinking", "thinking": first_text(event.get("content"))})
 
     def _end(self, event: Members, time: str) -> None:
-        """Close the request that is open, with its tokens and how long it took."""
+        """Close the open request, with its tokens and its duration."""
         request = self._request or _OpenRequest("", time)
         self._request = request
         failed = event.get("is_error") is True
@@ -152,7 +152,7 @@ class _ManagedSessionReader:
             call.duration_seconds = (ended - begun).total_seconds()
 
     def _close(self, time: str, *, usage: Members | None = None, failed: bool = False) -> Call | None:
-        """State the call of the request that is open. Without its end, nothing says that it is complete."""
+        """Add the call of the open request. A request without an end is incomplete."""
         request, self._request = self._request, None
         if request is None:
             return None
@@ -190,7 +190,7 @@ class _ManagedSessionReader:
             self.history.restart()
 
     def finish(self) -> None:
-        """State what no call saw. An error that the session went on after is not the run's."""
+        """Add the messages that no call saw to the events. An error that the session went on after is not the run's."""
         self._close("")
         self.history.finish()
         if self.run.status != "failed":

@@ -2,9 +2,9 @@
 
 Source: `minisweagent/agents/default.py` (`serialize`) and `minisweagent/models/`, formats "mini-swe-agent-1" and 1.1.
 Each message of the assistant is one call, which saw the messages before it; with the Responses API it is the response
-itself. What models do not see is in a message's `extra`: the response with its usage, cost, time, the actions that were
-taken from it, and in an observation the output and the return code of one action. A response from which no action
-could be taken is only in the `extra` of the message that says so. The run ends with a message of role "exit".
+itself. The `extra` of a message is not sent to models. It has the response with its usage, the cost, the time and the
+actions; in an observation it has the output and the return code of one action. A response without a valid action is
+only in the `extra` of the message that says so. The run ends with a message of role "exit".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OF_TOOL = {"raw_output", "timestamp"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document states its format, or is a list of messages without any other member."""
+    """Return whether the document names its format, or is a bare list of messages."""
     document = source.document
     if isinstance(document, dict):
         stated = document.get("trajectory_format")
@@ -47,7 +47,7 @@ def _is_bare_message(message: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one run of a file."""
+    """Yield the run of a file."""
     document = source.document
     members = as_dict(document) if isinstance(document, dict) else {"messages": document}
     info = as_dict(members.get("info"))
@@ -80,7 +80,7 @@ def _annotations(info: Members) -> Iterator[Annotation]:
 
 @dataclass(slots=True)
 class _MiniSweReader:
-    """Goes through the messages; `actions` are those that have no output yet, and `asked` the time of their call."""
+    """Reads the messages. `actions` have no output yet, and `asked` is the time of their call."""
 
     conversation: Conversation = field(default_factory=Conversation)
     actions: list[Members] = field(default_factory=list)
@@ -133,7 +133,7 @@ def _role(message: Members) -> str:
 
 
 def _response(message: Members, extra: Members) -> Members:
-    """Return what the model said: as the message has it, with what else the whole response states."""
+    """Return the answer of the message, completed from the whole response."""
     if "output" in message:
         return manual.read_response({name: value for name, value in message.items() if name != "extra"}).to_document()
     whole = manual.read_response(as_dict(extra.get("response"))).to_document()

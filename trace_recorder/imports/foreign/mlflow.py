@@ -1,7 +1,7 @@
 """MLflow's traces: `{"info", "data": {"spans"}}`, as `Trace.to_json` writes them, one document or one a line.
 
 Source: https://mlflow.org/docs/latest/genai/concepts/trace/ and `mlflow.entities.trace`; both versions of its spans, of
-MLflow 2 and 3. What somebody said of the run (`assessments`) becomes scores and annotations.
+MLflow 2 and 3. Assessments of the run become scores and annotations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATES: dict[str, Status] = {"OK": "completed", "ERROR": "failed", "IN_PROGRESS
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document, its first element or one of the first lines is a trace."""
+    """Return whether the document, its first element or one of the first lines is a trace."""
     return has_trace(source, _is_trace)
 
 
@@ -45,7 +45,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def run_of_trace(value: Members) -> ForeignRun:
-    """Return the run of one trace. Raises TrajectoryFormatError if none of its spans can be read."""
+    """Return the run of a trace. Raises TrajectoryFormatError if none of its spans can be read."""
     info = as_dict(value["info"])
     spans = [*_spans(as_list(as_dict(value["data"])["spans"]))]
     if not spans:
@@ -65,7 +65,7 @@ def run_of_trace(value: Members) -> ForeignRun:
 
 
 def _metadata(info: Members) -> Members:
-    """Return what the trace says of itself; what repeats its spans is left out."""
+    """Return the metadata of the trace without the members that repeat its spans."""
     stated = as_dict(info.get("trace_metadata", info.get("request_metadata")))
     repeated = {"mlflow.traceInputs", "mlflow.traceOutputs", "mlflow.trace.tokenUsage"}
     return {name: parsed(value) for name, value in stated.items() if name not in repeated and value != ""}

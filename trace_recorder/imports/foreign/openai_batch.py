@@ -27,11 +27,11 @@ from trace_recorder.values.token_counts import WHOLE
 
 _HOST = "https://api.openai.com"
 _MAX_NEIGHBOURS = 100
-"""How many files of a directory are searched for the other half of a batch."""
+"""Files of a directory that are searched for the other half of a batch."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line is a request or an output of a batch."""
+    """Return whether the first line is a request or an output of a batch."""
     first = source.first_lines[0].value if source.first_lines else None
     return _is_request(first) or _is_output(first)
 
@@ -46,9 +46,10 @@ def _is_output(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each request, in their order. An output without its request is a run, too.
+    """Yield a run for each request, in their order.
 
-    An id should occur once. If it does not, the first output of an id is that of its first request, and so on.
+    An output without its request is a run, too. An id should occur once. If it occurs several times, its first output
+    belongs to its first request, and so on.
     """
     requests: defaultdict[str, list[Members]] = defaultdict(list)
     outputs: defaultdict[str, list[Members]] = defaultdict(list)
@@ -75,10 +76,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _other_half(source: Source) -> list[Source]:
-    """Return the files in the same directory with the outputs of requests, or the one with the requests of outputs.
+    """Return the files with the outputs of requests, or the file with the requests of outputs.
 
-    The outputs of a batch may be in two files, one of which has those that failed. If it is not clear which file
-    belongs to this one, no file is returned.
+    They are in the same directory. The outputs of a batch may be in two files, one for failures. If several files are
+    possible, no file is returned.
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):
@@ -101,12 +102,12 @@ def _other_half(source: Source) -> list[Source]:
 
 
 def _alike(name: str, other: str) -> int:
-    """Return how many characters at the beginning of two names are the same."""
+    """Return the length of the longest common beginning of two names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
-    """Return the ids in the first lines of a half of a batch. A link, or any other file, has no such ids."""
+    """Return the ids in the first lines of a half of a batch. Links and other files have no ids."""
     try:
         if source.path.is_symlink() or b'"custom_id"' not in source.head:
             return set()
@@ -134,9 +135,9 @@ def _run(name: str, request: Members | None, output: Members | None) -> ForeignR
 
 
 def _error(error: Members, response: Members) -> Members | None:
-    """Return why a request has no answer: the batch did not send it, or the service refused it.
+    """Return the reason why a request has no answer: the batch did not send it, or the service refused it.
 
-    A service may refuse a request without a body, or with an error that is a text.
+    A refusal may have no body, or an error that is a text.
     """
     status = as_int(response.get("status_code"))
     is_refused = (status or 0) >= 400  # noqa: PLR2004 - of HTTP

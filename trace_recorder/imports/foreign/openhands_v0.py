@@ -40,7 +40,10 @@ from trace_recorder.values.trajectory import Status
 
 
 def state_costs(calls: Sequence[Call], metrics: Members) -> None:
-    """Add what metrics state of calls. Costs, which have no id, are added if there is one for each call."""
+    """Add tokens, latency and costs from metrics to calls.
+
+    Costs have no id, and are added if there is one for each call.
+    """
     usages, latencies = _by_response(metrics.get("token_usages")), _by_response(metrics.get("response_latencies"))
     costs = [as_number(as_dict(cost).get("cost", cost)) for cost in as_list(metrics.get("costs"))]
     for number, call in enumerate(calls):
@@ -72,7 +75,7 @@ _COUNTS = {
 
 @dataclass(slots=True)
 class EventView:
-    """The messages of a conversation, each with the id of its event."""
+    """The messages that a model sees of an event log, each with the id of its event."""
 
     conversation: Conversation = field(default_factory=Conversation)
     _messages: list[tuple[object, Members]] = field(default_factory=list)
@@ -83,7 +86,10 @@ class EventView:
         self.conversation.add(message)
 
     def condense(self, forgotten: Container[object], summary: Members | None, offset: int | None) -> None:
-        """Remove events, and insert a summary at a position. The conversation goes on as a fork."""
+        """Remove events, and insert a summary at a position, as a condenser does.
+
+        The conversation continues as a fork.
+        """
         remaining = [(event_id, message) for event_id, message in self._messages if event_id not in forgotten]
         if summary is not None and offset is not None:
             remaining.insert(offset, (None, summary))
@@ -107,7 +113,7 @@ _OUTCOME = {"history", "instruction", "metrics", "error", "success", "git_patch"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is a list of events, or the first line has one as its history."""
+    """Return whether the document is a list of events, or the first line has such a list as its history."""
     lines = source.first_lines
     if lines and _has_history(lines[0].value):
         return True
@@ -127,7 +133,7 @@ def _is_event(value: Payload) -> bool:
 
 
 def _events(history: Payload) -> list[Payload]:
-    """Return the events of a history, which the oldest files have as pairs of an action and its observation."""
+    """Return the events of a history. The oldest files have pairs of an action and its observation."""
     found: list[Payload] = []
     for event in as_list(history):
         found += event if isinstance(event, list) else [event]
@@ -174,7 +180,7 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
 
 @dataclass(slots=True)
 class _OpenHandsV0Reader:
-    """Goes through the events of a run. `agents` are those that are at work, the innermost last."""
+    """Reads the events of a run. `agents` are the active agents, the innermost last."""
 
     views: list[EventView] = field(default_factory=lambda: [EventView()])
     agents: list[Agent] = field(default_factory=lambda: [MAIN])
@@ -214,7 +220,7 @@ class _OpenHandsV0Reader:
             yield from self._decision(event, answer, time)
 
     def _is_agents(self, event: Members) -> bool:
-        """Whether an event is the agent's. The oldest files do not say so: there the first message is the user's."""
+        """Return whether an event is the agent's. The oldest files do not say so; their first message is the user's."""
         return (
             event["source"] == "agent" if "source" in event else event["action"] != "message" or self.task is not None
         )
@@ -231,7 +237,7 @@ class _OpenHandsV0Reader:
             yield self._tool(event, answer, time)
 
     def _response(self, metadata: Members, arguments: Members, event: Members) -> Members | None:
-        """Return what the model said; None if another action has stated it already."""
+        """Return the response that asked for an action, or None if an earlier action has the same response."""
         whole = as_dict(metadata.get("model_response"))
         if whole:
             identity = as_text(whole.get("id"))
@@ -320,7 +326,7 @@ class _OpenHandsV0Reader:
 
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
-    """Yield each event with the observation that answers it: by its id, or where events have none, the next event."""
+    """Yield each event with its observation: the one that names its id, or without ids the next event."""
     of_action = {as_int(one.get("cause")): one for one in events if "observation" in one}
     for event, following in zip(events, [*events[1:], {}], strict=False):
         identity = as_int(event.get("id"))
@@ -344,7 +350,7 @@ def _content(members: Members) -> Payload:
 
 
 def _success(observation: Members) -> bool | None:
-    """Return whether an action succeeded, as its observation states it."""
+    """Return whether an action succeeded, if its observation says so."""
     if as_text(observation.get("observation")) in _FAILED:
         return False
     stated = observation.get("success")

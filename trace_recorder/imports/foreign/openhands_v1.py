@@ -49,7 +49,7 @@ _CONDENSER = Agent(name="condenser", agent_id="condenser")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file has events in its first lines or in a JSON array, or is the state of a conversation."""
+    """Return whether the file has events in its first lines or in a JSON array, or is the state of a conversation."""
     if any(map(_is_event, (line.value for line in source.first_lines))):
         return True
     document = source.document
@@ -67,7 +67,7 @@ def _is_state(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one run of a file or of a conversation's directory."""
+    """Yield the run of a file or of a conversation's directory."""
     state = as_dict(source.document) if _is_state(source.document) else {}
     reader = _OpenHandsV1Reader()
     events = [*reader.events([*_lines(source, state)])]
@@ -108,7 +108,7 @@ def _lines(source: Source, state: Members) -> Iterator[Line]:
 
 @dataclass(slots=True)
 class _OpenHandsV1Reader:
-    """Goes through the events of a conversation."""
+    """Reads the events of a conversation."""
 
     view: EventView = field(default_factory=EventView)
     answers: dict[str, Members] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class _OpenHandsV1Reader:
     error: Members | None = None
 
     def said(self, state: Members) -> Members:
-        """Return what is said of the whole run: its statistics."""
+        """Return the statistics of the run as annotations."""
         return without_none(stats=state.get("stats") or self.stats)
 
     def events(self, lines: list[Line]) -> Iterator[Event]:
@@ -239,7 +239,10 @@ class _OpenHandsV1Reader:
 
 
 def _response_id(event: Members) -> str:
-    """Return what actions of one response have in common; of an action that does not state it, its own id."""
+    """Return the id of an action's response, which actions of one response share.
+
+    Without one, return the action's own id.
+    """
     return as_text(event.get("llm_response_id")) or f"event {as_text(event.get('id'))}"
 
 
@@ -255,7 +258,7 @@ def _reasoning(event: Members) -> str | None:
 
 
 def _text_content(message: Members) -> Members:
-    """Return a response whose content is text: what it has beside text is in its message."""
+    """Return a response with text as its content. Other parts are in its message."""
     content = message.get("content")
     if not isinstance(content, list):
         return message
@@ -287,7 +290,7 @@ _KNOWN = {"messages", "tools", "kwargs", "response", "cost", "timestamp", "laten
 
 
 def recognizes_completions(source: Source) -> bool:
-    """Whether the document has the messages of a request, a response with choices, and a latency."""
+    """Return whether the document has the messages of a request, a response with choices, and a latency."""
     document = as_dict(source.document)
     return {"messages", "response", "latency_sec"} <= document.keys() and "choices" in as_dict(document["response"])
 

@@ -29,7 +29,7 @@ _PAIRS = (("traces", "logs"), ("logs", "traces"), ("spans", "logs"), ("logs", "s
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first lines, or the document, are OTLP."""
+    """Return whether the first lines, or the document, are OTLP."""
     return any(is_otlp(line.value) for line in source.first_lines) or is_otlp(source.document)
 
 
@@ -54,7 +54,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _add(telemetry: Telemetry, source: Source) -> Iterator[Missing]:
-    """Add the lines of a file, or its document; yield what cannot be read."""
+    """Add the lines of a file, or its document. Yield gaps for parts that cannot be read."""
     document = None if any(is_otlp(line.value) for line in source.first_lines) else source.document
     if document is not None:
         telemetry.add(document)
@@ -67,7 +67,7 @@ def _add(telemetry: Telemetry, source: Source) -> Iterator[Missing]:
 
 
 def _neighbours(source: Source) -> Iterator[Source]:
-    """Yield the file with the logs of a file of traces, or the other way round, if it is one."""
+    """Yield the file with the logs of a file of traces, or with the traces of a file of logs, if it exists."""
     stem, suffix = source.path.name, ""
     while "." in stem and stem.rpartition(".")[2] in {"json", "jsonl", "ndjson"}:
         stem, dot, last = stem.rpartition(".")
@@ -85,11 +85,11 @@ FORMAT = ImportFormat(name="otlp", recognizes=recognizes, read=read, counting=WH
 _MAX_DEPTH = 200
 _OPENINGS = (b"{", b"[")
 _BETWEEN = " \t\r\n[,]"
-"""The characters between the objects of a file, which may be an array."""
+"""The characters between the objects of a file, which may be elements of an array."""
 
 
 def recognizes_console(source: Source) -> bool:
-    """Whether the file begins with a span that says its kind as the SDK does."""
+    """Return whether the file begins with a span that states its kind as the SDK does."""
     if any(_is_span(line.value) for line in source.first_lines):
         return True
     begins = source.head.lstrip().startswith(_OPENINGS) and b'"context"' in source.head
@@ -121,7 +121,7 @@ def read_console(source: Source) -> Iterator[ForeignRun]:
 
 
 def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
-    """Yield the objects of a file; what is none is added to `missing`."""
+    """Yield the objects of a file. Add gaps for other lines to `missing`."""
     is_array = source.head.lstrip().startswith(b"[")
     if is_array or not any(_is_span(line.value) for line in source.first_lines):
         yield from _objects(source, missing)
@@ -134,27 +134,27 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 
 
 def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
-    """Yield the objects that follow one another in a file, up to the first that is none."""
+    """Yield consecutive objects of a file, up to the first text that is not an object."""
     decoder = json.JSONDecoder()
     with source.path.open("rb") as file:
         text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")
-    at, left = 0, source.max_values
-    while (at := _next(text, at)) < len(text):
+    place, values_left = 0, source.max_values
+    while (place := _next(text, place)) < len(text):
         try:
-            value, end = decoder.raw_decode(text, at)
-            check_depth(text, _MAX_DEPTH, at, end)
+            value, end = decoder.raw_decode(text, place)
+            check_depth(text, _MAX_DEPTH, place, end)
         except (NotJsonError, ValueError, RecursionError) as error:
             if missing is not None:
-                missing.append(Missing(what=f"what follows character {at}", why=f"it is not JSON ({error})"))
+                missing.append(Missing(what=f"what follows character {place}", why=f"it is not JSON ({error})"))
             return
-        left -= 1 + text.count(",", at, end)
-        if left < 0 and missing is not None:
+        values_left -= 1 + text.count(",", place, end)
+        if values_left < 0 and missing is not None:
             missing.append(
-                Missing(what=f"what follows character {at}", why=f"the file has more than {source.max_values} values")
+                Missing(what=f"what follows character {place}", why=f"the file has more than {source.max_values} values")
             )
-        if left < 0:
+        if values_left < 0:
             return
-        at = end
+        place = end
         yield value
 
 

@@ -25,7 +25,7 @@ _KIND = "openinference.span.kind"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line, or the first element of the document, is a span of Phoenix."""
+    """Return whether the first line, or the first element of the document, is a span of Phoenix."""
     return any(_is_span(line.value) for line in source.first_lines) or any(
         _is_span(listed[0]) for listed in _lists(source.document)
     )
@@ -73,7 +73,7 @@ def _span(value: Members) -> Span:
 
 
 def _flat(attributes: Mapping[str, Payload], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Payload]]:
-    """Yield attributes under dotted names. Lists of objects are numbered, as OpenInference does."""
+    """Yield attributes under dotted names. Elements of lists have numbers, as in OpenInference."""
     for name, value in attributes.items():
         whole = f"{prefix}{name}"
         if isinstance(value, dict) and value and depth < _MAX_DEPTH:

@@ -43,19 +43,19 @@ _ENTRIES = {
 }
 _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "system"}
 _TOOLS = "teich-available-tools"
-"""The `customType` of a line with the tools that were offered."""
+"""The `customType` of a line with the offered tools."""
 _MAX_COPIES = 8
-"""How many messages compactions may copy, for each line."""
+"""Messages that compactions may copy, for each line of the file."""
 _BROKEN = {"aborted", "error"}
 HARNESS = "trace-recorder"
-"""The `harness` of the sessions that our own views write."""
+"""The `harness` of sessions that our own views write."""
 ORIGIN = "replayedFrom"
-"""The member with which our own export marks an answer whose call was not made. It has the usage, too."""
+"""The member by which our own export marks an answer whose call was not made. It also has the usage."""
 _ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file has a session's header, or messages in the roles of pi."""
+    """Return whether the file has a session's header, or messages in the roles of pi."""
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(line.get("type") == "session" and {"id", "cwd", "timestamp"} <= line.keys() for line in lines):
         return True
@@ -67,7 +67,7 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_answer(source: Source) -> bool:
-    """Whether the file is a single answer of a model, as a document."""
+    """Return whether the file is one document with a single answer of a model."""
     if source.head.lstrip()[:1] != b"{" or len(source.first_lines) > 1:
         return False
     document = as_dict(source.document)
@@ -75,7 +75,7 @@ def _is_answer(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reader = _PiSessionReader(run)
     if _is_answer(source):
@@ -95,7 +95,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _PiSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -103,7 +103,7 @@ class _PiSessionReader:
         self._positions: dict[str, Position] = {}
         self._numbers: dict[str, int] = {}
         self._sources: dict[int, tuple[int, Members]] = {}
-        """The number of the line of each message, and the message, by its identity."""
+        """The messages by their identity, each with the number of its line."""
         self._may_copy = 0
         self._is_ours = False
         self._tools: list[Payload] = []
@@ -213,7 +213,7 @@ class _PiSessionReader:
         self.run.provider = self.run.provider or call.provider
 
     def _compact(self, line: Members, time: str, number: int) -> None:
-        """Continue with the summary, and with the messages from the one that the line names on."""
+        """Continue with the summary, and with the messages from the first one to keep."""
         first = self._numbers.get(as_text(line.get("firstKeptEntryId")) or "", as_int(line.get("firstKeptEntryIndex")))
         sent = self.history.conversation.messages()
         kept = [] if first is None else [one for one in sent if self._sources.get(id(one), (0,))[0] >= first]
@@ -227,22 +227,22 @@ class _PiSessionReader:
 
 
 def _said(blocks: list[Payload]) -> Message | None:
-    """Return the message of the assistant that blocks are; None if there are no blocks."""
+    """Return blocks as a message of the assistant, or None if there are no blocks."""
     read = anthropic_messages.read_message({"role": "assistant", "content": blocks})
     return read[-1] if read else None
 
 
 def _block(block: Payload) -> Payload:
-    """Return a block as one of the Anthropic dialect, which the others of pi resemble."""
-    left = Left(block)
-    kind = left.get("type")
+    """Return a block in the form of the Anthropic dialect. Other blocks of pi resemble that form already."""
+    rest = Left(block)
+    kind = rest.get("type")
     if kind == "toolCall":
-        left.take("type")
-        call: Members = {"id": left.text("id"), "name": left.text("name"), "input": left.take("arguments")}
-        return {"type": "tool_use", **call, **left.rest()}
+        rest.take("type")
+        call: Members = {"id": rest.text("id"), "name": rest.text("name"), "input": rest.take("arguments")}
+        return {"type": "tool_use", **call, **rest.rest()}
     if kind == "thinking":
-        return without_none(type=kind, thinking=left.take("thinking"), signature=left.take("thinkingSignature")) | {
-            name: value for name, value in left.rest().items() if name != "type"
+        return without_none(type=kind, thinking=rest.take("thinking"), signature=rest.take("thinkingSignature")) | {
+            name: value for name, value in rest.rest().items() if name != "type"
         }
     return block
 
@@ -265,14 +265,14 @@ _COUNTS = {
 }
 
 
-def _usage(stated: Members) -> Usage:
-    """Return the counts of an answer, and its price. The parts of the price stay in `extra`."""
-    left, cost = Left(stated), as_dict(stated.get("cost"))
+def _usage(members: Members) -> Usage:
+    """Return the counts of an answer and its cost. The parts of the cost stay in `extra`."""
+    remaining, cost = Left(members), as_dict(members.get("cost"))
     total = as_number(cost.get("total"))
     if total is None:
-        return usage_at(left, _COUNTS)
-    left.take("cost")
-    return usage_at(left, _COUNTS, {"cost": cost}, cost=total)
+        return usage_at(remaining, _COUNTS)
+    remaining.take("cost")
+    return usage_at(remaining, _COUNTS, {"cost": cost}, cost=total)
 
 
 FORMAT = ImportFormat(name="pi", recognizes=recognizes, read=read, counting=CACHE_APART)
@@ -283,7 +283,7 @@ _OPENCLAW_ENTRIES = ("model-snapshot", "openclaw")
 
 
 def recognizes_openclaw(source: Source) -> bool:
-    """Whether the file is a session of pi in OpenClaw's directory, or with its entries."""
+    """Return whether the file is a session of pi in OpenClaw's directory, or with OpenClaw's entries."""
     if not recognizes(source):
         return False
     lines = [as_dict(line.value) for line in source.first_lines]
@@ -295,7 +295,7 @@ def recognizes_openclaw(source: Source) -> bool:
 
 
 def read_openclaw(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     return read(source)
 
 
@@ -308,7 +308,7 @@ _OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
 
 
 def recognizes_session_traces(source: Source) -> bool:
-    """Whether the first line is such a header, and no line is one of Pi's, whose messages have parts and ids."""
+    """Return whether the first line is a trace's header, and no line is pi's. Messages of pi have parts and ids."""
     lines = [as_dict(line.value) for line in source.first_lines]
     header, messages = lines[:1], [line for line in lines if line.get("type") == "message"]
     is_header = any(line.get("type") == "session" and {"harness", "id"} <= line.keys() for line in header)
@@ -319,7 +319,7 @@ def recognizes_session_traces(source: Source) -> bool:
 
 
 def read_session_traces(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.name.partition(".")[0])
     history = AgentHistory(run.events)
     lines = [*source.lines()]

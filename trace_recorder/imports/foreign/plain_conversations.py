@@ -26,11 +26,11 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, without_n
 from trace_recorder.values.token_counts import WHOLE
 
 MEMBERS = ("messages", "conversations", "conversation")
-"""Under which names an object has its messages."""
+"""The members in which an object may have its messages."""
 
 
 def messages_of(value: Payload) -> list[Payload]:
-    """Return the messages of a conversation. A value that is not a conversation has no messages."""
+    """Return the messages of a conversation, or [] for another value."""
     if isinstance(value, list):
         return value
     members = as_dict(value)
@@ -38,7 +38,7 @@ def messages_of(value: Payload) -> list[Payload]:
 
 
 def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> bool:
-    """Whether the first line of a file, its document, or the first row of that, is such a conversation."""
+    """Return whether the first line of a file, its document, or the document's first row is such a conversation."""
     lines = source.first_lines
     if lines and is_conversation(lines[0].value):
         return True
@@ -47,7 +47,7 @@ def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> b
 
 
 def conversations(source: Source) -> Iterator[tuple[str, Line]]:
-    """Yield a name for each conversation of a file, with its line. Rows of a document count as lines."""
+    """Yield a name and a line for each conversation of a file. Rows of a document count as lines."""
     name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
     document = source.document
     if _has_rows(document):
@@ -67,11 +67,11 @@ def _has_rows(document: Payload) -> bool:
 
 _CHAT_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
-"""Members of the messages of a tool's session, which has a format of its own."""
+"""Members of messages in the sessions of tools. Those have formats of their own."""
 
 
 def recognizes_chat(source: Source) -> bool:
-    """Whether the first line, or the document, is such a list, in which the assistant says something."""
+    """Return whether the first line, or the document, is a list of messages, one of them the assistant's."""
     return begins_with(source, _is_chat)
 
 
@@ -84,7 +84,7 @@ def _is_chat(value: Payload) -> bool:
 
 
 def read_chat(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a document, or of each line."""
+    """Yield the run of a document, or a run for each line."""
     for name, line in conversations(source):
         yield _run_of_chat(name, line)
 
@@ -110,7 +110,7 @@ def events_of(
 ) -> Iterator[Event]:
     """Yield the calls of a conversation, and the results of tools that no later call saw.
 
-    Answers among the first `prompt_length` messages are examples in the prompt, not calls.
+    Answers among the first `prompt_length` messages are examples in the prompt, and not calls.
     """
     conversation, numbering = Conversation(), CallNumbering()
     unseen: list[Members] = []
@@ -146,7 +146,7 @@ def events_of(
 
 
 def _text(message: Message) -> str | None:
-    """Return what an assistant said as text: of several parts, that of each."""
+    """Return the content of an answer as text. Several text parts are joined."""
     if not isinstance(message.content, list):
         return message.content
     return join_texts((as_text(as_dict(part).get("text")) for part in message.content), "\n\n")
@@ -157,12 +157,12 @@ CHAT_MESSAGES = ImportFormat(name="chat-messages", recognizes=recognizes_chat, r
 
 _BLOCK_ROLES = {"system", "developer", "user", "assistant"}
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"}
-"""The types of blocks that only this form has."""
+"""The types of blocks that only Anthropic's form has."""
 _OF_THE_RUN = {*MEMBERS, "tools", "model", "id", "sessionId", "system", "system_prompt"}
 
 
 def recognizes_blocks(source: Source) -> bool:
-    """Whether the first line, or the document, is such a conversation."""
+    """Return whether the first line, or the document, is a conversation with such blocks."""
     return begins_with(source, _is_block_conversation)
 
 
@@ -178,7 +178,7 @@ def _is_block_conversation(value: Payload) -> bool:
 
 
 def read_blocks(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a document, or of each line."""
+    """Yield the run of a document, or a run for each line."""
     for name, line in conversations(source):
         yield _run_of_blocks(name, line)
 
@@ -207,7 +207,7 @@ def _run_of_blocks(name: str, line: Line) -> ForeignRun:
 
 
 def read_message(run: ForeignRun, history: AgentHistory, message: Members, tools: list[Payload]) -> None:
-    """Add a message to a history; one of the assistant is a call."""
+    """Add a message to a history. An assistant's message is a call."""
     time, content = stated_time(message.get("ts")), message.get("content")
     role = as_text(message.get("role"))
     if role == "assistant":
@@ -234,7 +234,7 @@ def _add_call(run: ForeignRun, history: AgentHistory, message: Members, tools: l
 
 
 def _usage(metrics: Members) -> Members:
-    """Return the counts of Cline. Its input tokens include the cached tokens."""
+    """Return Cline's counts. Its input tokens include cached tokens."""
     remaining = Remaining(metrics)
     tokens = remaining.nested("tokens")
     return without_none(

@@ -23,7 +23,7 @@ _ABOUT = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
-    """Whether lines have messages with parts."""
+    """Return whether lines have messages with parts."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(
         as_text(line.get("type")) in _SPEAKERS and "uuid" in line and "parts" in as_dict(line.get("message"))
@@ -32,7 +32,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file."""
+    """Yield the session of a file."""
     run = ForeignRun(identity=source.path.stem)
     reader = _QwenSessionReader(run)
     for line in session_lines(source.lines(), run.events.append):
@@ -43,7 +43,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 class _QwenSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -96,7 +96,7 @@ class _QwenSessionReader:
         self.run.events.append(Kept(what=" ".join(filter(None, kinds)), value=line, time=time))
 
     def close(self) -> None:
-        """Make a call of the answer that is open."""
+        """Make a call of the open answer."""
         line, self._answer = self._answer, None
         if line is None:
             return

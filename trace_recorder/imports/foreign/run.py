@@ -1,10 +1,10 @@
 """A run as another tool's file states it: facts in the order of time, before they become the records of a journal.
 
-A format's module fills these values and decides nothing more: which tool result answers which call, steps, metrics and
-turns are derived from the journal. What the source does not say stays None, and is never estimated. Messages,
-responses, tools and errors are JSON objects with the members of the document (`docs/format.md`):
+A format's module fills these values, and the rest is derived from the journal: which tool result answers which call,
+steps, metrics and turns. A fact that the source does not state stays None, and is never estimated. Messages, responses,
+tools and errors are JSON objects with the members of the document (`docs/format.md`):
 
-    message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "extra"}
+message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "extra"}
     response  {"content", "reasoning", "tool_calls", "finish_reason", "usage", "model", "id", "blocks", "extra"}
     call      {"call_id", "name", "arguments", "extra"}        an element of "tool_calls"
     usage     {"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
@@ -33,10 +33,10 @@ Members = dict[str, Payload]
 
 
 class Conversation:
-    """A history that grows; a call refers to its first messages.
+    """A growing history.
 
-    `fork` begins another one with the same first messages, as after a compaction, a rewritten history or in a side
-    branch. Messages are shared and stored once.
+    A call refers to its first messages. `fork` begins another conversation with the same first messages, as after a
+    rewritten history or in a side branch. Messages are shared and stored once.
     """
 
     def __init__(self, base: Conversation | None = None, length: int = 0) -> None:
@@ -52,22 +52,22 @@ class Conversation:
         self.own.append(message)
 
     def answer(self, response: Mapping[str, Payload]) -> None:
-        """Add what a call's response said as an assistant's message."""
+        """Add a call's response as an assistant's message."""
         said = {name: response.get(name) for name in ("tool_calls", "reasoning")}
         self.add({"role": "assistant", "content": response.get("content")} | without_none(**said))
 
     def messages(self) -> list[Members]:
-        """Return all messages, those of its base first."""
-        found: list[Sequence[Members]] = []
-        one, length = self, len(self)
+        """Return all messages, beginning with those of the base."""
+        parts: list[Sequence[Members]] = []
+        conversation, length = self, len(self)
         while True:
-            found.append(one.own[: length - one.base_length])
-            if one.base is None:
-                return [message for part in reversed(found) for message in part]
-            one, length = one.base, one.base_length
+            parts.append(conversation.own[: length - conversation.base_length])
+            if conversation.base is None:
+                return [message for part in reversed(parts) for message in part]
+            conversation, length = conversation.base, conversation.base_length
 
     def fork(self, length: int | None = None) -> Conversation:
-        """Return a conversation that begins with the first `length` messages of this one; by default, with all."""
+        """Return a conversation that begins with the first `length` messages of this one, or by default with all."""
         length = len(self) if length is None else length
         base, at = self, length
         while base.base is not None and at <= base.base_length:  # refer to the one that has these messages
@@ -77,7 +77,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Which agent an event belongs to. `parent_execution_id` is the `ToolRun` in which a sub-agent was started."""
+    """The agent that an event belongs to. `parent_execution_id` is the `ToolRun` that started a sub-agent."""
 
     name: str | None = None
     agent_id: str | None = None
@@ -85,7 +85,7 @@ class Agent:
     parent_execution_id: str | None = None
 
     def members(self) -> Members:
-        """Return the members of a record that say so."""
+        """Return the members of a record that name the agent."""
         return without_none(
             agent=self.name,
             agent_id=self.agent_id,
@@ -99,12 +99,12 @@ MAIN = Agent()
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One call to a model: it saw the first `length` messages of `conversation`.
+    """One call to a model, which saw the first `length` messages of `conversation`.
 
-    `response` is None if there was none. `time` is when it was requested, or if the source knows only when it was
-    answered, that; durations are in seconds. A call without any known history has `conversation` None. `api` is the
-    dialect that the source states for it; None is a call recorded by hand, "" stands for the name of the format.
-    `replayed_from` is where the answer of a call is from that was not made.
+    `response` is None if there was none. `time` is the time of the request, or of the answer if the source has no
+    other; durations are in seconds. `conversation` is None if no history is known. `api` is the dialect that the source
+    states; None means a call that was recorded by hand, "" means the name of the format. If the call was not made,
+    `replayed_from` is the origin of its answer.
     """
 
     time: str
@@ -129,12 +129,12 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class Exchange:
-    """One HTTP exchange with a model, as a source that recorded the wire has it. It is written as capture writes one.
+    """One HTTP exchange with a model, from a source that recorded HTTP.
 
-    `request` and `response` are bodies, with their encodings undone; `response` is None if none came. Headers are as
-    they came: only those that a recording keeps are written, and keys among them are masked wherever they appear.
-    `answer` is the answer that a stream makes, from a source that has no `response` for it. `error` says why there is
-    no response, or why it is not complete.
+    It is written as capture writes an exchange. `request` and `response` are bodies, with their encodings undone;
+    `response` is None if none came. `headers` are all headers of the source. Only headers that a recording keeps are
+    written, and keys among them are masked wherever they appear. `answer` is the answer of a stream, from a source
+    without the stream's body. `error` says why the response is missing or incomplete.
     """
 
     time: str
@@ -155,10 +155,11 @@ class Exchange:
 
 @dataclass(slots=True, kw_only=True)
 class ToolRun:
-    """One execution of a tool that the source states apart from the conversation, with its times or its full result.
+    """One execution of a tool.
 
-    Where the source has results only as messages in the conversation, no ToolRun is made: the fold finds them there. A
-    result that no later call saw is stated here. `ended` is the time of the result; None if there is none.
+    The source has its times or its full result apart from the conversation, or no later call saw the result. A result
+    that is only a message of the conversation needs no ToolRun, because the fold finds it there. `ended` is the time of
+    the result, or None if there is no result.
     """
 
     time: str
@@ -176,9 +177,10 @@ class ToolRun:
 
 @dataclass(slots=True, kw_only=True)
 class Step:
-    """A step that the source itself states. `members` are those of `agent_step` records.
+    """A step that the source itself states.
 
-    Its messages are the first `length` of `conversation`, if the source has any for it.
+    `members` are those of `agent_step` records. Its messages are the first `length` messages of `conversation`, which
+    is None if the source has no messages for it.
     """
 
     time: str
@@ -192,7 +194,7 @@ class Step:
 
 @dataclass(slots=True, kw_only=True)
 class Annotation:
-    """Something that is said of the run as a whole."""
+    """A fact about the run as a whole."""
 
     key: str
     value: Payload
@@ -231,7 +233,7 @@ class Missing:
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """A part of the source that has no place in a run, as it is there. It stays in the journal, under its kind."""
+    """A part of the source that has no place in a run, unchanged. The journal keeps it, under its kind."""
 
     what: str
     value: Payload
@@ -239,20 +241,20 @@ class Kept:
 
 
 UNSEEN = "unseen message"
-"""Under which kind a message is kept that no call saw."""
+"""The kind under which a message that no call saw is kept."""
 UNANSWERED = "unanswered"
-"""The annotation that has the messages of the user after the last call: prompts that wait, or an interruption."""
+"""The annotation with the user's messages after the last call: waiting prompts, or an interruption."""
 Event = Call | Exchange | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
 
 
 @dataclass(slots=True, kw_only=True)
 class ForeignRun:
-    """One run of another tool. `events` are in the order of time.
+    """One run of another tool.
 
-    `identity` is the id that the source gives it, `source` what the tool says of itself: its version, the session's
-    directory. `format` is set by `formats.py`. `status` is "unknown" where the source does not say how the run ended.
-    `executions` are those whose results are messages. An import leaves them out, as the fold finds these results; they
-    are for a run that was recorded at the same time (`proxy/joining.py`), for which their times are news.
+    `events` are in the order of time. `identity` is the source's id of the run. `source` has facts about the tool: its
+    version, the session's directory. `formats.py` sets `format`. `status` is "unknown" if the source does not say how
+    the run ended. `executions` are those whose results are messages. An import ignores them, because the fold finds
+    these results. They give times to a run that was recorded at the same time (`proxy/joining.py`).
     """
 
     identity: str
@@ -273,9 +275,10 @@ class ForeignRun:
     metadata: Members = field(default_factory=dict)
 
     def times(self) -> tuple[str, str]:
-        """Return when it began and ended: as the source states, or else the times of its first and last event.
+        """Return the times of the start and the end.
 
-        If the source has a single time, it is not known when the run ended.
+        They are the source's, or those of the first and the last event. If the source has a single time, the end is
+        unknown.
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, Exchange | ToolRun))
         found = [time for time in chain((event.time for event in self.events), ends) if time]
@@ -285,20 +288,25 @@ class ForeignRun:
 
 
 _MAX_OPEN = 16
-"""How many conversations are compared with; a run seldom has more sub-agents at once."""
+"""Conversations that a prompt is compared with. A run seldom has more sub-agents at once."""
 
 
 @dataclass(slots=True)
 class NumberedHistories:
-    """The conversations of a run, by the numbers of their messages. `read` returns a message by its number."""
+    """The conversations of a run whose source repeats the whole history with each call, as spans and call logs do.
+
+    A prompt continues the conversation with which it has the longest common beginning, so each message is stored once.
+    Prompts are lists of numbers of messages, and the work is linear in the size of the source. `read` returns a message
+    by its number.
+    """
 
     read: Callable[[int], Members]
     _known: EarlierLists[Conversation] = field(default_factory=lambda: EarlierLists(_MAX_OPEN))
 
     def add(self, numbers: Numbers) -> tuple[Conversation, int]:
-        """Return the conversation whose first messages these are, and how many of them had to be added to it.
+        """Return a conversation that begins with these messages, and the number of messages that were added to it.
 
-        They continue the conversation that has most of them, or a fork of it where they differ.
+        The messages continue the conversation that has most of them, or a fork of it if they differ.
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:
@@ -315,7 +323,7 @@ class NumberedHistories:
 
 @dataclass(slots=True)
 class Histories:
-    """The conversations of a run, by the messages of its calls."""
+    """The conversations of a run, found by the messages of its calls."""
 
     _messages: list[Members] = field(default_factory=list)
     _numbers: dict[bytes, int] = field(default_factory=dict)
@@ -325,12 +333,12 @@ class Histories:
         self._histories = NumberedHistories(self._messages.__getitem__)
 
     def add(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
-        """Return the conversation whose first messages these are, and their number."""
+        """Return a conversation that begins with these messages, and their number."""
         conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
 
     def add_counted(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
-        """Return the conversation whose first messages these are, and how many of them had to be added to it."""
+        """Return a conversation that begins with these messages, and the number of messages that were added to it."""
         return self._histories.add(array("q", map(self._number, messages)))
 
     def _number(self, message: Members) -> int:
@@ -341,5 +349,5 @@ class Histories:
 
 
 def joined_id(*parts: str) -> str:
-    """Join parts by hyphens. Each part is masked first: behind a hyphen, a key may not be recognized as one."""
+    """Join parts by hyphens. Each part is masked first, because a key after a hyphen may not be recognised."""
     return "-".join(map(default_redactor, parts))

@@ -25,31 +25,32 @@ from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
 MAX_RATIO = 100
-"""How many times its size a file may decompress to. Logs reach 20."""
+"""A file may decompress to this many times its size. Logs reach 20."""
 FREE_BYTES = 64 * 1024 * 1024
-"""What any file may decompress to."""
+"""Bytes to which any file may decompress."""
 ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
-"""The modules that read zstd, of which one is enough: Python's own from 3.14 on, its backport, and a package."""
+"""The modules that read zstd: Python's own from 3.14 on, its backport, and a package. One of them is enough."""
 _MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class Reader(Protocol):
-    """What decompresses data."""
+    """A reader of decompressed data."""
 
     def read(self, size: int = -1, /) -> bytes:
         """Return at most `size` more bytes; b"" at the end."""
 
 
 def is_zstd(path: Path) -> bool:
-    """Whether a file is compressed with zstd. Raises OSError."""
+    """Return whether a file is compressed with zstd. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file to be read, decompressed if it must be. Raises OSError, TrajectoryFormatError.
+    """Open a file for reading, and decompress it if necessary.
 
-    What is no file is refused: a pipe would be waited for, and a device may never end.
+    Raises OSError and TrajectoryFormatError. A pipe or a device is refused: reading a pipe would block, and a device
+    may never end.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise TrajectoryFormatError(f"{path} is no regular file.")
@@ -60,7 +61,7 @@ def opened(path: Path) -> BinaryIO:
 
 
 class _BoundedStream(io.RawIOBase):
-    """A decompressed file, which ends where it is damaged or beyond its limit."""
+    """A decompressed file that raises where it is damaged or exceeds its limit."""
 
     def __init__(self, path: Path, decompress: Callable[[BinaryIO], Reader]) -> None:
         self._path = path
@@ -72,7 +73,7 @@ class _BoundedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        """Read into a buffer. Raises TrajectoryFormatError where the file is damaged, or is too large."""
+        """Read into a buffer. Raises TrajectoryFormatError if the file is damaged or too large."""
         data = try_call(partial(self._reader.read, len(buffer)), self._refuse)
         self._left -= len(data)
         if self._left < 0:
@@ -91,7 +92,10 @@ class _BoundedStream(io.RawIOBase):
 
 
 def zstd_reader(path: Path, modules: tuple[str, ...] = ZSTD_MODULES) -> Callable[[BinaryIO], Reader]:
-    """Return what decompresses an open file. Raises TrajectoryFormatError if no module for it is installed."""
+    """Return a function that decompresses an open file.
+
+    Raises TrajectoryFormatError if no module for it is installed.
+    """
     name = next(filter(_is_there, modules), None)
     if name is None:
         raise TrajectoryFormatError(
@@ -118,32 +122,35 @@ def _zstandard_reader(file: BinaryIO) -> Reader:
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 MAX_VALUES = 5_000_000
-"""How many values one line or document may have: each takes some 100 bytes in memory, however short it is."""
+"""Values that one line or document may have. Each takes some 100 bytes of memory, however short it is."""
 MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
-"""What the lines of one run may take, each counted as its length and `VALUE_BYTES` for each value in it."""
+"""Bytes that the lines of one run may take.
+
+A line counts as its length, `LINE_BYTES`, and `VALUE_BYTES` for each value.
+"""
 VALUE_BYTES = 100
 LINE_BYTES = 400
-"""What a line takes, be it ever so short."""
+"""Bytes that each line costs, however short."""
 HEAD_LINES = 20
-"""How many lines are read to recognise a format."""
+"""Lines that are read to recognise a format."""
 HEAD_BYTES = 1024
 _CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a file: its number, counted from 1, and its JSON value. `why` says why it is none."""
+    """One line of a file: its number, counted from 1, and its JSON value. `why` is the reason if it has no value."""
 
     number: int
     value: Payload
     why: str | None = None
     size: int = 0
-    """About what it takes in memory, in bytes."""
+    """Bytes that the line takes in memory, approximately."""
 
 
 @dataclass
 class Source:
-    """One file. `neighbours` that a format reads along with it, such as those of sub-agents, are in `read_too`."""
+    """One file. `read_too` has other files that a format reads with it, such as those of sub-agents."""
 
     path: Path
     max_line_bytes: int = MAX_LINE_BYTES
@@ -169,20 +176,23 @@ class Source:
 
     @cached_property
     def _head_lines(self) -> list[Line]:
-        """The first lines that are not blank: twenty, or fewer that are long."""
-        found: list[Line] = []
+        """The first lines that are not blank: twenty, or fewer if they are long."""
+        head_lines: list[Line] = []
         for line in self.each_line():
-            found.append(line)
-            if len(found) == HEAD_LINES or sum(one.size for one in found) > self.max_line_bytes:
+            head_lines.append(line)
+            if len(head_lines) == HEAD_LINES or sum(one.size for one in head_lines) > self.max_line_bytes:
                 break
-        return found
+        return head_lines
 
     def lines(self) -> Iterator[Line]:
-        """Yield the lines of a file with one run. What is beyond the limit of a run is one line that says so."""
+        """Yield the lines of a file with one run.
+
+        Lines beyond the limit of a run are replaced by one line with a reason.
+        """
         return self._within_limit(self.each_line())
 
     def text_lines(self) -> Iterator[Line]:
-        """Yield the lines of a file that is not JSON as texts, blank ones too, within the limit of a run."""
+        """Yield the lines of a file that is not JSON as texts, with blank lines, within the limit of a run."""
         return self._within_limit(self._each_text_line())
 
     def _each_text_line(self) -> Iterator[Line]:
@@ -207,7 +217,7 @@ class Source:
             yield line
 
     def each_line(self) -> Iterator[Line]:
-        """Yield the lines that are not blank, of a file with a run in each; there is no limit to their number."""
+        """Yield the lines of a file that are not blank. Their number is not limited: each may be a run."""
         with opened(self.path) as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:
@@ -218,7 +228,7 @@ class Source:
                     yield Line(number, value, why, LINE_BYTES + taken)
 
     def _raw_lines(self, file: BinaryIO) -> Iterator[bytes | None]:
-        """Yield the lines; None for one that is too long, which is never in memory as a whole."""
+        """Yield the lines. Yield None for a line that is too long; it is never in memory as a whole."""
         while data := file.readline(self.max_line_bytes):
             if len(data) < self.max_line_bytes or data.endswith(b"\n"):
                 yield data
@@ -230,12 +240,12 @@ class Source:
 
     @property
     def document(self) -> Payload:
-        """The JSON value of the whole file; None if it is none."""
+        """The JSON value of the whole file, or None if it is not JSON."""
         return self._parsed[0]
 
     @property
     def why_no_document(self) -> str | None:
-        """Why the whole file is no JSON value; None if it is one."""
+        """The reason why the whole file is not a JSON value, or None if it is."""
         return self._parsed[1]
 
     @cached_property
@@ -252,7 +262,7 @@ class Source:
 
 
 def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
-    """Return all bytes of a file; None if there are more than `limit`."""
+    """Return all bytes of a file, or None if there are more than `limit`."""
     parts: list[bytes] = []
     while part := file.read(_CHUNK):
         limit -= len(part)
@@ -263,12 +273,12 @@ def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
 
 
 def _count_values(data: bytes) -> int:
-    """Return how many values a JSON text has at most."""
+    """Return the most values that a JSON text can have."""
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str | None]:
-    """Return the value of a JSON text, or None and why it is none."""
+    """Return the value of a JSON text, or None and the reason why it is not JSON."""
     if len(data) > max_values and _count_values(data) > max_values:
         return None, f"it has more than {max_values} values, which is not read"
     try:
@@ -280,7 +290,7 @@ def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str 
 
 
 def session_lines(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Members]:
-    """Yield the objects of lines; `add_missing` is called for each line that is none, and says why."""
+    """Yield the objects of lines. Call `add_missing` with a gap for each line that is not an object."""
     for line in lines:
         if line.why is None and isinstance(line.value, dict):
             yield line.value

@@ -16,20 +16,23 @@ from trace_recorder.values.messages import Payload
 
 MAGIC = b"SQLite format 3\x00"
 MAX_VALUE_BYTES = 64 * 1024 * 1024
-"""A longer text or blob is refused, as a line of a file is."""
+"""Bytes of the longest text or blob that is read, as for a line of a file."""
 _FREE_BYTES = 16 * 1024 * 1024
 _MAX_READINGS = 50
-"""How many times the bytes of the file its rows may have: tables are read more than once, attachments at each place."""
+"""Rows may have this many times the bytes of the file.
+
+Tables are read more than once, attachments at each reference.
+"""
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
-"""How many times `_OPERATIONS` of SQLite's machine one query may take: some minutes."""
+"""One query may take this many times `_OPERATIONS` of SQLite's machine: some minutes."""
 
 
 @dataclass(slots=True)
 class Database:
     """An open file, and the columns of each of its tables, without those that SQLite computes.
 
-    `left` is how many bytes its rows may still have: in a damaged file many rows may share the same pages.
+    Its rows may still have `left` bytes: in a damaged file many rows may share the same pages.
     """
 
     connection: sqlite3.Connection
@@ -37,11 +40,10 @@ class Database:
     columns: dict[str, list[str]] = field(default_factory=dict)
 
     def rows(self, table: str, where: str = "", *values: Payload, blobs: bool = False) -> Iterator[Members]:
-        """Yield the rows of a table, which may be absent, in the order in which they were written.
+        """Yield the rows of a table in the order in which they were written, or nothing if there is no such table.
 
-        Without `blobs`, a blob is a text: SQLite lets any column have one.
-
-        Raises TrajectoryFormatError where rows have more bytes than the file can have.
+        Without `blobs`, a blob becomes a text, because SQLite lets any column have a blob. Raises TrajectoryFormatError
+        if rows have more bytes than the file can have.
         """
         if table not in self.columns:
             return
@@ -53,13 +55,13 @@ class Database:
             yield dict(row) if blobs else {name: _text_of(value) for name, value in dict(row).items()}
 
     def has(self, table: str, *columns: str) -> bool:
-        """Whether there is such a table with these columns."""
+        """Return whether there is a table with these columns."""
         return set(columns) <= {*self.columns.get(table, ())}
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[Database]:
-    """Open a file without changing it or what is next to it. Raises TrajectoryFormatError where it is damaged."""
+    """Open a file without changing it or the files beside it. Raises TrajectoryFormatError if the file is damaged."""
     live = path.with_name(f"{path.name}-wal").is_file()
     address = f"{path.absolute().as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
     try:
@@ -85,7 +87,7 @@ def _prepared(connection: sqlite3.Connection, size: int) -> Database:
 
 
 def _text_of(value: Payload | bytes) -> Payload:
-    """Return a blob as the text that it is in UTF-8, or else as an address of data; any other value as it is."""
+    """Return a blob as its UTF-8 text, or otherwise as a data URI. Return any other value unchanged."""
     if not isinstance(value, bytes):
         return value
     try:
@@ -99,5 +101,5 @@ def _quoted(name: str) -> str:
 
 
 def json_of(text: Payload) -> Members:
-    """Return the object that a column has as JSON, or an empty one."""
+    """Return the object in a column of JSON, or an empty object."""
     return as_dict(json_value(text) if isinstance(text, str) else text)

@@ -14,11 +14,11 @@ from trace_recorder.values.messages import Payload, Usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND = (1, 1_000, 1_000_000, 1_000_000_000)
-"""The units that a number of some magnitude may count: seconds, milli-, micro- and nanoseconds."""
+"""The units of a time that is a number: seconds, milli-, micro- and nanoseconds."""
 
 
 def stated_time(value: Payload) -> str:
-    """Return a time of a source; "" if it is none.
+    """Return a time of a source, or "" for other values.
 
     A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970, by its size. A text without
     an offset is local time of an unknown place, and is taken as UTC.
@@ -56,13 +56,13 @@ def _from_text(text: str) -> str:
 
 
 def seconds_between(start: str, end: str) -> float | None:
-    """Return how many seconds are between two times, at least 0; None if one of them is not known."""
+    """Return the seconds between two times, at least 0, or None if one of them is unknown."""
     seconds = clocks.seconds_between(stated_time(start), stated_time(end))
     return None if seconds is None else max(0.0, seconds)
 
 
 def later(time: str, seconds: float | None) -> str:
-    """Return the time so many seconds after another, before it if they are negative; "" if one is not known."""
+    """Return the time that is `seconds` after another time, or "" if one of the two is unknown."""
     begun = parse_time(stated_time(time))
     if begun is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:
         return ""
@@ -73,17 +73,20 @@ def later(time: str, seconds: float | None) -> str:
 
 
 Places = Mapping[str, str]
-"""For each count its names, separated by spaces. The first whole number counts. A slash leads into a member."""
+"""For each count the members that may have it, separated by spaces.
+
+The first whole number is taken. A slash leads into a member.
+"""
 
 
 def counts_at(stated: Members, places: Places) -> dict[str, Payload]:
-    """Return the counts that are stated."""
+    """Return the counts that an object states."""
     found = ((name, _first(stated, names.split(" "))) for name, names in places.items())
     return {name: count for name, count in found if count is not None}
 
 
 def usage_at(remaining: Remaining, places: Places, extra: Members | None = None, **more: Payload) -> Usage:
-    """Return the counts of a table, with `more` of a usage. Every other member that remains is in its `extra`."""
+    """Return the usage with the counts of a table, and with `more` members. All other members are in its `extra`."""
     counts: dict[str, Payload] = {name: remaining.integer(place) for name, place in places.items()}
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
@@ -98,7 +101,7 @@ def _value_at(stated: Members, name: str) -> Payload:
 
 
 def other_counts(stated: Members, details: Iterable[str], places: Places) -> Members:
-    """Return what the members named `details` state under names that the table lacks, without zeros."""
+    """Return the counts in the members `details` that are not in the table and not 0."""
     known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
     stating = [as_dict(stated.get(detail)) for detail in details]
     return {name: value for members in stating for name, value in members.items() if name not in known and value}

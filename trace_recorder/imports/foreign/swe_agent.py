@@ -2,7 +2,7 @@
 
 Source: `sweagent/types.py` (`TrajectoryStep`, `HistoryItem`) and `sweagent/agent/agents.py`. `history` and `trajectory`
 state the same run twice: a message of the assistant in `history` is one call, which saw the messages before it, and the
-step of `trajectory` that gives the same response has the tool's own output and time. Newer steps have the `query`, the
+step of `trajectory` with the same response has the tool's own output and time. Newer steps have the `query`, the
 messages that the model saw after older ones were shortened. A file of a retrying agent has its runs in `attempts`.
 Demonstrations (`is_demo`) are part of the prompt, and no calls. The source has no times of day.
 """
@@ -38,11 +38,11 @@ _READ = {"role", "content", "tool_calls", "tool_call_ids", "agent", "thought", "
 _STEP = {"action", "observation", "response", "thought"}
 _ENDED = ("exit_status", "submission")
 _SHELL = "bash"
-"""Every action is run in SWE-agent's shell, also where the model writes it as text."""
+"""The tool of an action that the model wrote as text. SWE-agent runs every action in its shell."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document has steps with actions and observations, or a history whose messages name their agent."""
+    """Return whether the document has steps with actions, or a history whose messages name their agent."""
     document = as_dict(source.document)
     if as_list(document.get("attempts")):
         return any(map(_is_run, map(as_dict, as_list(document["attempts"]))))
@@ -57,7 +57,7 @@ def _is_run(document: Members) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a file, or each attempt of one."""
+    """Yield the run of a file, or a run for each attempt in it."""
     document = as_dict(source.document)
     name = source.path.name.removesuffix(".json").removesuffix(".traj")
     attempts = as_list(document.get("attempts"))
@@ -96,7 +96,7 @@ def _config(value: Payload) -> Members:
 
 @dataclass(slots=True)
 class _SweAgentReader:
-    """Goes through the history and the steps side by side."""
+    """Reads the history and the steps side by side."""
 
     conversations: dict[str, Conversation] = field(default_factory=dict)
     histories: Histories = field(default_factory=Histories)
@@ -139,7 +139,7 @@ class _SweAgentReader:
         yield from self._action(step, said.get("tool_calls"))
 
     def _unmatched(self, step: Members) -> Iterator[Event]:
-        """Yield what only `trajectory` has: a call whose response is in no history, such as the last one."""
+        """Yield the calls whose response is only in `trajectory`, such as the last one."""
         conversation = self.conversations.setdefault(self.last, Conversation())
         saw, length = self._prompt(step) or (conversation, len(conversation))
         if as_text(step.get("response")):
@@ -174,10 +174,10 @@ def _is_response(item: Members) -> bool:
 
 
 def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
-    """Return the number of the step that states each response of the history, where one does.
+    """Return the number of the step for each response of the history, or None.
 
-    It is the next one with the same text. What lies between two of these is paired in its order, if there are as many
-    responses as steps: replayed files state a text in one place and its correction in the other.
+    It is the next step with the same text. Between two matches, responses and steps are paired in their order if there
+    are as many of both: replayed files have a text in one place and its correction in the other.
     """
     responses = [at for at, item in enumerate(history) if _is_response(item)]
     places: dict[str, deque[int]] = {}

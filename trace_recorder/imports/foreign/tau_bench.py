@@ -27,11 +27,11 @@ from trace_recorder.values.token_counts import WHOLE
 
 _RESULT = {"task_id", "reward", "info", "traj"}
 _SOLVED = 1e-6
-"""A task is solved if its reward differs from 1 by no more (`is_successful` there)."""
+"""A task is solved if its reward differs from 1 by at most this (`is_successful` of tau-bench)."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the document is such a result, or a list that begins with one."""
+    """Return whether the document is such a result, or a list that begins with one."""
     document = source.document
     return any(as_dict(one).keys() >= _RESULT for one in [document, *as_list(document)[:1]])
 
@@ -78,11 +78,11 @@ _NOT_SENT = {"api_key", "api_base", "num_retries"}
 _OF_THE_RUN = {"id", "task_id", "timestamp", "start_time", "end_time", "messages", "termination_reason", "reward_info"}
 _ENDED = {"user_stop", "agent_stop"}
 _SOLVED_TAU2 = 1e-6
-"""A task is solved if its reward differs from 1 by no more."""
+"""A task is solved if its reward differs from 1 by at most this."""
 
 
 def recognizes_tau2(source: Source) -> bool:
-    """Whether the document has simulations and their environment."""
+    """Return whether the document has simulations and their environment."""
     if source.head.lstrip()[:1] != b"{":
         return False
     document = as_dict(source.document)
@@ -132,7 +132,7 @@ def _run_of_simulation(name: str, simulation: Members, info: Members, task: Memb
 
 
 class _SimulationReader:
-    """One simulation while it is read."""
+    """Reads one simulation."""
 
     def __init__(self, run: ForeignRun, arguments: Members) -> None:
         self.run = run
@@ -160,7 +160,7 @@ class _SimulationReader:
         self.history.finish()
 
     def _add_answer(self, message: Members, time: str) -> None:
-        """Add a call. The first greeting is written by the benchmark, and has no usage: it is only a message."""
+        """Add a call. The greeting, which the benchmark wrote, has no usage and is only a message."""
         calls = tuple(map(_tool_call, as_list(message.get("tool_calls"))))
         text = as_text(message.get("content"))
         if message.get("usage") is None and message.get("raw_data") is None and not calls:
@@ -191,7 +191,7 @@ class _SimulationReader:
         execution.result, execution.error = (None, text) if failed is True else (text, None)
 
     def _add_tool_of_user(self, call: ToolCall, time: str) -> ToolRun:
-        """Add a tool of the simulated user, without a result."""
+        """Add an execution of the simulated user's tool, without its result."""
         execution = ToolRun(time=time, name=call.name, arguments=call.arguments, call_id=call.call_id, agent=_USER)
         self.run.events.append(execution)
         return execution

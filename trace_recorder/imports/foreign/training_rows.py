@@ -44,7 +44,7 @@ _ROW_MEMBERS = {*MEMBERS, "tools", "system", "model", "id"}
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first conversation has messages with `from` and `value`."""
+    """Return whether the first conversation has messages with `from` and `value`."""
     return begins_with(source, _is_conversation)
 
 
@@ -100,12 +100,12 @@ _HARBOR_MEMBERS = {*MEMBERS, "model", "model_provider", "date", "tool_definition
 
 
 def recognizes_trials(source: Source) -> bool:
-    """Whether the first row has the members of such an export."""
+    """Return whether the first row has the members of such an export."""
     return begins_with(source, lambda value: as_dict(value).keys() >= _ROW)
 
 
 def read_trials(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of each trial, whose rows follow one another."""
+    """Yield the run of each trial. The rows of a trial are consecutive."""
     for (_, trial), rows in groupby(conversations(source), key=lambda named: _trial(named[1])):
         yield _run_of_trial(trial, [*rows])
 
@@ -137,9 +137,10 @@ def _run_of_trial(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
 
 
 def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
-    """Add the calls of a row that no row before it has. `answered` counts the answers of earlier rows.
+    """Add the calls of a row that earlier rows lack.
 
-    After a compaction a row begins anew, and may repeat answers: only its last answer is surely a call of its own.
+    `answered` counts the answers of earlier rows. A row after a compaction may repeat answers: only its last answer is
+    certain to be a new call.
     """
     sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
     numbered = [*number_messages(message for element in sent for message in read_message(element))]
@@ -166,7 +167,7 @@ def _chat_message(message: Members) -> Members:
 
 
 def _add_result(run: ForeignRun, result: Payload) -> None:
-    """Read the result of a trial: a number is its reward, any other text the error that ended it."""
+    """Read the result of a trial. A number is the reward, any other text the error that ended the trial."""
     text = as_text(result) or (str(result) if isinstance(result, int | float) and not isinstance(result, bool) else "")
     try:
         reward = float(text)
@@ -186,7 +187,7 @@ _CALL, _CALLED = "<tool_call>", "</tool_call>"
 
 
 def chat_answer(text: str) -> Members:
-    """Return an answer as a message in OpenAI's chat form. Text whose tags hold no call stays text."""
+    """Return an answer as a message in OpenAI's chat form. Tags without a call in them stay text."""
     thought, rest = _thought_in(text)
     parts: list[str] = []
     calls: list[Payload] = []
@@ -202,7 +203,7 @@ def chat_answer(text: str) -> Members:
 
 
 def calls_in(text: str) -> list[Payload]:
-    """Return the calls in a JSON text, which is a call or a list of calls; no calls if the text is anything else."""
+    """Return the calls in a JSON text of one call or of a list of calls. Any other text has no calls."""
     value = json_value(text.strip())
     calls = [as_dict(call) for call in (value if isinstance(value, list) else [value])]
     if not all(as_text(call.get("name")) for call in calls):
@@ -217,7 +218,7 @@ def calls_in(text: str) -> list[Payload]:
 
 
 def tools_in(value: Payload) -> list[Payload]:
-    """Return the tools that a row offers: a list, or a JSON text of one."""
+    """Return the tools of a row, which are a list or a JSON text of a list."""
     return as_list(json_value(value) if isinstance(value, str) else value)
 
 
@@ -229,7 +230,7 @@ def _thought_in(text: str) -> tuple[str | None, str]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, and whether each was between the tags of a call."""
+    """Yield the parts of a text, each with whether it was between the tags of a call."""
     position = 0
     while (begin := text.find(_CALL, position)) >= 0 and (end := text.find(_CALLED, begin)) >= 0:
         yield text[position:begin], False

@@ -42,7 +42,7 @@ _OF_THE_RUN = {"nodes", "calls", "rewards", "metrics", "timing", "task", "agent"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the first line, or the document, is an episode or a trace."""
+    """Return whether the first line, or the document, is an episode or a trace."""
     values = [line.value for line in source.first_lines[:1]] or [source.document]
     return any(_is_trace(trace) for value in values for trace in _traces(value)[:1])
 
@@ -103,7 +103,7 @@ def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
 
 
 class _GraphReader:
-    """The graph of one trace while it is read. `_ends` has the conversation that ends with each node."""
+    """Reads the graph of one trace. `_ends` has the conversation that ends with each node."""
 
     def __init__(self, run: ForeignRun, trace: Members) -> None:
         self.run = run
@@ -131,7 +131,7 @@ class _GraphReader:
         self._state_unseen(answers)
 
     def _calls_by_node(self) -> dict[int, Members]:
-        """Return the calls by the nodes of their answers. A node is the answer of one call, the last that names it."""
+        """Return the calls by the nodes of their answers. If several calls name a node, the last call has it."""
         by_node: dict[int, Members] = {}
         for call in self._calls:
             number = self._node_of(call)
@@ -223,7 +223,7 @@ class _GraphReader:
 
 
 def _read_message(members: Members) -> list[Message]:
-    """Read a message in the chat form, in which a call of a tool has its name and arguments beside its id."""
+    """Read a message in the chat form. A tool call has its name and arguments beside its id there."""
     calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
     rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
     return [replace(message, tool_calls=calls) if calls else message for message in read_message(rest)]
@@ -261,7 +261,7 @@ _IDS = ("example_id", "id")
 
 
 def recognizes_results(source: Source) -> bool:
-    """Whether the first row has a prompt, a completion of messages or a text, and a reward."""
+    """Return whether the first row has a prompt, a reward, and a completion of messages or text."""
     row = as_dict(source.first_lines[0].value) if source.first_lines else {}
     return row.keys() >= _ROW and any(name in row for name in _IDS) and isinstance(row["completion"], list | str)
 
@@ -297,7 +297,7 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
 
 
 def _messages(value: Payload, role: str) -> list[Payload]:
-    """Return the messages of a prompt or a completion. Calls of tools may be the texts of their JSON."""
+    """Return the messages of a prompt or a completion. Tool calls in them may be JSON texts."""
     if isinstance(value, str):
         return [{"role": role, "content": value}]
     return [_with_calls(message) for message in as_list(value)]

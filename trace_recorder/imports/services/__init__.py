@@ -1,1 +1,1 @@
-"""Runs that are kept by a service: what its own client lists and sends is read as the service's exports are."""
+"""Runs that a service keeps. Its own client fetches the traces, which are read like the service's exports."""

@@ -1,8 +1,8 @@
 """The traces of a project of Langfuse, by its own client (`pip install 'trace-recorder[langfuse]'`).
 
-Its keys and its address are those of LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL. The keys belong
-to one project, so a project of another name is refused. The newest client lists observations only: a trace is what
-its first observation says of it, its observations, and its scores. Source: the client's `api.observations.get_many`
+Its keys and its address are those of LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL. The keys belong to
+one project, so a project of another name is refused. The newest client lists observations only. A trace is made of the
+facts in its first observation, of its observations, and of its scores. Source: the client's `api.observations.get_many`
 (`GET /api/public/v2/observations`), which the server has from version 4 on.
 """
 
@@ -27,16 +27,16 @@ _LISTED_FIELDS = "core,basic,time"
 _FIELDS = "core,basic,time,io,metadata,model,usage,trace_context"
 _TRACES_A_PAGE = 1000
 _OBSERVATIONS_A_PAGE = 50
-"""An answer has 5 MB at most, and observations have their prompts in them."""
+"""An answer of the server has at most 5 MB, and observations contain their prompts."""
 _SCORES_A_PAGE = 100
 _CUT_AT = 200
-"""A value of the metadata with so many characters may be cut; it is fetched again by its name."""
+"""A value of the metadata with this many characters may be cut. It is fetched again by its name."""
 _NESTED = ("attributes", "resourceAttributes", "scope")
 
 
 @dataclass(slots=True)
 class Langfuse:
-    """One project. `client` is a `langfuse.api.LangfuseAPI`, for keys and an address that are not the environment's."""
+    """One project of Langfuse. `client` is a `langfuse.api.LangfuseAPI`, for other keys than the environment's."""
 
     project: str
     client: Payload = None
@@ -75,7 +75,7 @@ class Langfuse:
         return run_of_trace(_trace(trace.identity, observations, scores))
 
     def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
-        """Yield the elements of all pages, as they are on the wire. Raises FetchError where the pages do not end."""
+        """Yield the elements of all pages, as they were sent. Raises FetchError if the pages do not end."""
         cursor: str | None = None
         progress = Progress(self.address)
         while True:
@@ -111,7 +111,7 @@ def _client() -> Payload:
 
 
 def _version(root: Members) -> str:
-    """Return when a trace changed last, as its first observation says; "" if that has not ended."""
+    """Return the time of a trace's last change, by its first observation, or "" if that has not ended."""
     ended = root.get("endTime")
     return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
 

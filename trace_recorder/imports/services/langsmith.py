@@ -1,8 +1,8 @@
 """The runs of a project of LangSmith, by its own client (`pip install 'trace-recorder[langsmith]'`).
 
 The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT. Its resource `traces` lists traces
-page by page, and the runs of one. A server before 0.16 does not have that; it is asked by `list_runs`, which the client
-calls deprecated.
+page by page, and the runs of a trace. A server before 0.16 does not have this resource. It is asked by `list_runs`,
+which the client calls deprecated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.imports.services.traces import FetchError, ListedTrace, clie
 from trace_recorder.values.messages import Payload
 
 _BEGINNING = datetime(2022, 1, 1, tzinfo=UTC)
-"""Unless it is asked since when, the service lists the last 24 hours. It is younger than this."""
+"""A time before the service existed. Without a time, the service lists only the last 24 hours."""
 _TRACES_A_PAGE = 100
 _LISTED = ["ID", "TRACE_ID", "END_TIME", "FEEDBACK_STATS"]
 _SELECTED = [
@@ -36,7 +36,7 @@ _NO_KEY = "There is no key for LangSmith: put it into the environment variable L
 
 @dataclass(slots=True)
 class LangSmith:
-    """One project. `client` is a `langsmith.Client`, for another address or key than the environment's."""
+    """One project of LangSmith. `client` is a `langsmith.Client`, for another address or key than the environment's."""
 
     project: str
     client: Payload = None
@@ -44,7 +44,7 @@ class LangSmith:
     settings: str = "LANGSMITH_API_KEY and LANGSMITH_ENDPOINT"
     _project_id: str = ""
     _resource: Payload = None
-    """The client's resource `traces`; None for a server that does not have it."""
+    """The client's resource `traces`, or None if the server does not have it."""
 
     @property
     def address(self) -> str:
@@ -87,13 +87,13 @@ class LangSmith:
 
 
 def _is_old(client: Payload) -> bool:
-    """Whether the server says that it has a version before traces were a resource."""
+    """Return whether the server's version is older than the resource `traces`."""
     stated = re.match(r"(\d+)\.(\d+)", str(client.info.version or ""))
     return stated is not None and (int(stated[1]), int(stated[2])) < _FIRST_VERSION
 
 
 def _generated(client: Payload) -> Payload:
-    """Return the newer client of the same package: it is synchronous, as this program is."""
+    """Return the newer client of the same package, which is synchronous."""
     address = re.sub(r"(/api/v1|/api)?/?$", "", str(client.api_url))
     workspace = str(client.workspace_id) if client.workspace_id else None
     return client_module("langsmith", "langsmith").Langsmith(
@@ -102,12 +102,12 @@ def _generated(client: Payload) -> Payload:
 
 
 def _plain(run: Payload) -> Members:
-    """Return a run as it is on the wire."""
+    """Return a run as it was sent."""
     return {} if run is None else as_dict(json.loads(run.to_json()))
 
 
 def _version(root: Members) -> str:
-    """Return when a trace ended, and what feedback it has; "" if it goes on."""
+    """Return the end of a trace with its numbers of feedback, or "" if it has not ended."""
     ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
     counts = " ".join(f"{name}={as_dict(one).get('n')}" for name, one in sorted(feedback.items()))
     return f"{ended} {counts}".rstrip() if ended else ""

@@ -1,7 +1,7 @@
 """The traces of an experiment of MLflow, by its own client (`pip install 'trace-recorder[mlflow]'`).
 
 The client takes its address from MLFLOW_TRACKING_URI, a server or a database, and its key from MLFLOW_TRACKING_TOKEN.
-Traces are listed without their spans, and with all that was said of them, so that a later assessment is a new version.
+Traces are listed without their spans but with their assessments, so a later assessment is a new version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRACES_A_PAGE = 100
 
 @dataclass(slots=True)
 class MLflow:
-    """One experiment, by its name or its id. `client` is an `mlflow.MlflowClient`, for another address."""
+    """One experiment of MLflow, by its name or its id. `client` is an `mlflow.MlflowClient`, for another address."""
 
     project: str
     client: Payload = None
@@ -70,7 +70,7 @@ class MLflow:
 
 
 def _version(info: Members) -> str:
-    """Return a check value of what is listed of a trace; "" if it goes on."""
+    """Return a check value of a trace in the list, or "" if the trace has not ended."""
     if info.get("state") not in ("OK", "ERROR"):
         return ""
     return blake2b(json.dumps(info, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

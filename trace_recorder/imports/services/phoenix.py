@@ -14,13 +14,16 @@ from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
 _MOST = 1_000_000
-"""The client asks for a limit: that many spans of a trace, or traces of a project, are fetched."""
+"""Spans of a trace, or traces of a project, that are fetched. The client requires a limit."""
 _NO_PARENT = "null"
 
 
 @dataclass(slots=True)
 class Phoenix:
-    """One project. `client` is a `phoenix.client.Client`, for another address or key than the environment's."""
+    """One project of Phoenix.
+
+    `client` is a `phoenix.client.Client`, for another address or key than the environment's.
+    """
 
     project: str
     client: Payload = None

@@ -24,18 +24,18 @@ from trace_recorder.values.messages import Payload
 
 @dataclass(frozen=True, slots=True)
 class ListedTrace:
-    """One trace of a list. A `version` of "" is a trace that goes on, or may."""
+    """One trace of a list. A `version` of "" is a trace that has not ended, or may not have."""
 
     identity: str
     version: str
 
 
 class TraceService(Protocol):
-    """A service. `format` is the name of its exports' format, `address` says where its runs come from."""
+    """A service that keeps traces. `address` is where its runs come from."""
 
     @property
     def format(self) -> str:
-        """The name of the format that its traces are read as."""
+        """The name of the format as which its traces are read."""
 
     @property
     def address(self) -> str:
@@ -46,14 +46,14 @@ class TraceService(Protocol):
         """The environment variables with the service's key and address."""
 
     def traces(self) -> Iterator[ListedTrace]:
-        """Yield the traces of the project, page by page. Raises what the service's client raises."""
+        """Yield the traces of the project, page by page. Raises the exceptions of the service's client."""
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
-        """Fetch a trace and return its run; None if there is nothing in it. Raises what the service's client raises."""
+        """Fetch a trace and return its run, or None if it is empty. Raises the exceptions of the service's client."""
 
 
 def client_module(name: str, extra: str) -> ModuleType:
-    """Import the package of a service's client. Raises MissingExtraError, with what to install, if it is not there."""
+    """Import the package of a service's client. Raises MissingExtraError if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -67,15 +67,15 @@ _STATUSES = {
     "LangSmithRateLimitError": 429,
 }
 _UNREACHABLE = {"ConnectionError", "TransportError", "APIConnectionError", "LangSmithConnectionError", "TimeoutError"}
-"""Names of exceptions, or of their bases, of a service that did not answer."""
+"""Names of exceptions, or of their base classes, that mean that a service did not answer."""
 _UNKNOWN = 500
-"""The status of MLflow's exceptions about everything else, a server that does not answer too."""
+"""The status of MLflow's exceptions about everything else, such as a server that does not answer."""
 _RETRIED = re.compile(r"too many (\d{3}) error responses")
 _MAX_TEXT = 300
 
 
 class FetchError(TraceRecorderError):
-    """A service did not give its traces: there is no key, it refused, or it could not be reached."""
+    """A service did not give its traces: the key is missing or refused, or the service cannot be reached."""
 
 
 class TraceFetchError(FetchError):
@@ -83,9 +83,10 @@ class TraceFetchError(FetchError):
 
 
 def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
-    """Raise a FetchError that says what a client's exception means; TraceFetchError if only the `trace` is concerned.
+    """Raise a FetchError that explains a client's exception.
 
-    An exception that says nothing of the service is about what it sent.
+    Raise a TraceFetchError if only the `trace` is concerned. An exception that is not about the service is about the
+    data that it sent.
     """
     if isinstance(error, FetchError):
         raise error
@@ -106,7 +107,7 @@ _RESUME = "What was imported stays: run the command again to continue."
 
 
 def _refusal(error: Exception) -> str | None:
-    """Return what a service refused as a whole; None if it did not."""
+    """Return the reason why a service refused every request, or None if it did not."""
     status = _status(error)
     if status == 401:
         return "the service refused the key (HTTP status 401)"
@@ -120,12 +121,12 @@ def _refusal(error: Exception) -> str | None:
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether an exception, or one that it was raised for, is that of a connection."""
+    """Return whether an exception, or its cause, is about the connection."""
     return any(kind.__name__ in _UNREACHABLE for one in _reasons(error) for kind in type(one).__mro__)
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an answer that a client's exception, or one that it was raised for, is about."""
+    """Return the HTTP status that a client's exception, or its cause, carries."""
     found = [status for one in _reasons(error) if (status := _stated_status(one)) is not None]
     return next((status for status in found if status != _UNKNOWN), found[0] if found else None)
 
@@ -152,7 +153,7 @@ def _reasons(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _said(error: Exception) -> str:
-    """Return what the service said: a member of the answer's body, else the text of the exception."""
+    """Return the service's message: a member of the answer's body, or otherwise the text of the exception."""
     body: Payload = getattr(error, "body", None)
     said = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail"))
     text = " ".join((said if said is not None else "" if body is not None else str(error)).split())
@@ -160,11 +161,11 @@ def _said(error: Exception) -> str:
 
 
 MAX_STALE = 100
-"""So many pages one after another without anything new are taken for endless."""
+"""Consecutive pages without anything new after which the list is taken for endless."""
 
 
 class Progress:
-    """What has been listed by its ids, and how many pages one after another had nothing new. `of` is what is listed."""
+    """The ids listed so far, and the number of consecutive pages without a new id. Error messages name `of`."""
 
     def __init__(self, of: str) -> None:
         self._of = of
@@ -172,7 +173,7 @@ class Progress:
         self._stale = 0
 
     def new_ids(self, page: Iterable[str]) -> list[str]:
-        """Return the ids of a page that are new, each once. Raises FetchError where the pages do not end."""
+        """Return the new ids of a page, each once. Raises FetchError if the pages do not end."""
         new = [identity for identity in dict.fromkeys(page) if identity not in self._known]
         self._known.update(new)
         self._stale = 0 if new else self._stale + 1

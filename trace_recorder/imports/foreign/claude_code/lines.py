@@ -28,15 +28,15 @@ from trace_recorder.values.messages import Payload
 
 _SPEAKERS = {"user", "assistant"}
 _OF_THE_SDK = "parent_tool_use_id"
-"""A member that only the SDK's messages have."""
+"""A member of the SDK's messages only."""
 _PARTIAL = "output_tokens_at_start"
-"""The name under which the output tokens of an answer's first event are kept."""
+"""The member of a usage's `extra` with the output tokens of the answer's first event."""
 _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "file-history-snapshot"}
 
 
 @dataclass(slots=True)
 class Entry:
-    """One line; of an answer, all its lines. `why` says why it cannot be read. `uuids` are those of its lines."""
+    """One line, or all lines of an answer. `why` is the reason if it cannot be read. `uuids` are those of its lines."""
 
     number: int
     line: Members
@@ -52,12 +52,12 @@ class Entry:
 
     @property
     def message(self) -> Members:
-        """The message in it."""
+        """The message of the line."""
         return as_dict(self.line.get("message"))
 
 
 def is_session(source: Source) -> bool:
-    """Whether a file has lines of a session, in any of the forms."""
+    """Return whether a file has lines of a session, in any of the forms."""
     lines = [line.value for line in source.first_lines]
     if any(map(_is_message, lines)):
         return True
@@ -77,7 +77,7 @@ def _is_message(line: Payload) -> bool:
 
 
 def _says_session(line: Members) -> bool:
-    """Whether a line that is no message is one that only a session has."""
+    """Return whether a line without a message occurs only in sessions."""
     return ("parentUuid" in line and "sessionId" in line) or "leafUuid" in line or {"messageId", "snapshot"} <= {*line}
 
 
@@ -86,7 +86,7 @@ def _is_exchanged(one: Payload) -> bool:
 
 
 def entries(source: Source) -> list[Entry]:
-    """Return the lines of a file, in their order; the lines of one answer at the place of the first."""
+    """Return the lines of a file in their order. The lines of an answer are one entry, at the place of the first."""
     return _joined(_lines(source))
 
 
@@ -132,7 +132,7 @@ def _joined(lines: Iterable[Line]) -> list[Entry]:
 def _read_event(
     event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _AnswerLines]
 ) -> None:
-    """Take the usage of an answer from the last event of its stream. `streamed` has the answer that each agent gets."""
+    """Take the usage of an answer from the last event of its stream. `streamed` has the open answer of each agent."""
     if event.get("type") == "message_start":
         streamed[agent] = as_text(as_dict(event.get("message")).get("id"))
     elif event.get("type") == "message_delta" and (answer := answers.get((agent, streamed.get(agent) or ""))):
@@ -158,19 +158,19 @@ class _AnswerLines:
         self._is_streamed = _OF_THE_SDK in first.line
 
     def add(self, part: Entry) -> None:
-        """Add a line: its blocks are more of the answer, and its other members are newer."""
+        """Add a line: its blocks continue the answer, and its other members replace earlier ones."""
         self._members.update({name: value for name, value in part.message.items() if value is not None})
         self._blocks += _blocks(part)
         self._first.uuids += part.uuids
         self._first.last = part.line
 
     def end(self, event: Members) -> None:
-        """Take what the last event of the answer's stream states: the reason of its end and the whole usage."""
+        """Take the finish reason and the whole usage from the last event of the answer's stream."""
         usage = as_dict(self._members.get("usage")) | as_dict(event.get("usage"))
         self._members |= as_dict(event.get("delta")) | {"usage": usage}
 
     def close(self) -> None:
-        """Make the first line the whole answer. Output tokens from before its end are not those of the answer."""
+        """Make the first line the whole answer. Output tokens that were counted before its end are moved to `extra`."""
         usage = self._members.get("usage")
         if self._is_streamed and self._members.get("stop_reason") is None and isinstance(usage, dict):
             named = ((_PARTIAL if name == "output_tokens" else name, value) for name, value in usage.items())
@@ -185,12 +185,12 @@ def _blocks(entry: Entry) -> list[Payload]:
 
 SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
 MAX_COPIED = 5_000_000
-"""How many messages may be copied for requests that do not simply continue an earlier one."""
+"""Messages that may be copied for requests that do not simply continue an earlier one."""
 
 
 @dataclass(slots=True)
 class _Wire:
-    """Messages as they were sent, one after another, behind system blocks.
+    """The messages of a request in their order, after the system blocks.
 
     `begin` is the length of the conversation before them, and `ends` has its length after each of them.
     """
@@ -201,7 +201,7 @@ class _Wire:
     begin: int = 0
 
     def add(self, messages: Iterable[Members]) -> None:
-        """Add one message of the wire, which may be several of ours."""
+        """Add one message of the request, which may become several messages."""
         for message in messages:
             self.conversation.add(message)
         self.ends.append(len(self.conversation))
@@ -219,7 +219,7 @@ class Requests:
     _copied: int = 0
 
     def note(self, line: Members) -> None:
-        """Remember a line that describes requests. If several lines have one id or hash, the first counts."""
+        """Remember a line that describes requests. If several lines have the same id or hash, the first counts."""
         kind, hashed = line.get("type"), as_text(line.get("hash")) or ""
         if kind == SHAPE:
             self._shapes.setdefault(as_text(line.get("shapeHash")) or "", as_dict(line.get("shape")))
@@ -230,7 +230,7 @@ class Requests:
             self._lines.setdefault(identity, line)
 
     def describe(self, call: Call, identity: str) -> str | None:
-        """Make a call the one that was requested with this id. Return why its messages are not known."""
+        """Give a call the details of the request with this id. Return the reason if its messages are unknown."""
         line = self._lines.get(identity)
         if line is None:
             return "the request is not in the session"
@@ -249,7 +249,7 @@ class Requests:
         return None
 
     def _messages_of(self, identity: str) -> tuple[_Wire, int] | None:
-        """Return the messages of a request, and how many of them are its own. None if some are not known."""
+        """Return the messages of a request, and how many of them are its own. Return None if some are unknown."""
         chain: list[str] = []
         request_id: str | None = identity
         while request_id in self._lines and request_id not in self._wires:
@@ -291,7 +291,7 @@ class Requests:
         return wire
 
     def _copy(self, base: _Wire, keep: int, shape: str | None) -> _Wire:
-        """Return the first messages of a request, behind the system blocks of a shape."""
+        """Return the first messages of a request, after the system blocks of a shape."""
         if base.shape == shape:
             return _Wire(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep], base.begin)
         wire, messages, first = self._begun(shape), base.conversation.messages(), base.begin

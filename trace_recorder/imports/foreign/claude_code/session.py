@@ -47,7 +47,7 @@ _INTERRUPTED = "[Request interrupted by user"
 
 
 def typed_text(content: Payload) -> str:
-    """Return the text of a message; "" if the program wrote it, but for `/clear` and interruptions."""
+    """Return the text of a message, or "" if the program wrote it. `/clear` and interruptions are returned, too."""
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [as_text(as_dict(part).get("text")) for part in parts if as_dict(part).get("type") == "text"]
     text = "\n".join(text for text in texts if text)
@@ -55,32 +55,32 @@ def typed_text(content: Payload) -> str:
 
 
 def is_clear(text: str) -> bool:
-    """Whether a message is the command that begins a new conversation."""
+    """Return whether a message is the command that begins a new conversation."""
     return text.lstrip().startswith(_CLEAR)
 
 
 def is_interruption(text: str) -> bool:
-    """Whether a message says that the user interrupted the model."""
+    """Return whether a message says that the user interrupted the model."""
     return text.startswith(_INTERRUPTED)
 
 
 _SYNTHETIC = "<synthetic>"
-"""The model of messages that the program wrote in the model's place."""
+"""The `model` of messages that the program itself wrote."""
 _MARKS = ("isMeta", "isCompactSummary", "origin", "promptSource")
-"""Members of a user's line that say who wrote it."""
+"""Members of a user's line that name its author."""
 _ABOUT = ("version", "cwd", "gitBranch", "slug", "entrypoint")
-"""Members of lines that say what wrote the session, and where."""
+"""Members of lines with the program's version, directory and branch."""
 _RESULT = ("total_cost_usd", "usage", "modelUsage", "num_turns", "duration_ms", "duration_api_ms")
-"""Members of the SDK's last message that are stated of the run as a whole."""
+"""Members of the SDK's last message about the run as a whole."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file has lines of a session."""
+    """Return whether the file has lines of a session."""
     return is_session(source)
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file, with its sub-agents' files."""
+    """Yield the session of a file, with its sub-agents' files."""
     run = ForeignRun(identity=source.path.stem, provider="anthropic")
     reader = _ClaudeSessionReader(run, source)
     files = sub_agents(source)
@@ -103,7 +103,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun]) -> Iterator[Event]:
-    """Yield events, and behind each call the executions without a time that it asked for."""
+    """Yield the events, and after each call the executions without a time that the call asked for."""
     for event in events:
         yield event
         if untimed and isinstance(event, Call):
@@ -121,7 +121,7 @@ def _entries_of(file: SubAgentFile) -> list[Entry]:
 
 
 class _ClaudeSessionReader:
-    """One session while it is read."""
+    """Reads one session."""
 
     def __init__(self, run: ForeignRun, source: Source) -> None:
         self.run = run
@@ -134,19 +134,19 @@ class _ClaudeSessionReader:
         self._session: str | None = None
         self._tools: tuple[Payload, ...] = ()
         self._returned: dict[str | None, Payload] = {}
-        """The results that tools returned to the program, by the ids of their calls."""
+        """The values that tools returned to the program, by the ids of their calls."""
         self._asked_at: dict[str | None, str] = {}
-        """When the last line of the answer with a call was written."""
+        """The time of the answer's last line, by the ids of its tool calls."""
 
     def note_requests(self, lines: list[Entry]) -> None:
-        """Note the requests in the lines of a file, and which of them have an answer."""
+        """Remember the requests in the lines of a file, and which of them have an answer."""
         for entry in lines:
             self._requests.note(entry.line)
             if (identity := as_text(entry.line.get("requestRef"))) is not None:
                 self._answered.add(identity)
 
     def read_lines(self, lines: list[Entry], events: list[Event], of: SubAgentFile | None = None) -> None:
-        """Read the lines of a file; `of` is that of a sub-agent."""
+        """Read the lines of a file. `of` is the sub-agent of the file."""
         if of is not None:
             self.threads.introduce(of.agent_id, of.meta)
         for entry in lines:
@@ -162,7 +162,7 @@ class _ClaudeSessionReader:
             self._read_line(entry, events, time)
 
     def executions(self) -> list[ToolRun]:
-        """Return the executions whose results the session has, each with what it returned to the program."""
+        """Return the executions whose results are in the session, with the values that they returned to the program."""
         found = self.threads.answered_executions()
         for execution in found:
             execution.time = self._asked_at.get(execution.call_id, execution.time)
@@ -188,7 +188,7 @@ class _ClaudeSessionReader:
         return entry.kind in {"user", "assistant"} and isinstance(entry.message.get("content"), str | list)
 
     def _identify(self, line: Members) -> None:
-        """Take what a line says of the session: its id, and the newest version and directory."""
+        """Take the session's id, and its newest version and directory, from a line."""
         session = as_text(line.get("sessionId")) or as_text(line.get("session_id"))
         if self._session is None and session is not None and session != "default":
             self._session = self.run.identity = session
@@ -221,7 +221,7 @@ class _ClaudeSessionReader:
             events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": stated}, time=time))
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
-        """Add a message of the user. A tool's result that was too large for the session is read from its file."""
+        """Add a message of the user. A tool's result that is too large for the session is read from its own file."""
         file = next(saved_results(self._source, message.content), None) if message.role == "tool" else None
         name, text = file or (None, None)
         self._result_bytes_left -= len(text or "")
@@ -238,7 +238,7 @@ class _ClaudeSessionReader:
             events.append(execution)
 
     def _note_prompt(self, text: str, line: Members) -> None:
-        """Take the first prompt as the task; see whether the session ends with an interruption."""
+        """Take the first prompt as the task, and set the status if this message is an interruption."""
         self.run.status = "interrupted" if is_interruption(text) else "unknown"
         if self.run.task is None and text and not line.get("isMeta") and not is_interruption(text):
             self.run.task = None if line.get("isCompactSummary") else text
@@ -298,7 +298,7 @@ class _ClaudeSessionReader:
         events.append(Kept(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time))
 
     def _read_request(self, identity: str, history: AgentHistory, events: list[Event], time: str) -> None:
-        """Add a request of which no line has an answer: it failed, or the session ends before one came."""
+        """Add a request without an answer: it failed, or the session ended before the answer."""
         if identity in self._answered:
             return
         if identity:
@@ -314,12 +314,12 @@ class _ClaudeSessionReader:
             events.append(Missing(what=f"the exact messages of request {identity}", why=why, time=call.time))
 
     def _fail(self, history: AgentHistory, error: Members, time: str) -> None:
-        """State that a call failed: the one that waits for its answer, or one whose request is not in the file."""
+        """Record a failure: of the call that waits for its answer, or of a call whose request is not in the file."""
         call = self._waiting.pop(id(history), None) or history.failed_call(time, error)
         call.provider, call.error = "anthropic", error
 
     def _read_result(self, line: Members, events: list[Event], time: str) -> None:
-        """Read the SDK's last message, which says how the run ended, and what it cost."""
+        """Read how the run ended, and its cost, from the SDK's last message."""
         failed = line.get("is_error") is True
         self.run.status = "failed" if failed else "completed"
         self.run.final_result = line.get("result")

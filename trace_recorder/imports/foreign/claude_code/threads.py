@@ -31,12 +31,12 @@ from trace_recorder.imports.foreign.source import Source, opened
 from trace_recorder.values.messages import Payload, ToolCall
 
 _SUMMARIZER = "acompact"
-"""The beginning of the ids of agents that write the summary of a compaction."""
+"""The prefix of the ids of agents that write the summary of a compaction."""
 
 
 @dataclass(slots=True)
 class Task:
-    """A tool's call that may have started a sub-agent, and its result."""
+    """A tool call that may have started a sub-agent, and its result."""
 
     time: str
     call: ToolCall
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def execution_id(self) -> str:
-        """The id of its execution, which the sub-agent names."""
+        """The id of the call's execution, which the sub-agent names."""
         return joined_id("execution-of", self.call.call_id)
 
 
@@ -59,7 +59,7 @@ class Threads:
     positions: dict[str, tuple[AgentHistory, Position | None]] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     started: dict[str, str] = field(default_factory=dict)
-    """The tool's call of each sub-agent, by the id of the agent."""
+    """The tool call that started each sub-agent, by the id of the agent."""
     _parents: dict[str, str | None] = field(default_factory=dict)
     _by_prompt: dict[str, deque[str]] = field(default_factory=dict)
     _side: dict[str, AgentHistory] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Threads:
         return self._side[identity]
 
     def introduce(self, identity: str, meta: Members) -> None:
-        """Note which call started a sub-agent, and which agent made that call, as the meta file of the agent says."""
+        """Remember the call that started a sub-agent, and the agent that made it, from the sub-agent's meta file."""
         if call_id := as_text(meta.get("toolUseId")):
             self.started[identity] = call_id
             self._parents[identity] = as_text(meta.get("parentAgentId"))
@@ -98,7 +98,7 @@ class Threads:
         return self._started_by(identity, task, name)
 
     def _task_with_prompt(self, first: Entry) -> str | None:
-        """Return the call of a tool that has a sub-agent's first message as its prompt. Each starts one agent."""
+        """Return the tool call whose prompt is a sub-agent's first message. Each call starts one agent."""
         waiting = self._by_prompt.get(as_text(first.message.get("content")) or "")
         return waiting.popleft() if waiting else None
 
@@ -116,14 +116,14 @@ class Threads:
         )
 
     def asked(self, call: ToolCall, time: str, agent: Agent) -> None:
-        """Note a tool's call, which may start a sub-agent."""
+        """Remember a tool call, which may start a sub-agent."""
         self.tasks.setdefault(call.call_id, Task(time, call, agent))
         prompt = as_text(as_dict(call.arguments).get("prompt"))
         if prompt:
             self._by_prompt.setdefault(prompt, deque()).append(call.call_id)
 
     def answered(self, entry: Entry, time: str) -> None:
-        """Note the results of tools, and which agent the tool's own result names."""
+        """Remember the results of tools, and the agent that a tool's own result names."""
         for block in map(as_dict, as_list(entry.message.get("content"))):
             task = self.tasks.get(as_text(block.get("tool_use_id")) or "")
             if block.get("type") == "tool_result" and task is not None:
@@ -134,14 +134,14 @@ class Threads:
                     self.started[identity] = task.call.call_id
 
     def progressed(self, entry: Entry) -> None:
-        """Note which agent a line on a tool's progress names."""
+        """Remember the agent that a line about a tool's progress names."""
         identity = as_text(as_dict(entry.line.get("data")).get("agentId"))
         call_id = as_text(entry.line.get("parentToolUseID"))
         if identity and call_id:
             self.started.setdefault(identity, call_id)
 
     def go_to(self, history: AgentHistory, entry: Entry) -> None:
-        """Return to the message that a new message of an agent names as the one before it."""
+        """Return to the message that a new message of an agent names as its parent."""
         if "parentUuid" not in entry.line:
             return
         parent = as_text(entry.line["parentUuid"])
@@ -159,7 +159,7 @@ class Threads:
             history.restart()
 
     def place(self, history: AgentHistory, entry: Entry, *, is_message: bool) -> None:
-        """Note where an agent stands after a line. A line that is no message stands where the one before it does."""
+        """Remember an agent's position after a line. A line without a message has the position of its parent."""
         parent = as_text(entry.line.get("parentUuid"))
         here: Position | None = history.position
         if not is_message and "parentUuid" in entry.line:
@@ -168,16 +168,19 @@ class Threads:
             self.positions[uuid] = history, here
 
     def finish(self) -> None:
-        """State the results that no call saw."""
+        """Add the results that no call saw to the events."""
         for history in (self.main, *self._side.values()):
             history.finish()
 
     def answered_executions(self) -> list[ToolRun]:
-        """Return the executions of all agents whose results the session has."""
+        """Return the executions of all agents whose results are in the session."""
         return [execution for history in (self.main, *self._side.values()) for execution in history.executions()]
 
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
-        """Return the executions that started sub-agents. Those that `events` state already get the id of theirs."""
+        """Return the executions that started sub-agents.
+
+        Executions that are in `events` already get their ids instead.
+        """
         stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
         runs: list[ToolRun] = []
         for task in filter(None, map(self.tasks.get, dict.fromkeys(self.started.values()))):
@@ -208,9 +211,10 @@ _META = ".meta.json"
 
 @dataclass(slots=True)
 class SubAgentFile:
-    """The file of a sub-agent. `meta` is its meta file, which has its type and the call that started it.
+    """The file of a sub-agent.
 
-    `leads_out` says that it is a link to a file outside of the session's directory, which is not read.
+    `meta` is the content of its meta file: its type, and the call that started it. If `leads_out`, the file is a link
+    out of the session's directory, and is not read.
     """
 
     source: Source
@@ -224,7 +228,7 @@ class SubAgentFile:
 
 
 def _leads_out(session: Source, path: Path) -> bool:
-    """Whether a path leads out of the directory of a session, by a link."""
+    """Return whether a path leads out of the directory of a session, by a link."""
     place = Path(realpath(session.path.parent)) / session.path.stem
     return not Path(realpath(path)).is_relative_to(place)
 
@@ -252,9 +256,10 @@ def _meta(session: Source, path: Path) -> Members:
 
 
 def saved_results(session: Source, content: Payload) -> Iterator[tuple[str, str | None]]:
-    """Yield the name of the file that a tool's result refers to, and its text; None if it cannot be read.
+    """Yield the name and the text of each file that a tool's result refers to.
 
-    Only files in the directory of the session's results are read, although the result may name another directory.
+    The text is None if the file cannot be read. Only files in the directory of the session's results are read, even if
+    the result names another directory.
     """
     parts = content if isinstance(content, list) else [{"text": content}]
     texts = (part.get("text") for part in parts if isinstance(part, dict))

@@ -20,7 +20,7 @@ _HEADER_END = "\nOutput:"
 
 
 def with_failure(result: Message) -> Message:
-    """Return a tool's result with `exit_code` and `is_error` where it states an exit code, or a success."""
+    """Return a tool's result with `exit_code` and `is_error` if it states an exit code or a success."""
     code = _exit_code(result.content)
     success = None if code is None else code == 0
     if isinstance(result.content, list) and result.content:
@@ -43,20 +43,20 @@ def _exit_code(content: Payload) -> int | None:
 
 
 class TokenCounts:
-    """The tokens of the calls, from `token_usage_record` lines; where a file has none, from `token_count` events."""
+    """The tokens of the calls, from `token_usage_record` lines, or from `token_count` events in a file without them."""
 
     def __init__(self) -> None:
         self._totals: Payload = None
         self._has_records = False
 
     def read_record(self, payload: Payload) -> Usage | None:
-        """Return what a `token_usage_record` says the last call took; None if it says nothing."""
+        """Return the usage of the last call from a `token_usage_record`, or None if the record has none."""
         usage = as_dict(as_dict(payload).get("usage"))
         self._has_records = self._has_records or bool(usage)
         return usage_at(Members(usage), _COUNTS) if usage else None
 
     def read_event(self, payload: Payload) -> Usage | None:
-        """Return what a `token_count` event says the last call took; None if it says nothing new."""
+        """Return the usage of the last call from a `token_count` event, or None if the event says nothing new."""
         info = as_dict(as_dict(payload).get("info"))
         totals, last = as_dict(info.get("total_token_usage")), as_dict(info.get("last_token_usage"))
         if self._has_records or not last or (totals and totals == self._totals):
@@ -69,21 +69,22 @@ class TokenCounts:
 class CompletedTools:
     """Tools that ended, from events: their exit codes, outputs and times, by the ids of their calls.
 
-    From 0.169 on it is the item of an `item_completed` event; before, an event of its own, such as `exec_command_end`.
+    From 0.169 on the tool is the item of an `item_completed` event. Before, it has an event of its own, such as
+    `exec_command_end`.
     """
 
     def __init__(self) -> None:
         self._events: dict[str, dict[str, Payload]] = {}
 
     def read_event(self, event: dict[str, Payload]) -> None:
-        """Note an event."""
+        """Remember an event."""
         item = as_dict(event.get("item")) if event.get("type") == "item_completed" else event
         call_id = as_text(item.get("id" if item is not event else "call_id"))
         if call_id is not None and (item is not event or str(event.get("type")).endswith("_end")):
             self._events[call_id] = event
 
     def refine(self, executions: list[ToolRun]) -> list[ToolRun]:
-        """Give executions the result, the time and the duration that an event states. Return them."""
+        """Add the results, times and durations of events to executions. Return the executions."""
         for execution in executions:
             event = self._events.get(execution.call_id or "", {})
             item = as_dict(event.get("item")) or event

@@ -34,7 +34,7 @@ from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 
 BARE_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
-"""Items that the oldest rollouts have as lines, without an envelope."""
+"""The types of items that are whole lines, without an envelope, in the oldest rollouts."""
 _ABOUT = (
     "cli_version",
     "originator",
@@ -47,9 +47,9 @@ _ABOUT = (
     "agent_nickname",
 )
 _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions", "<turn_aborted>")
-"""How texts begin that Codex, and no person, writes as the user."""
+"""The beginnings of user messages that Codex wrote, and no person."""
 _ID_LENGTH = 36
-"""How long the id of a thread is, with which the name of its file ends."""
+"""The length of a thread's id, with which the name of its file ends."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _RolloutAnswer:
 
 
 class RolloutReader:
-    """One file while it is read."""
+    """Reads one file."""
 
     def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
         self.run = run
@@ -75,16 +75,16 @@ class RolloutReader:
         self._counts = TokenCounts()
         self._answer: _RolloutAnswer | None = None
         self._last: Call | None = None
-        """The last answer of this turn, as long as its tokens are not known."""
+        """The last answer of this turn, until its tokens are known."""
         self._next_usage: Usage | None = None
         self._turns: list[Position] = []
         self._context: Members = {}
         self._is_known = False
 
     def read_lines(self, lines: list[Line], own: Members, base: list[Line | Missing]) -> None:
-        """Read all lines; `base` is what they continue, in which calls belong to another session.
+        """Read all lines.
 
-        Where no line is an item, events are read in the place of items.
+        They continue `base`, whose calls belong to another session. If no line is an item, events are read as items.
         """
         inherited_lines = [line for line in base if isinstance(line, Line)]
         has_items = any(self._item(as_dict(line.value)) for line in (*inherited_lines, *lines))
@@ -112,7 +112,7 @@ class RolloutReader:
 
     @staticmethod
     def _item(members: Members) -> Members:
-        """Return the item of a line; an empty object if it has none."""
+        """Return the item of a line, or an empty object."""
         if members.get("type") == "response_item":
             item = as_dict(members.get("payload"))
             return {} if item.get("type") == "ghost_snapshot" else item
@@ -144,7 +144,7 @@ class RolloutReader:
         self.run.task = self.run.task or text or None
 
     def _close(self) -> None:
-        """Make a call of the items of the open answer."""
+        """Make a call of the open answer's items."""
         answer, self._answer = self._answer, None
         if answer is None:
             return
@@ -167,7 +167,7 @@ class RolloutReader:
         self.run.model = self.run.model or answer.model
 
     def _end_answers(self, time: str) -> None:
-        """Close the open answer. No answer before this place gets tokens from now on."""
+        """Close the open answer. Later tokens do not belong to any answer before this place."""
         self._close()
         self._last = None
         usage, self._next_usage = self._next_usage, None
@@ -194,7 +194,7 @@ class RolloutReader:
             self._read_event(payload, time)
 
     def _identify(self, meta: Members, time: str) -> None:
-        """Take what a rollout says of itself. A rollout that was forked repeats what its origin says."""
+        """Take the facts of the session from its first line. A forked rollout repeats those of its origin."""
         if self._is_known:
             return
         self._is_known = True
@@ -235,7 +235,7 @@ class RolloutReader:
             self.run.status = "interrupted"
 
     def _take(self, usage: Usage | None, time: str) -> None:
-        """Give the tokens of a call to the last answer if it has none, else keep them for the next one."""
+        """Give tokens to the last answer if it has none, and otherwise keep them for the next answer."""
         if usage is None:
             return
         if self._answer is not None and self._answer.usage is None:
@@ -284,7 +284,7 @@ class RolloutReader:
 
 
 def _is_output(item: Members) -> bool:
-    """Whether an item is a part of the model's answer."""
+    """Return whether an item is a part of the model's answer."""
     kind = as_text(item.get("type")) or ""
     if kind == "message":
         return item.get("role") == "assistant"
@@ -303,7 +303,7 @@ def _text(content: Payload) -> str:
 
 
 def _item_of_event(members: Members) -> Members:
-    """Return the item that an event repeats; an empty object if it is no such event."""
+    """Return the item that an event repeats, or an empty object."""
     payload = as_dict(members.get("payload")) if members.get("type") == "event_msg" else {}
     kind = as_text(payload.get("type"))
     if kind in {"user_message", "agent_message"}:

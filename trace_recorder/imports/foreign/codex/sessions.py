@@ -1,7 +1,7 @@
 """Codex's sessions: one rollout a session, lines of `{"timestamp", "type", "payload"}`.
 
-`response_item` lines are what the model saw and said, as items of the Responses dialect; `event_msg` lines are what the
-terminal showed. `rollout.py` reads the lines of one file.
+`response_item` lines have the model's input and output as items of the Responses dialect. `event_msg` lines have what
+the terminal showed. `rollout.py` reads the lines of one file.
 
 A sub-agent has a rollout of its own. The rollout is read with its parent's if it is in the same directory, or in the
 directory of another day, and if the event that started the sub-agent names its thread. A rollout with a `history_base`
@@ -34,15 +34,15 @@ _ENVELOPES = {
     "token_usage_record",
 }
 _MAX_DEPTH = 8
-"""How deep sub-agents of sub-agents are read."""
+"""Levels of sub-agents that are read."""
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES = (".jsonl", ".jsonl.zst")
 _MAX_BASES = 64
-"""How many rollouts a fork of forks may take its history from."""
+"""Rollouts from which a fork of forks may take its history."""
 
 
 def recognizes(source: Source) -> bool:
-    """Whether the file has lines with Codex's envelopes, or is one of the oldest without them."""
+    """Return whether lines have Codex's envelopes, or are items of the oldest rollouts without envelopes."""
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
         return True
@@ -51,7 +51,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the one session of a file, with the sub-agents whose rollouts are at hand."""
+    """Yield the session of a file, with the sub-agents whose rollouts are beside it."""
     run = ForeignRun(identity=source.path.name.partition(".")[0], provider="openai")
     events = _read_file(source, source, run, MAIN, 0)
     run.events = in_time_order(*events)
@@ -88,7 +88,7 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
 
 
 def rollout_of(directory: Path, identity: str) -> Path | None:
-    """Return the rollout with an id, in a directory or another day's beside it; None if there is none."""
+    """Return the rollout with an id in a directory or in another day's, or None."""
     if not _ID.fullmatch(identity):
         return None
     days = directory.parents[:3]
@@ -102,13 +102,13 @@ def rollout_of(directory: Path, identity: str) -> Path | None:
 
 
 def about(lines: list[Line]) -> Members:
-    """Return what the first lines of a rollout say of it; {} where they say nothing."""
+    """Return the facts of a rollout from its `session_meta` line, or {}."""
     metas = (as_dict(line.value) for line in lines)
     return next((as_dict(meta.get("payload")) for meta in metas if meta.get("type") == "session_meta"), {})
 
 
 def inherited(source: Source, own: Members) -> Iterator[Line | Missing]:
-    """Yield the lines that a rollout takes from others, oldest first; `own` is what it says of itself."""
+    """Yield the lines that a rollout takes from others, oldest first. `own` are the facts of the rollout."""
     parts: list[tuple[Source, int]] = []
     read = {source.path}
     while base := as_dict(own.get("history_base")):

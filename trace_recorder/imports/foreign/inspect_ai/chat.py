@@ -19,7 +19,7 @@ _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "
 
 
 def message_of(stated_message: Payload) -> Members:
-    """Return a message. Thoughts, which are parts of the content there, are its reasoning."""
+    """Return a message. Its reasoning are the thoughts, which are parts of the content in a log."""
     message = as_dict(stated_message)
     parts = message.get("content")
     error = as_dict(message.get("error"))
@@ -49,7 +49,7 @@ def call_of(value: Payload) -> Members:
 
 
 def response_of(output: Members) -> Members | None:
-    """Return what a model said; None if it said nothing."""
+    """Return the answer of a model, or None if there is none."""
     choice = as_dict(next(iter(as_list(output.get("choices"))), None))
     message = message_of(choice.get("message"))
     stated = as_dict(output.get("usage"))
@@ -81,7 +81,7 @@ _COUNTS = {
 
 
 def _seen(content: Payload) -> Payload:
-    """Return the parts of a content without thoughts, images in the form that most formats share."""
+    """Return the parts of a content without thoughts. Images have the form that most formats share."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else None
     return [_image(part) for part in map(as_dict, content) if part.get("type") != "reasoning"]
@@ -99,7 +99,7 @@ def _thoughts(content: Payload) -> list[Members]:
 
 
 def _reasoning(content: Payload) -> str | None:
-    """Return the thoughts; of those that the provider hides, the summary."""
+    """Return the texts of the thoughts. A thought that the provider hides is replaced by its summary."""
     texts = (
         as_text(part.get("summary" if part.get("redacted") is True else "reasoning")) for part in _thoughts(content)
     )
@@ -107,6 +107,6 @@ def _reasoning(content: Payload) -> str | None:
 
 
 def _signed(content: Payload) -> Members:
-    """Return the thoughts as they are, where they have more than their text."""
+    """Return the parts with thoughts unchanged, if they have more than their text."""
     thoughts = [part for part in _thoughts(content) if part.get("signature") or part.get("redacted") is True]
     return {"reasoning_parts": thoughts} if thoughts else {}

@@ -43,14 +43,14 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _MAX_READINGS = 2
-"""How many times its bytes may be read: members do not share data, but a header may be read twice."""
+"""Times that the bytes of a file may be read. Members do not share data, but a header may be read twice."""
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
 _LOCAL_HEADER = 30
 
 
 class MemberError(Exception):
-    """One member of a zip file cannot be read."""
+    """A member of a zip file cannot be read."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,10 @@ class Archive:
         self.left, self.packed_left = max(FREE_BYTES, MAX_RATIO * size), _MAX_READINGS * size
 
     def read(self, name: str) -> bytes:
-        """Return what a member holds. Raises MemberError; TrajectoryFormatError if a package for it is missing."""
+        """Return the content of a member.
+
+        Raises MemberError, and TrajectoryFormatError if a package for it is missing.
+        """
         info = self.members[name]
         if info.file_size > min(self.left, self.max_member_bytes):
             raise MemberError(f"it decompresses to {info.file_size} bytes, more than is read of this file")
@@ -123,7 +126,7 @@ _KEPT = ("target", "choices", "files", "setup", "store", "error_retries", "model
 
 
 def recognizes(source: Source) -> bool:
-    """Whether it is a zip file with the members of a log, or a document with `eval` and `status`, or with events."""
+    """Return whether the file is a zip file of a log, or a document with `eval` and `status`, or with events."""
     if source.head.startswith(b"PK\x03\x04"):
         return is_zipfile(source.path) and any(name in Archive(source.path, 0).members for name in _HEADERS)
     document = as_dict(source.document)
@@ -149,7 +152,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
-"""The samples of a log; None and why, for one that cannot be read."""
+"""Yield the samples of a log. For a sample that cannot be read, yield None and the reason."""
 
 
 def _from_document(document: Members) -> tuple[Members, _Samples]:
@@ -235,7 +238,7 @@ def _events(sample: Members, old: Members, attachments: Attachments, why: str | 
 
 
 def _task(value: Payload) -> str | None:
-    """Return the input of a sample: its text, or that of its last message of a user."""
+    """Return the input of a sample: its text, or the text of its last user message."""
     if not isinstance(value, list):
         return as_text(value)
     texts = (chat.message_of(message).get("content") for message in reversed(value))
@@ -266,7 +269,7 @@ def _rewards(scores: Members) -> Iterator[Event]:
 
 
 def _number(value: Payload) -> float | None:
-    """Return a score as a number, by the rules of Inspect's `value_to_float`; None if it is none."""
+    """Return a score as a number by the rules of Inspect's `value_to_float`, or None if it is not a number."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):

@@ -38,19 +38,25 @@ from trace_recorder.values.origins import ReplayedFrom
 
 _PREFIXES = ("attachment://", "tc://")
 MAX_CHARACTERS = 256 * 1024 * 1024
-"""What the attachments of a sample may take together, each counted wherever it is referred to."""
+"""Bytes of a sample's attachments, each counted at every reference to it."""
 
 
 @dataclass(slots=True)
 class Attachments:
-    """The attachments of a sample. `exceeded` says that some were not put in: they are too large together."""
+    """The attachments of a sample.
+
+    `exceeded` is true if some references stayed, because the attachments are too large.
+    """
 
     texts: Mapping[str, Payload]
     left: int = MAX_CHARACTERS
     exceeded: bool = False
 
     def put_in(self, value: Payload) -> Payload:
-        """Return a JSON value with the attachments that it refers to. References to others stay."""
+        """Return a JSON value with attachments in place of the references to them.
+
+        References to unknown attachments stay.
+        """
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, list):
@@ -72,15 +78,15 @@ class Attachments:
 
 
 MAX_MESSAGES = 2_000_000
-"""How many messages conversations may have together, where they do not share them."""
+"""Messages that the conversations of a sample may have together. Shared messages count once."""
 MAX_NUMBERS = 500_000_000
-"""How many messages all prompts may have together."""
+"""Messages that all prompts of a sample may have together."""
 _MAX_RANGES = 100_000
 
 
 @dataclass(slots=True)
 class Prompts:
-    """The messages of a sample by number, and the conversations that its calls made of them."""
+    """The messages of a sample by number, and the conversations that its calls make of them."""
 
     pool: list[Payload]
     read: Callable[[Payload], Members]
@@ -94,7 +100,10 @@ class Prompts:
         self._histories = NumberedHistories(self._message)
 
     def add(self, references: Payload, inline: list[Payload]) -> tuple[Conversation, int]:
-        """Return the conversation of a prompt, the stated ranges and then the messages in full, and its length."""
+        """Return the conversation of a prompt, and its length.
+
+        The prompt is ranges of messages, then messages in full.
+        """
         ranges = [span for pair in as_list(references)[:_MAX_RANGES] if (span := self._range(pair))]
         length = sum(map(len, ranges)) + len(inline)
         self._numbers_left -= length
@@ -113,7 +122,7 @@ class Prompts:
         return conversation, length
 
     def _range(self, pair: Payload) -> range:
-        """Return a pair of numbers as a range without the second; an empty range if the value is not such a pair."""
+        """Return a pair of numbers as a range that excludes the second number. Any other value is an empty range."""
         numbers = [as_int(number) for number in as_list(pair)]
         if len(numbers) != 2 or None in numbers:
             return range(0)
@@ -139,7 +148,7 @@ _CALL = {"cache", "retries", "role", "traceback"}
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A span, with the agent that is at work in it and the execution of the tool that it belongs to."""
+    """A span, with the agent that works in it and the execution of the tool that it belongs to."""
 
     agent: Agent
     execution: str | None = None
@@ -148,7 +157,7 @@ class _Span:
 
 @dataclass(slots=True)
 class SampleReader:
-    """Goes through the events of a sample."""
+    """Reads the events of a sample."""
 
     attachments: Attachments
     prompts: Prompts
@@ -177,7 +186,7 @@ class SampleReader:
                 yield Missing(what=f"event {number}", why="it does not say what it is", time=time)
 
     def messages(self, values: list[Payload]) -> Iterator[Event]:
-        """Yield the calls of a sample that has messages and no events."""
+        """Yield the calls of a sample that has only messages."""
         conversation = Conversation()
         unseen: list[Members] = []
         for message in map(as_dict, self.attachments.put_in(values)):
@@ -193,7 +202,7 @@ class SampleReader:
         yield from map(_unseen_result, unseen)
 
     def _find_executions(self, events: list[Members]) -> None:
-        """Note in which tool's execution each agent's span began: the tool names it, or its span is around it."""
+        """Remember which execution started each agent: the tool names the agent's span, or is around it."""
         tool_span = ""
         around: dict[str, str] = {}
         for event in events:
@@ -289,12 +298,12 @@ class SampleReader:
 
 
 def provider_of(model: str | None) -> str | None:
-    """Return the provider that is the first part of a model's name there, as in "openai/gpt-4o"."""
+    """Return the first part of a model's name, which is its provider in a log, as in "openai/gpt-4o"."""
     return model.split("/")[0] if model and "/" in model else None
 
 
 def _unseen_result(message: Members) -> ToolRun:
-    """Return the execution of which a message tells that no later call saw."""
+    """Return the execution of a tool whose result is a message that no later call saw."""
     error = as_dict(as_dict(message.get("extra")).get("error"))
     return ToolRun(
         time="",

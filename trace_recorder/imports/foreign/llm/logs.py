@@ -51,7 +51,7 @@ def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Store:
-    """The messages of a file by their hash, in the common form, read when they are first needed."""
+    """The messages of a database by their hash, in the common form. A message is read when it is first needed."""
 
     database: Database
     parents: dict[str, str | None] = field(init=False)
@@ -75,7 +75,7 @@ class _Store:
                 self.tools.setdefault(row.get("turn_id"), []).append(tools[row["tool_id"]])
 
     def messages(self, identity: str) -> list[Members]:
-        """Return a stored message: one, or where it holds several results of tools, one for each."""
+        """Return a stored message as one message, or as a message for each tool result in it."""
         parts = [self._part(row) for row in self.parts.get(identity, [])]
         results = [part for part in parts if part.get("type") == "tool_result"]
         others = [part for part in parts if part.get("type") != "tool_result"]
@@ -120,7 +120,7 @@ class _Store:
 
 @dataclass(slots=True)
 class _Thread:
-    """Follows the chains of a thread's turns. `places` is where each message ends: its conversation and length."""
+    """Reads the turns of a thread. `places` has the conversation and the length at the end of each message."""
 
     store: _Store
     places: dict[str, tuple[Conversation, int]] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class _Thread:
             yield Kept(what="response_json", value=value, time=time)
 
     def _conversation(self, tip: str | None) -> Conversation | None:
-        """Return the conversation that ends with a message; None if a message of it is not there."""
+        """Return the conversation that ends with a message, or None if one of its messages is missing."""
         missing: list[str] = []
         place = tip
         while place is not None and place not in self.places:
@@ -164,7 +164,7 @@ class _Thread:
         self.places[identity] = conversation, len(conversation)
 
     def _answers(self, parent: str | None, tip: str | None) -> list[Members]:
-        """Return the messages that a turn added, which are its response."""
+        """Return the messages that a turn added: its response."""
         found: list[list[Members]] = []
         while tip is not None and tip != parent and tip in self.store.parents and len(found) <= len(self.store.parents):
             found.append(self.store.messages(tip))
@@ -202,7 +202,7 @@ _ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"
 
 
 def recognizes(source: Source) -> bool:
-    """Whether it is a database with these tables, or a list of entries."""
+    """Return whether the file is llm's database, or a list of entries."""
     if source.head.startswith(MAGIC):
         with opened(source.path) as database:
             return _has_threads(database) or _has_responses(database)

@@ -16,7 +16,7 @@ from trace_recorder.values.messages import Payload, without_none
 
 
 def run_of(identity: str, entries: Iterable[Members]) -> ForeignRun:
-    """Return the run of a conversation. Its entries are put in the order of their times."""
+    """Return the run of a conversation, with its entries in the order of their times."""
     ordered = sorted(
         entries, key=lambda entry: (as_text(entry.get("datetime_utc")) or "", as_text(entry.get("id")) or "")
     )
@@ -27,7 +27,7 @@ def run_of(identity: str, entries: Iterable[Members]) -> ForeignRun:
 
 
 def described(identity: str, events: list[Event], task: str | None, source: Members) -> ForeignRun:
-    """Return the run of a conversation; llm does not say how one ended."""
+    """Return the run of a conversation. llm does not say how a conversation ended."""
     calls = [event for event in events if isinstance(event, Call)]
     model = next((call.model for call in calls), None)
     return ForeignRun(identity=identity, events=events, task=task, model=model, source=source)
@@ -53,7 +53,7 @@ def call_of(entry: Members, conversation: Conversation, response: Members, tools
 
 
 def usage_of(entry: Mapping[str, Payload]) -> Members:
-    """Return the tokens of a row, in the names of all formats."""
+    """Return the token counts of a row."""
     details = json_of(entry.get("token_details"))
     prompt, completion = (
         as_dict(details.get("prompt_tokens_details")),
@@ -80,7 +80,7 @@ def tool_of(row: Mapping[str, Payload]) -> Members:
 
 
 def attachment_part(attachment: Members) -> Members:
-    """Return an attachment as a part of a message: an image by its address, anything else as the log has it."""
+    """Return an attachment as a part of a message: an image by its address, any other attachment unchanged."""
     url = as_text(attachment.get("url")) or as_text(attachment.get("data_url"))
     if url is not None and (as_text(attachment.get("type")) or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": url}}
@@ -108,7 +108,7 @@ def _events(entries: list[Members]) -> Iterator[Event]:
 
 
 def _joined(entry: Members, fragments: str, own: str, between: str) -> str:
-    """Return the text of a prompt with the fragments that it uses, as llm joins them."""
+    """Return the text of a prompt with its fragments, joined as llm does."""
     parts = [as_text(as_dict(one).get("content")) for one in as_list(entry.get(fragments))]
     return between.join(part for part in (*parts, as_text(entry.get(own))) if part)
 
@@ -176,7 +176,7 @@ def conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
 
 
 class _Related:
-    """What refers to a response: its fragments, tools, calls, results and attachments."""
+    """The rows that refer to a response: its fragments, tools, calls, results and attachments."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -219,7 +219,7 @@ class _Related:
 
 
 def attachment(database: Database, identity: Payload) -> Members | None:
-    """Return an attachment, with its content as the address of data."""
+    """Return an attachment, with its content as a data URI."""
     row = (
         next(database.rows("attachments", "where id = ?", identity, blobs=True), None)
         if isinstance(identity, str)

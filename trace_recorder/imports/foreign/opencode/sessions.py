@@ -43,7 +43,7 @@ _SUCCEEDED = {"completed": True, "success": True, "error": False}
 
 
 class Started(NamedTuple):
-    """What the metadata of a tool say of the sub-agent that it started."""
+    """Members of a tool's metadata about the sub-agent that it started."""
 
     name: str | None
     execution: str
@@ -51,7 +51,7 @@ class Started(NamedTuple):
 
 @dataclass(slots=True)
 class SessionReader:
-    """Goes through the messages of the session of one agent. `started` has the sub-agents' sessions by their ids."""
+    """Reads the messages of one agent's session. `started` has the sub-agents' sessions by their ids."""
 
     agent: Agent = MAIN
     task: str | None = None
@@ -59,20 +59,20 @@ class SessionReader:
     model: str | None = None
     started: dict[str, Started] = field(default_factory=dict)
     executions: list[ToolRun] = field(default_factory=list)
-    """The commands that ran, each with its exit code as a part of its result."""
+    """The tools that ran commands. Their results have the exit code."""
     _system: list[Members] = field(default_factory=list)
     _conversation: Conversation = field(default_factory=Conversation)
     _places: dict[str, int] = field(default_factory=dict)
-    """Where in the conversation each message begins, by its id."""
+    """The length of the conversation before each message, by the message's id."""
     _asked_to_summarize: tuple[Members, Members] | None = None
 
-    def events(self, said: list[Said]) -> Iterator[Event]:
-        """Yield what happened in the session, and set what is known of it as a whole."""
-        systems = (join_texts(map(as_text, as_list(one.message.get("system"))), "\n\n") for one in said)
+    def events(self, messages: list[Said]) -> Iterator[Event]:
+        """Yield the events of the session, and set the facts of the whole session."""
+        systems = (join_texts(map(as_text, as_list(one.message.get("system"))), "\n\n") for one in messages)
         if system := next(filter(None, systems), None):
             self._system.append({"role": "system", "content": system})
         self._begin(self._system)
-        for message, parts in said:
+        for message, parts in messages:
             time = stated_time(as_dict(message.get("time")).get("created"))
             self._places[as_text(message.get("id")) or ""] = len(self._conversation)
             for part in parts:
@@ -119,7 +119,7 @@ class SessionReader:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Continue with the request for a summary and the summary, after the messages that were to be kept."""
+        """Continue with the messages to keep, the request for a summary, and the summary."""
         own, (asked, compacts) = self._conversation.own, self._asked_to_summarize or ({}, {})
         first = self._places.get(as_text(compacts.get("tail_start_id")) or "")
         kept = [] if first is None else [one for one in own[first:-1] if one is not asked]
@@ -167,26 +167,26 @@ class SessionReader:
 
 
 def _is_seen_though_aborted(error: Members, step: list[Members]) -> bool:
-    """Whether later calls see an answer that was not finished."""
+    """Return whether later calls see an unfinished answer."""
     aborted = error.get("name") == "MessageAbortedError"
     return aborted and any(part.get("type") not in ("step-start", "reasoning") for part in step)
 
 
 def _is_unseen(part: Members) -> bool:
-    """Whether a part of a user's message is not sent: a file whose text is a part of its own, or what is ignored."""
+    """Return whether a part of a user's message is not sent: it is ignored, or is a file whose text is another part."""
     is_text_file = part.get("type") == "file" and part.get("mime") in ("text/plain", "application/x-directory")
     return is_text_file or part.get("ignored") is True
 
 
 def _output(state: Members) -> Payload:
-    """Return what a tool returned, with its images and other files."""
+    """Return the result of a tool, with its images and other files."""
     output = state.get("output")
     attachments = [_seen(as_dict(one)) for one in as_list(state.get("attachments"))]
     return [{"type": "text", "text": output}, *attachments] if attachments else output
 
 
 def _retries(step: list[Members]) -> list[Call]:
-    """Return the calls that failed before the one of this step."""
+    """Yield the calls that failed before the call of this step."""
     retries = (part for part in step if part.get("type") == "retry")
     return [
         Call(
@@ -206,7 +206,7 @@ def _failure(error: Members) -> Members:
 
 
 def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], Members]]:
-    """Return the parts of each call in a message, and what states its tokens: the end of the step, or the message."""
+    """Return the parts of each call in a message, each with the object that has its tokens."""
     steps: list[tuple[list[Members], Members]] = []
     step: list[Members] = []
     for part in parts:
@@ -272,7 +272,7 @@ def _usage(stated: Members) -> Members:
 
 
 def _seen(part: Members) -> Members:
-    """Return a part of a user's message; an image in the form that most formats share."""
+    """Return a part of a user's message. Images have the form that most formats share."""
     url = as_text(part.get("url"))
     if part.get("type") == "file" and url is not None and (as_text(part.get("mime")) or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": url}}
@@ -292,7 +292,7 @@ def _seconds(clock: Members, start: str, end: str) -> float | None:
 
 
 def recognizes(source: Source) -> bool:
-    """Whether it is a database with these tables, a session, or an exported one with its messages."""
+    """Return whether the file is opencode's database, a session, or an exported session with its messages."""
     if source.head.startswith(MAGIC):
         with opened(source.path) as database:
             return has_tables(database)
@@ -343,7 +343,7 @@ def _run(session: Session, source: Source) -> ForeignRun:
 
 
 def _events(session: Session, main: SessionReader, missing: list[Missing]) -> Iterator[list[Event]]:
-    """Yield the events of each agent: that of the session, and those that it started."""
+    """Yield the events of each agent: the session's own, and the sub-agents that it started."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:
         one, reader = unread.pop()
@@ -356,7 +356,7 @@ def _events(session: Session, main: SessionReader, missing: list[Missing]) -> It
 
 
 def _agent(session: Members, parent: SessionReader) -> Agent:
-    """Return the agent of a session, by what the tool that started it says, or else the session itself."""
+    """Return the agent of a session. The tool that started the session names it, or otherwise the session itself."""
     identity = as_text(session["id"]) or ""
     name, execution = parent.started.get(identity, (None, None))
     return Agent(

@@ -1,4 +1,4 @@
-"""Where opencode keeps a session: files of its older storage, its database, or the text of `opencode export`.
+"""The places of opencode's sessions: files of its older storage, its database, or the output of `opencode export`.
 
 Source: `packages/opencode/src/storage/storage.ts`, `packages/opencode/src/session/session.sql.ts`. Next to
 `session/<project>/<session>.json` the storage has `message/<session>/*.json` and `part/<message>/*.json` (older:
@@ -28,16 +28,19 @@ class Said(NamedTuple):
 
 
 class Session(NamedTuple):
-    """One session: its members, and how its messages and its sub-agents' sessions are read. Both are read once."""
+    """One session: its members, and functions that read its messages and its sub-agents' sessions.
+
+    Each is called once.
+    """
 
     members: Members
     messages: Callable[[list[Missing]], list[Said]]
-    """Returns the messages in the order of time, and appends what cannot be read."""
+    """Returns the messages in the order of time, and appends gaps for those that cannot be read."""
     sub_sessions: Callable[[], list[Session]] = list
 
 
 def exported(document: Members) -> Session:
-    """Return the session of what `opencode export` prints."""
+    """Return the session in the output of `opencode export`."""
     stated = [as_dict(one) for one in as_list(document.get("messages"))]
     said = [Said(as_dict(one.get("info")), [as_dict(part) for part in as_list(one.get("parts"))]) for one in stated]
     return Session(as_dict(document["info"]), lambda _: _in_order(said))
@@ -55,7 +58,7 @@ def stored(source: Source) -> Session:
 
 @dataclass(slots=True)
 class _Storage:
-    """The files around a session's."""
+    """The files around a session's file."""
 
     source: Source
     missing: list[Missing]
@@ -71,7 +74,7 @@ class _Storage:
             yield Said(message, found or unsorted.get(identity, []))
 
     def _by_message(self, directory: Path) -> dict[str, list[Members]]:
-        """Return the parts that are in no directory of a message, as the oldest storage has them."""
+        """Return the parts of the oldest storage, which has no directories for messages."""
         found: dict[str, list[Members]] = {}
         for path in sorted(directory.glob("*.json")):
             part = self._object(path)
@@ -87,21 +90,21 @@ class _Storage:
 
 
 def _files(directory: Path, name: str) -> list[Path]:
-    """Return the files in a directory that a session names: none, if the name leads elsewhere."""
+    """Return the files in a directory that a session names. Return none if the name leads out of the storage."""
     if name in {"", ".", ".."} or "\x00" in name or Path(name).name != name or "\\" in name:
         return []
     return sorted((directory / name).glob("*.json"))
 
 
 def has_tables(database: Database) -> bool:
-    """Whether a database is one of opencode's."""
+    """Return whether a database is opencode's."""
     sessions = database.has("session", "id", "parent_id", "project_id", "directory", "version", "time_created")
     messages = database.has("message", "id", "session_id", "time_created", "data")
     return sessions and messages and database.has("part", "id", "message_id", "data")
 
 
 def in_tables(database: Database) -> Iterator[Session]:
-    """Yield the sessions that no other one in the database has started, the oldest first."""
+    """Yield the sessions that no other session of the database started, the oldest first."""
     is_first = 'parent_id is null or parent_id = id or parent_id not in (select id from "session")'
     yield from _sessions(database, f"where {is_first} order by time_created, id")
 

@@ -38,12 +38,12 @@ _READ = {"type", "id", "name", "arguments", "result", "response", "content"}
 
 
 def kind_of(part: Payload) -> str:
-    """Return the type that a part or a block states; "" if it states none."""
+    """Return the type of a part or a block, or "" if it states none."""
     return as_text(as_dict(part).get("type")) or ""
 
 
 def has_parts(element: Payload) -> bool:
-    """Whether this is a message in the form of the conventions."""
+    """Return whether an element is a message in the form of the conventions."""
     parts = element.get("parts") if isinstance(element, dict) else None
     return isinstance(parts, list) and all(isinstance(part, dict) and _says_what(part) for part in parts)
 
@@ -53,7 +53,10 @@ def _says_what(part: Mapping[str, Payload]) -> bool:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one message: a tool message for each result in it, and one of the rest, in the order of the parts."""
+    """Read one message.
+
+    Each tool result in it becomes a tool message, and the other parts one message, in their order.
+    """
     members = as_dict(element)
     role = role_of(members.get("role"))
     messages: list[Message] = []
@@ -69,12 +72,12 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-    """Return the order of an answer's blocks, if it is not the usual one."""
+    """Return the order of an answer's blocks if it is unusual."""
     return _gather(parts)[0].interleaved(calls)
 
 
 def joined_outputs(outputs: Iterable[Members]) -> Members:
-    """Return outputs that are the items of one answer, or its chunks, as one. A chunk has no reason to finish."""
+    """Join outputs that are the items or the chunks of one answer. A chunk has no finish reason."""
     whole: Members = {}
     parts: list[Members] = []
     is_chunk = False
@@ -91,7 +94,7 @@ def joined_outputs(outputs: Iterable[Members]) -> Members:
 
 
 def _continues(before: Members, part: Members) -> bool:
-    """Whether a part is more of the text, or of the reasoning, of the part before."""
+    """Return whether a part continues the text, or the reasoning, of the part before."""
     texts = (before.get("content"), part.get("content"))
     return before.keys() == {"type", "content"} and kind_of(before) == kind_of(part) and all(map(as_text, texts))
 
@@ -142,14 +145,14 @@ def _result(part: Members) -> Message:
 
 
 def _shown(said: Payload) -> str | list[Payload]:
-    """Return a result as content: a list of parts as parts, any other value as JSON text."""
+    """Return a result as content. A list of parts stays a list; any other value becomes JSON text."""
     if isinstance(said, list) and said and all(isinstance(part, dict) and _says_what(part) for part in said):
         return [content_part(part) for part in said]
     return to_json(said)
 
 
 def content_part(part: Members) -> Members:
-    """Return a part of a content in the common form: texts, and images as OpenAI has them; any other as it is."""
+    """Return a part of a content in the common form. Images get OpenAI's form; parts of other kinds are unchanged."""
     kind, content = kind_of(part), part.get("content")
     if kind in _TEXT and isinstance(text := part.get("text", content), str):
         left = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
@@ -159,7 +162,7 @@ def content_part(part: Members) -> Members:
 
 
 def _image_address(part: Members) -> str | None:
-    """Return the address of an image, a data URI if it is in the part."""
+    """Return the address of an image. It is a data URI if the image is in the part."""
     media = as_text(part.get("mime_type")) or as_text(part.get("media_type")) or ""
     if part.get("modality") != "image" and not media.startswith("image/") and part.get("type") != "image-url":
         return None
@@ -170,7 +173,7 @@ def _image_address(part: Members) -> str | None:
 
 
 def parts_in(text: Payload) -> list[Members]:
-    """Return the parts of a list of parts, which may be a JSON text, as system instructions are."""
+    """Return the parts of a list of parts. The list may be a JSON text, as system instructions are."""
     value = parsed(text)
     if isinstance(value, str):
         return [text_part(value)]
@@ -178,14 +181,17 @@ def parts_in(text: Payload) -> list[Members]:
 
 
 _ROLES = {"human": "user", "ai": "assistant", "chat": "user", "aimessagechunk": "assistant"}
-"""The types of LangChain's messages that are no roles."""
+"""The roles of LangChain's message types that are not roles themselves."""
 _KNOWN = {"system", "developer", "user", "assistant", "tool", "function", "model"}
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking"}
 _MESSAGE_MEMBERS = {"content", "tool_calls", "parts", "function_call", "tool_call_id", "reasoning_content"}
 
 
 def read_messages(value: Payload) -> list[Message] | None:
-    """Read a list of messages, or a single one; None where it is neither. Calls without ids get the same ids again."""
+    """Read a list of messages, or one message.
+
+    Return None for other values. A tool call without an id gets the same id each time.
+    """
     listed = _flat(parsed(value))
     if not listed or not all(map(is_message, listed)):
         return None
@@ -193,13 +199,13 @@ def read_messages(value: Payload) -> list[Message] | None:
 
 
 def _flat(value: Payload) -> list[Payload]:
-    """Return the elements of a list, of the only list in a list, or of one message."""
+    """Return the elements of a list. A single list in a list is opened, and one message becomes a list."""
     listed = value if isinstance(value, list) else [value]
     return listed[0] if len(listed) == 1 and isinstance(listed[0], list) else listed
 
 
 def is_message(element: Payload) -> bool:
-    """Whether a value is a message in any of the forms."""
+    """Return whether a value is a message in any of the forms."""
     if not isinstance(element, dict):
         return False
     if isinstance(element.get("role"), str):
@@ -208,7 +214,7 @@ def is_message(element: Payload) -> bool:
 
 
 def _is_item(element: Members) -> bool:
-    """Whether this is an item of OpenAI's responses other than a message."""
+    """Return whether an element is an item of OpenAI's responses other than a message."""
     kind = element.get("type")
     return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_call_output")))
 
@@ -235,7 +241,7 @@ def _read(element: Members) -> list[Message]:
 
 
 def _unified(element: Members) -> Members:
-    """Return a message with a role, and with tool calls as OpenAI has them."""
+    """Return a message with a role, and with tool calls in OpenAI's form."""
     unified = dict(_langchain(element) or element)
     beside = as_dict(unified.pop("additional_kwargs", None))
     calls = as_list(unified.get("tool_calls")) or as_list(beside.get("tool_calls"))
@@ -251,7 +257,7 @@ def _unified(element: Members) -> Members:
 
 
 def _written_calls(content: Payload) -> list[Payload]:
-    """Return the tool calls that a content is as a JSON text, as koog has them, whatever the message's role."""
+    """Return the tool calls of a content that is a JSON text of them, as koog writes it in any role."""
     if not isinstance(content, str) or not content.startswith('[{"function":'):
         return []
     listed = as_list(parsed(content))
@@ -259,7 +265,7 @@ def _written_calls(content: Payload) -> list[Payload]:
 
 
 def _called(call: Payload) -> Payload:
-    """Return a tool call with `function`, where a framework has it flat."""
+    """Return a tool call with the member `function`. Some frameworks have its members beside the id."""
     members = as_dict(call)
     if "name" not in members or "function" in members:
         return call
@@ -291,7 +297,10 @@ def _langchain(element: Members) -> Members | None:
 
 
 def _named_tools(messages: Sequence[Message]) -> list[Message]:
-    """Return messages in which the result of a tool, with the tool's name in place of its role, is a tool's message."""
+    """Return messages with the role "tool" for results.
+
+    Some frameworks have the tool's name as the role of a result.
+    """
     names: set[str] = set()
     named = []
     for message in messages:

@@ -1,4 +1,4 @@
-"""Requests and responses as attributes hold them: in the JSON of a provider's dialect, or of a framework."""
+"""Requests and responses in attributes: in the JSON of a provider's dialect, or of a framework."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_PARAMETERS = {"messages", "tools", "functions", "model", "stream"}
 
 
 def read_input(value: Payload) -> Reading:
-    """Read what a call was given: a request, a list of messages, or a prompt. Of anything else nothing is read."""
+    """Read the input of a call: a request, a list of messages, or a prompt. Other values give an empty reading."""
     value = parsed(value)
     if isinstance(value, str):
         return Reading(messages=[Message("user", value)] if value else None)
@@ -36,7 +36,7 @@ def read_input(value: Payload) -> Reading:
 
 
 def _is_declaration(message: Message) -> bool:
-    """Whether a message is none, but a tool's schema: some integrations list those after the messages."""
+    """Return whether a message is in fact a tool's schema. Some integrations list schemas after the messages."""
     parts = as_list(message.content)
     return (
         message.role == "tool" and bool(parts) and all(isinstance(as_dict(one).get("function"), dict) for one in parts)
@@ -61,7 +61,7 @@ def _read_request(body: Members) -> Reading:
 
 
 def _request_of(body: Members) -> RequestReading | None:
-    """Read a request, in the dialect of which its members are."""
+    """Read a request in the dialect to which its members belong."""
     if "contents" in body:
         config = as_dict(body.get("config"))
         lifted = {name: config[name] for name in _GOOGLE_CONFIG if name in config}
@@ -80,7 +80,7 @@ def _request_of(body: Members) -> RequestReading | None:
 
 
 def _chat(body: Members) -> RequestReading | None:
-    """Read a request with `messages`, whose elements may be in any form."""
+    """Read a request with `messages`. They may be in any form."""
     messages = read_messages(body["messages"])
     if messages is None:
         return None
@@ -92,7 +92,7 @@ def _chat(body: Members) -> RequestReading | None:
 
 
 def read_exchange(request: Payload, answered: Payload) -> Reading:
-    """Read the request and the response of a call. A request that has no messages is the `input`."""
+    """Read the request and the response of a call. A request without messages becomes the `input`."""
     reading = read_input(request)
     reading.kind = "call"
     if reading.messages is None:
@@ -101,15 +101,16 @@ def read_exchange(request: Payload, answered: Payload) -> Reading:
     return reading
 
 
-def read_output(value: Payload, given: Sequence[Message] = ()) -> LLMResponse | None:
-    """Read what a call gave: a response, messages, tool calls, a text. None if there is nothing.
+def read_output(value: Payload, prompt: Sequence[Message] = ()) -> LLMResponse | None:
+    """Read the output of a call: a response, messages, tool calls, or a text.
 
-    `given` are the messages of its request, whose made-up ids are not used again. Any other value is the content.
+    Any other value becomes the content. Return None for an empty output. Made-up ids of `prompt`, the messages of the
+    request, are not used again.
     """
     value = parsed(value)
     if value is None or value in ("", {}, []):
         return None
-    made_up = sum(count_made_up(message.tool_calls) for message in given)
+    made_up = sum(count_made_up(message.tool_calls) for message in prompt)
     if isinstance(value, str):
         return LLMResponse(content=value)
     found = _read_body(value, made_up) if isinstance(value, dict) else None
@@ -123,7 +124,7 @@ def read_output(value: Payload, given: Sequence[Message] = ()) -> LLMResponse | 
 
 
 def _read_body(body: Members, made_up: int) -> LLMResponse | None:
-    """Read a response of a provider or of LangChain; None if it is none."""
+    """Read a response of a provider or of LangChain. Return None for other objects."""
     if any(sign in body for sign in _RESPONSE_SIGNS) or isinstance(body.get("output"), list):
         return manual.read_response(body, made_up)
     if isinstance(body.get("generations"), list):
@@ -150,7 +151,7 @@ def _camel_counts(usage: Payload) -> Members:
 
 
 def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
-    """Read LangChain's result: the first generation, and what the model says of all."""
+    """Read LangChain's result: the first generation, and the model's facts about all generations."""
     first = as_list(body["generations"])[:1]
     first = first[0][:1] if first and isinstance(first[0], list) else first
     generation = as_dict(first[0]) if first else {}
@@ -162,7 +163,7 @@ def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
 
 
 def _bare_calls(value: Payload) -> list[Message]:
-    """Read a list of tool calls without a message around them, as Vercel's AI SDK has it."""
+    """Read a list of tool calls without a message around them, as Vercel's AI SDK writes it."""
     listed = [as_dict(element) for element in as_list(value)]
     if not listed or not all(isinstance(element.get("toolName"), str) for element in listed):
         return []
@@ -177,7 +178,7 @@ def _bare_calls(value: Payload) -> list[Message]:
 
 
 def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
-    """Return the answer that messages are: those of the assistant, in their order, as one."""
+    """Return the assistant's messages as one answer, in their order."""
     answers = [message for message in messages if message.role == "assistant"] or [*messages]
     gathered, calls = Blocks(), [call for message in answers for call in message.tool_calls]
     rest: list[Payload] = []
@@ -197,7 +198,7 @@ def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
 
 
 def _gather(gathered: Blocks, message: Message, rest: list[Payload]) -> None:
-    """Add the blocks of a message; what is no text goes to `rest`."""
+    """Add the blocks of a message. Parts that are not text are appended to `rest`."""
     if message.reasoning:
         gathered.add_reasoning(message.reasoning)
     if isinstance(message.content, str):

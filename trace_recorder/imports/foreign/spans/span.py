@@ -28,11 +28,11 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
 MAX_ATTRIBUTE_DEPTH = 100
-"""How deeply JSON in the text of an attribute may be nested; a deeper one stays a text."""
+"""Levels of JSON in the text of an attribute. Deeper JSON stays a text."""
 
 
 def parsed(value: Payload) -> Payload:
-    """Return the JSON object or array that a text is; any other value, and any other text, as it is."""
+    """Parse a text that is a JSON object or array. Return any other text, and any other value, unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
         return value
     try:
@@ -43,7 +43,7 @@ def parsed(value: Payload) -> Payload:
 
 
 def utc(value: Payload) -> str:
-    """Return a time of a source in UTC, so that times can be compared as texts; "" if it is none."""
+    """Return a time of a source in UTC, so that times can be compared as texts. Return "" for other values."""
     found = parse_time(stated_time(value))
     if found is None:
         return ""
@@ -55,7 +55,7 @@ def utc(value: Payload) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """Something that happened during a span, or a log record that belongs to it. `body` is the record's own."""
+    """An event during a span, or a log record that belongs to the span. `body` is the log record's body."""
 
     name: str
     time: str = ""
@@ -63,16 +63,17 @@ class SpanEvent:
     body: Payload = None
 
     def to_members(self) -> Members:
-        """Return it as JSON."""
+        """Return the event as JSON."""
         shown: Members = {"name": self.name, "time": self.time, "attributes": self.attributes}
         return shown if self.body is None else shown | {"body": self.body}
 
 
 @dataclass(slots=True)
 class Span:
-    """One span. Times are ISO 8601 with an offset, or ""; an `end` of "" means that the span did not end.
+    """One span.
 
-    `failed` is None where the source does not say whether the operation succeeded.
+    Times are ISO 8601 with an offset, or "". An `end` of "" means that the span did not end. `failed` is None if the
+    source does not say whether the operation succeeded.
     """
 
     trace_id: str
@@ -91,23 +92,20 @@ class Span:
     read_events: set[int] = field(default_factory=set)
 
     def take(self, *names: str) -> Payload:
-        """Return the first of these attributes that is there; all of them count as read."""
+        """Return the first of these attributes that the span has. Mark all of them as read."""
         self.read.update(names)
         return next((self.attributes[name] for name in names if self.attributes.get(name) is not None), None)
 
     def take_text(self, *names: str) -> str | None:
-        """Return the first of these attributes, if it is a text."""
+        """Return the first of these attributes if it is a text."""
         return as_text(self.take(*names))
 
     def take_json(self, *names: str) -> Payload:
-        """Return the first of these attributes; if it is a text that is a JSON object or array, that."""
+        """Return the first of these attributes. Parse it if it is the text of a JSON object or array."""
         return parsed(self.take(*names))
 
     def take_number(self, *names: str) -> float | None:
-        """Return the first of these attributes as a number.
-
-        The attribute must be a number, or a text that spells a number.
-        """
+        """Return the first of these attributes if it is a number, or the text of a number."""
         value = self.take(*names)
         if isinstance(value, str):
             try:
@@ -117,23 +115,23 @@ class Span:
         return as_number(value)
 
     def mark_read(self, *prefixes: str) -> None:
-        """Count all attributes whose names begin so as read: they repeat what was read elsewhere."""
+        """Mark all attributes with these prefixes as read, because they repeat facts that were read elsewhere."""
         self.read.update(name for name in self.attributes if name.startswith(prefixes))
 
     def take_event(self, position: int) -> SpanEvent:
-        """Return an event, which counts as read."""
+        """Return an event, and mark it as read."""
         self.read_events.add(position)
         return self.events[position]
 
     def left(self) -> Members:
-        """Return what nobody has read: attributes and events."""
+        """Return the attributes and events that nobody has read."""
         attributes = {name: value for name, value in self.attributes.items() if name not in self.read}
         events = [one.to_members() for at, one in enumerate(self.events) if at not in self.read_events]
         found = {"attributes": attributes, "events": events, **self.more}
         return {name: value for name, value in found.items() if value}
 
     def seconds_until(self, time: str) -> float | None:
-        """Return the seconds from the start to another time; None where one of them is unknown."""
+        """Return the seconds from the start to another time, or None if one of them is unknown."""
         begun, ended = parse_time(self.start), parse_time(time)
         if begun is None or ended is None:
             return None
@@ -145,12 +143,12 @@ Kind = Literal["call", "tool", "agent"]
 
 @dataclass(slots=True, kw_only=True)
 class Reading:
-    """A span's meaning. What a vocabulary does not say is None; `kind` None is a span that only groups others.
+    """The meaning of a span.
 
-    Of a call, `input` and `output` are what it was given and gave where that is in no form of messages. Of a tool,
-    `input` are its arguments and `output` its result; of an agent, its task and its final answer.
-    `first_token` is the time of the first token, `first_token_seconds` how long it took. `api` is the way in which
-    `usage` counts tokens, if that is not the format's own.
+    A fact that the vocabulary does not state is None. A span without a `kind` only groups others. `input` and `output`
+    of a call are those that are not in the form of messages. Of a tool they are its arguments and its result, of an
+    agent its task and its final answer. `first_token` is the time of the first token, `first_token_seconds` the time
+    that it took. `api` is the dialect by which `usage` counts tokens, if it differs from the format.
     """
 
     kind: Kind | None = None
@@ -176,17 +174,17 @@ class Reading:
     error: str | None = None
     error_type: str | None = None
     continues: bool = False
-    """Whether this is the end of a call that another span began."""
+    """Whether the span is the end of a call that another span began."""
 
     def take_answer(self, answer: LLMResponse | None) -> None:
-        """Take a response, and what it says of itself: why it ended, its id and its model."""
+        """Set the response, and with it the finish reason, the id and the model that it states."""
         self.response = answer
         if answer is not None:
             self.finish_reason, self.response_id, self.response_model = answer.finish_reason, answer.id, answer.model
 
 
 def if_known(usage: Usage) -> Usage | None:
-    """Return counts; None if none is known."""
+    """Return a usage, or None if it has no count."""
     return usage if usage.is_known else None
 
 
@@ -194,9 +192,10 @@ _JOINED_APART = ("parameters", "continues", "api", "usage", "messages")
 
 
 def merged(readings: Iterable[Reading]) -> Reading:
-    """Join readings of one span: of each thing, what the first says that says anything of it.
+    """Join the readings of one span.
 
-    Of messages the longest list is taken: some leave out the instructions.
+    Each member is that of the first reading that has it. The longest list of messages is taken, because some
+    vocabularies leave out the instructions.
     """
     whole = Reading()
     for reading in readings:
@@ -212,7 +211,7 @@ def merged(readings: Iterable[Reading]) -> Reading:
 
 
 def _add_usage(whole: Reading, more: Reading) -> None:
-    """Add the counts of another reading of the same span; those that are counted in another way are left aside."""
+    """Add the counts of another reading of the same span, unless they are counted in another way."""
     if whole.usage is None:
         whole.usage, whole.api = more.usage, more.api
     elif more.usage is not None and whole.api == more.api:
@@ -228,32 +227,33 @@ _COUNTS = (
 
 
 OURS = "trace_recorder."
-"""The beginning of the attributes that our own export adds to those of the conventions."""
+"""The prefix of attributes that our own export adds to those of the conventions."""
 _EVALUATION = "gen_ai.evaluation."
 
 
 def scores(span: Span) -> Iterator[Score]:
-    """Yield the scores of a span that are numbers."""
-    for at, event in enumerate(span.events):
-        said = event.attributes
-        value = as_number(said.get(f"{_EVALUATION}score.value"))
+    """Yield the scores of a span whose values are numbers."""
+    for position, event in enumerate(span.events):
+        attributes = event.attributes
+        value = as_number(attributes.get(f"{_EVALUATION}score.value"))
         if event.name != f"{_EVALUATION}result" or value is None:
             continue
-        span.read_events.add(at)
+        span.read_events.add(position)
         yield Score(
-            name=as_text(said.get(f"{_EVALUATION}name")) or "score",
+            name=as_text(attributes.get(f"{_EVALUATION}name")) or "score",
             value=value,
-            weight=1.0 if (weight := as_number(said.get(f"{OURS}reward.weight"))) is None else weight,
-            step_number=as_int(said.get(f"{OURS}reward.step_number")),
-            explanation=as_text(said.get(f"{_EVALUATION}explanation")),
+            weight=1.0 if (weight := as_number(attributes.get(f"{OURS}reward.weight"))) is None else weight,
+            step_number=as_int(attributes.get(f"{OURS}reward.step_number")),
+            explanation=as_text(attributes.get(f"{_EVALUATION}explanation")),
             time=event.time,
         )
 
 
 def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
-    """Return the origin of a call's answer, its usage, and how that is counted; None for a call that was made.
+    """Return the origin of a call's answer, its usage, and the dialect of the usage.
 
-    Only our own export has such a mark. It counts as the conventions do, in spans of every form.
+    Return None for a call that was made. Only our own export has this mark. Its usage counts tokens as the conventions
+    do, in spans of every form.
     """
     stated = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(stated)
@@ -261,7 +261,7 @@ def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
 
 
 def add_own(run: ForeignRun, root: Span) -> None:
-    """Add to a run what our own export says of it."""
+    """Add the facts of a run that our own export wrote into its root span."""
     status = root.take_text(f"{OURS}status")
     if status in get_args(Status):
         run.status = status  # type: ignore[assignment]

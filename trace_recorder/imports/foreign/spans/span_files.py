@@ -32,7 +32,7 @@ _NUMBERS = {"intValue": int, "int_value": int, "doubleValue": float, "double_val
 
 @dataclass(slots=True)
 class Telemetry:
-    """What files have: spans, the log records by the span that they belong to, those of no span, and resources."""
+    """The content of OTLP files: spans, log records by their spans, log records without a span, and resources."""
 
     spans: list[Span] = field(default_factory=list)
     logs: dict[tuple[str, str], list[SpanEvent]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Telemetry:
     resources: dict[str, Members] = field(default_factory=dict)
 
     def add(self, value: Payload) -> None:
-        """Add the spans and log records of one OTLP request, or of one in an envelope."""
+        """Add the spans and log records of one OTLP request, which may be in an envelope."""
         members = as_dict(value)
         for of_resource in _listed(members, "resourceSpans", "resource_spans"):
             resource = attributes_of(as_dict(of_resource.get("resource")).get("attributes"))
@@ -67,7 +67,7 @@ class Telemetry:
             self.loose_logs.append(event)
 
     def joined(self) -> list[Span]:
-        """Return the spans with their log records. Records of a span that is in no file make one without times."""
+        """Return the spans with their log records. Records of a span that is in no file make a span without times."""
         known = {(span.trace_id, span.span_id) for span in self.spans}
         lost = [_span_of_logs(key, events) for key, events in self.logs.items() if key not in known]
         for span in self.spans:
@@ -84,7 +84,7 @@ def _span_of_logs(key: tuple[str, str], events: list[SpanEvent]) -> Span:
 
 
 def _lift_details(span: Span, events: Iterable[SpanEvent]) -> None:
-    """Set the events of a span; the attributes of an event that only carries them are those of the span."""
+    """Set the events of a span. Attributes of an event that only carries attributes become the span's."""
     span.events = []
     for event in events:
         if event.name == "gen_ai.client.inference.operation.details":
@@ -94,13 +94,13 @@ def _lift_details(span: Span, events: Iterable[SpanEvent]) -> None:
 
 
 def is_otlp(value: Payload) -> bool:
-    """Whether a value is an OTLP request for spans or logs."""
+    """Return whether a value is an OTLP request with spans or logs."""
     names = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs")
     return isinstance(value, dict) and any(isinstance(value.get(name), list) for name in names)
 
 
 def _listed(members: Members, *names: str) -> Iterator[Members]:
-    """Yield the objects of the first of these lists that is there."""
+    """Yield the objects of the first of these lists that exists."""
     found: list[Payload] = next((members[name] for name in names if isinstance(members.get(name), list)), [])
     return (element for element in found if isinstance(element, dict))
 
@@ -136,7 +136,7 @@ def _span(members: Members, scope: str) -> Span | None:
 
 
 def failed_by(code: Payload) -> bool | None:
-    """Return whether a status code says that a span failed; None if it is unset, or not hashable."""
+    """Return whether a status code says that a span failed, or None if it is unset or not a code."""
     if not isinstance(code, int | str):
         return None
     return True if code in _FAILED else False if code in _SUCCEEDED else None
@@ -161,7 +161,10 @@ def _first(members: Members, *names: str) -> Payload:
 
 
 def identity(value: Payload, size: int) -> str:
-    """Return an id of `size` bytes in hex, whether it is hex or base64; any other text as it is, "" if it is none."""
+    """Return an id of `size` bytes in hex, from hex or base64.
+
+    Another text is unchanged. No text, or zeros, give "".
+    """
     text = (as_text(value) or "").removeprefix("0x")
     if len(text) == 2 * size and _HEX.issuperset(text.lower()):
         return text.lower() if text.strip("0") else ""
@@ -173,7 +176,7 @@ def identity(value: Payload, size: int) -> str:
 
 
 def attributes_of(listed: Payload) -> Members:
-    """Return attributes as an object, whether they are OTLP's list of keys and values, or an object already."""
+    """Return attributes as an object, from OTLP's list of keys and values or from an object."""
     if isinstance(listed, dict):
         return listed
     pairs = [as_dict(one) for one in as_list(listed)]
@@ -181,7 +184,7 @@ def attributes_of(listed: Payload) -> Members:
 
 
 def any_value(value: Payload, depth: int = 0) -> Payload:
-    """Return what an `AnyValue` holds. Integers are texts in OTLP, and numbers here."""
+    """Return the value in an `AnyValue`. Integers are texts in OTLP, and become numbers."""
     if not isinstance(value, dict) or len(value) != 1 or depth > _MAX_DEPTH:
         return value
     ((kind, held),) = value.items()
@@ -196,7 +199,7 @@ def any_value(value: Payload, depth: int = 0) -> Payload:
 
 
 def _number(held: Payload, convert: type[int | float]) -> Payload:
-    """Return a number that may be a text; what is none stays as it is."""
+    """Return a number, which may be a text. Another value is unchanged."""
     if not isinstance(held, str):
         return held if as_number(held) is not None else None
     try:
@@ -212,13 +215,13 @@ _READ = {
 
 
 def has_context(value: Payload) -> bool:
-    """Whether a value is a span with a context."""
+    """Return whether a value is a span with a context."""
     context = as_dict(as_dict(value).get("context"))
     return isinstance(context.get("trace_id"), str) and isinstance(context.get("span_id"), str)
 
 
 def read_context_span(members: Members) -> Span:
-    """Read one span. Its ids may be no hex, as those of fixtures are; then they are taken as they are."""
+    """Read one span. Its ids may be other texts than hex, as in fixtures, and are then unchanged."""
     context, status = as_dict(members.get("context")), as_dict(members.get("status"))
     scope = as_dict(members.get("instrumentation_scope"))
     code = as_text(status.get("status_code")) or as_text(members.get("status_code")) or ""
@@ -241,7 +244,7 @@ def read_context_span(members: Members) -> Span:
 
 
 def _id(value: Payload, size: int) -> str:
-    """Return an id. One of zeros only is one here: lists of spans have null where there is none."""
+    """Return an id. An id of only zeros counts as an id here: lists of spans write null for a missing id."""
     return identity(value, size) or as_text(value) or ""
 
 
@@ -251,7 +254,7 @@ def _context_event(members: Members) -> SpanEvent:
 
 
 def has_trace(source: Source, is_trace: Callable[[Payload], bool]) -> bool:
-    """Whether the document, its first element, or one of the first lines is a trace."""
+    """Return whether the document, its first element, or one of the first lines is a trace."""
     document = source.document
     first = document[0] if isinstance(document, list) and document else document
     return is_trace(first) or any(is_trace(line.value) for line in source.first_lines)
@@ -260,9 +263,10 @@ def has_trace(source: Source, is_trace: Callable[[Payload], bool]) -> bool:
 def read_traces(
     source: Source, is_trace: Callable[[Payload], bool], run_of: Callable[[Members], ForeignRun]
 ) -> Iterator[ForeignRun]:
-    """Yield the run of each trace. What is no trace, or has none of its parts, is missing from the run before it.
+    """Yield the run of each trace.
 
-    Raises TrajectoryFormatError if no trace can be read.
+    A part of the file that is not a readable trace is a gap of the run before it. Raises TrajectoryFormatError if no
+    trace can be read.
     """
     missing: list[Missing] = []
     last: ForeignRun | None = None
@@ -283,7 +287,7 @@ def read_traces(
 def _read(
     value: Payload, is_trace: Callable[[Payload], bool], run_of: Callable[[Members], ForeignRun]
 ) -> ForeignRun | str:
-    """Return the run of a trace, or why there is none."""
+    """Return the run of a trace, or the reason why it has none."""
     if not is_trace(value):
         return "it is no trace"
     try:
@@ -293,7 +297,7 @@ def _read(
 
 
 def _values(source: Source) -> Iterator[tuple[str, Payload, str | None]]:
-    """Yield the name of each part of a file, its value, or why it has none."""
+    """Yield the name of each part of a file, with its value, or with the reason why it has none."""
     document = source.document
     if document is not None:
         listed = document if isinstance(document, list) else [document]

@@ -46,14 +46,17 @@ _VOCABULARIES = (
 """All vocabularies, the more specific first. If two say the same thing differently, the first one counts."""
 _CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
 _OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
-"""Attributes that say something of the run as a whole."""
+"""Attributes about the run as a whole."""
 
 _MAX_NAMES = 12
-"""How many names of spans a gap lists."""
+"""Names of spans that a gap lists."""
 
 
 def traces(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield the spans of each trace, in the order in which the traces appear. Of a span that stands twice, the last."""
+    """Yield the spans of each trace, in the order in which the traces appear.
+
+    If a span occurs twice, the last one counts.
+    """
     found: dict[str, dict[str, Span]] = {}
     for span in spans:
         _add(found.setdefault(span.trace_id, {}), span)
@@ -61,7 +64,10 @@ def traces(spans: Iterable[Span]) -> Iterator[list[Span]]:
 
 
 def _add(trace: dict[str, Span], span: Span) -> None:
-    """Add a span, unless one that has ended is there. One of Logfire's that only announces another is that, unended."""
+    """Add a span, unless the trace has it with an end.
+
+    A pending span of Logfire announces another span, and becomes that one, without an end.
+    """
     if span.attributes.get("logfire.span_type") == "pending_span":
         above = span.attributes.get("logfire.pending_parent_id")
         span.span_id, span.end = span.parent_id or span.span_id, ""
@@ -72,7 +78,7 @@ def _add(trace: dict[str, Span], span: Span) -> None:
 
 
 def run_of(spans: Iterable[Span]) -> ForeignRun:
-    """Make the run of the spans of one trace. There is at least one."""
+    """Return the run of one trace, which has at least one span."""
     ordered = sorted(spans, key=lambda span: span.start or span.end)
     tree = tree_of(_joined_streams([(span, _read_span(span)) for span in ordered]))
     root = tree.root
@@ -107,9 +113,9 @@ def _read_span(span: Span) -> Reading:
 
 
 def _unknown(tree: Tree) -> Missing:
-    """Return the gap of a trace of which no span says what it means in a vocabulary that is read.
+    """Return the gap of a trace without a span in a known vocabulary.
 
-    Each name is masked before they are joined: what follows a secret may hide it.
+    Each name is masked before the names are joined, because text after a secret may hide it.
     """
     names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
@@ -118,7 +124,7 @@ def _unknown(tree: Tree) -> Missing:
 
 
 def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Reading]]:
-    """Join each span that is the end of a streamed call to the one in which the call began."""
+    """Join each span that is the end of a streamed call to the span in which the call began."""
     if not any(reading.continues for _, reading in pairs):
         return pairs
     kept: list[tuple[Span, Reading]] = []
@@ -211,9 +217,9 @@ def _response(node: Node) -> Members | None:
 
 
 def _stated_ids(tree: Tree) -> set[str] | None:
-    """Return the ids of the tool calls that models asked for; None if all of them have one.
+    """Return the stated ids of the tool calls that models asked for, or None if all calls have one.
 
-    A framework that has made up ids of its own for tools matches none of the calls, which are then matched by name.
+    Ids that a framework made up for its tools are in no call; their tools are matched by name.
     """
     asked = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
     stated = {call.call_id for call in asked if call.call_id and not call.call_id_made_up}
@@ -243,7 +249,7 @@ def _has_failed(node: Node) -> bool:
 
 
 def _error(node: Node) -> Members:
-    """Return why a span failed: its exception, or what its status says."""
+    """Return the error of a span: its exception, or otherwise its status."""
     raised = next((event.attributes for event in node.span.events if event.name == "exception"), {})
     kind = raised.get("exception.type") or node.reading.error_type or "error"
     why = raised.get("exception.message") or node.reading.error or node.span.status_message
@@ -251,7 +257,7 @@ def _error(node: Node) -> Members:
 
 
 def _kept(node: Node) -> Iterator[Kept]:
-    """Yield what is left of a span: all of one that only groups others, and what no member of a run has a place for."""
+    """Yield the parts of a span that have no place in a run. Of a span that only groups others, these are all parts."""
     span, reading = node.span, node.reading
     remaining = span.left()
     members = without_none(
@@ -281,7 +287,7 @@ def _kept(node: Node) -> Iterator[Kept]:
 
 
 def _tops(tree: Tree) -> Iterator[Node]:
-    """Yield the spans that speak for the run: its root, and its main agent."""
+    """Yield the spans with the task and the result of the run: its root, and its main agents."""
     nodes = chain([tree.root], (node for node in tree.nodes if node in tree.main))
     return (node for node in nodes if node.reading.kind in {None, "agent"})
 
@@ -295,7 +301,7 @@ def _status(root: Node) -> Status:
 
 
 def _task(tree: Tree, first: Node | None) -> str | None:
-    """Return what the run was given, or else what the user said first."""
+    """Return the input of the run, or otherwise the first message of the user."""
     given = next((node.reading.input for node in _tops(tree) if node.reading.input), None)
     if given is not None:
         return task_of(given)
@@ -304,7 +310,7 @@ def _task(tree: Tree, first: Node | None) -> str | None:
 
 
 def task_of(value: Payload) -> str | None:
-    """Return what a run was given, as a text: of messages, what the user said first; of another value its JSON."""
+    """Return the input of a run as a text: of messages the first one of the user, of another value its JSON."""
     messages = None if isinstance(value, str) else read_input(value).messages
     if messages:
         return next((_text(message.content) for message in messages if message.role == "user"), None)

@@ -1,7 +1,7 @@
-"""Which span lies in which: the calls, tools and agents around each span of a trace.
+"""A trace as a tree: the calls, tools and agents around each span.
 
-A call in which there is another call, with no tool or agent between them, is the same call, recorded twice: by a
-framework, and by the client that it uses. The inner one is the call. Spans that are in a circle have no parent.
+A call inside another call, with no tool or agent between them, is the same call. A framework recorded it, and so did
+the framework's client. The inner one is the call. Spans in a circle have no parent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Node:
 
 @dataclass(slots=True)
 class Tree:
-    """The spans of one trace, parents before their children. `root` is the first one without a parent here."""
+    """The spans of one trace, parents before their children. `root` is the first span without a parent in the trace."""
 
     nodes: list[Node]
     root: Node
@@ -56,13 +56,13 @@ class Tree:
 
 
 def _agent_name(agent: Node) -> str | None:
-    """Return the name of an agent: what its span states, or else how its span is called, if that is no operation."""
+    """Return the name of an agent, or otherwise the name of its span unless that is an operation."""
     name = agent.span.name
     return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 
 
 def tree_of(pairs: Sequence[tuple[Span, Reading]]) -> Tree:
-    """Put the spans of a trace in their places. There is at least one."""
+    """Return the tree of a trace's spans. There is at least one span."""
     nodes = _placed([Node(span, reading) for span, reading in pairs])
     known = {node.span.span_id for node in nodes}
     tops = [node for node in nodes if not node.span.parent_id] or [
@@ -74,7 +74,7 @@ def tree_of(pairs: Sequence[tuple[Span, Reading]]) -> Tree:
 
 
 def _placed(nodes: list[Node]) -> list[Node]:
-    """Return the nodes, parents first, and set what is around each."""
+    """Return the nodes, parents first. Set the agent, the tool and the call around each node."""
     by_id = {node.span.span_id: node for node in nodes}
     children: dict[str, list[Node]] = {}
     tops: list[Node] = []
@@ -113,7 +113,10 @@ def _place(child: Node, parent: Node) -> None:
 
 
 def _join_calls(nodes: Iterable[Node]) -> None:
-    """Make each call that has others inside a plain span; what only it says goes to the inner one, if there is one."""
+    """Make each call with other calls inside a plain span.
+
+    If it has one inner call, that call gets the facts that only the outer call has.
+    """
     listed = [node for node in nodes if node.reading.kind == "call"]
     for node in listed:
         if node.call is not None:
@@ -137,9 +140,11 @@ def _fill(inner: Node, outer: Reading) -> None:
 
 
 def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
-    """Return the spans of the run's main agent: the only outermost one, and the only one in it while it does nothing.
+    """Return the spans of the run's main agent.
 
-    There is none if a call or a tool is outside of all agents, or several agents are side by side.
+    It is the only outermost agent. If that agent has no calls and tools of its own and one agent inside, the inner
+    agent is the main agent, too, and so on. There is no main agent if a call or a tool is outside of all agents, or if
+    several agents are outermost.
     """
     agents = [node for node in nodes if node.reading.kind == "agent"]
     busy = {id(node.agent) for node in nodes if node.reading.kind in {"call", "tool"}}

@@ -51,7 +51,7 @@ def read_openllmetry(span: Span) -> Reading | None:
 
 
 def _entity(span: Span, kind: str) -> Reading:
-    """Read a workflow, a task, an agent or a tool. Its input may be the arguments of a Python function."""
+    """Read a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
     if kind in _KINDS:
         span.take("traceloop.span.kind")
     given = span.take_json(_ENTITY + "input")
@@ -61,7 +61,7 @@ def _entity(span: Span, kind: str) -> Reading:
 
 
 def _message(element: Payload) -> Members:
-    """Return a prompt as OpenAI's message. Contents that are lists are JSON texts."""
+    """Return a prompt as a message in OpenAI's form. A content that is a list is a JSON text in the attribute."""
     members = as_dict(element)
     message: Members = {"role": members.get("role") or "user", "content": parsed(members.get("content"))}
     if not isinstance(message["content"], str | list | None):
@@ -115,7 +115,7 @@ _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObj
 
 
 def read_vercel(span: Span) -> Reading | None:
-    """Read a span of the AI SDK. The outer span of a call is one too, if it has no inner one."""
+    """Read a span of the AI SDK. The outer span of a call is a call, too, if it has no inner span."""
     operation = as_text(span.attributes.get("ai.operationId")) or ""
     if operation == "ai.toolCall":
         span.take("ai.operationId")

@@ -38,7 +38,7 @@ _KINDS: dict[str, Kind] = {
     "invoke_agent": "agent",
 }
 _MERGED = "(merged tools)"
-"""The tool's name of a span in which ADK puts the results of parallel calls together: no tool ran in it."""
+"""The name in a span in which ADK joins the results of parallel calls. No tool ran in this span."""
 _USAGE = "gen_ai.usage."
 _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
@@ -118,7 +118,7 @@ def read_call(span: Span) -> Reading:
 
 
 def _tools(span: Span) -> list[Payload] | None:
-    """Return the tools that were offered. Older releases of pydantic-ai have them among the request's parameters."""
+    """Return the offered tools. Older releases of pydantic-ai have them among the request's parameters."""
     stated = as_list(span.take_json("gen_ai.tool.definitions"))
     asked = as_dict(span.take_json("model_request_parameters"))
     older = [tool for name in ("function_tools", "output_tools") for tool in as_list(asked.get(name))]
@@ -130,7 +130,7 @@ def _as_bool(value: Payload) -> bool | None:
 
 
 def _messages(span: Span) -> list[Message] | None:
-    """Return what the model saw: its instructions, then the messages."""
+    """Return the messages that the model saw, with its instructions first."""
     stated = read_messages(span.take("gen_ai.input.messages"))
     given = parts_in(span.take("gen_ai.system_instructions"))
     if not given:
@@ -139,7 +139,7 @@ def _messages(span: Span) -> list[Message] | None:
 
 
 def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
-    """Return why the answer ended. Of several reasons, the one that the answer itself states is its own."""
+    """Return the finish reason. If the span has several, the answer's own reason counts."""
     reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
     stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
     first = as_text(reasons[0]) if reasons else None
@@ -147,10 +147,10 @@ def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
 
 
 def _outputs(span: Span) -> list[Payload]:
-    """Return the answer, and the other choices if several were asked for.
+    """Return the answer, with the other choices if the request asked for several.
 
-    Otherwise several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK). Of
-    these chunks, only the last has a finish reason.
+    Otherwise several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK), of
+    which only the last has a finish reason.
     """
     outputs = as_list(span.take_json("gen_ai.output.messages"))
     count = as_int(span.attributes.get("gen_ai.request.choice.count"))
@@ -160,7 +160,7 @@ def _outputs(span: Span) -> list[Payload]:
 
 
 def _response(outputs: list[Payload]) -> LLMResponse | None:
-    """Read the first output; the others are choices of their own, which a response keeps in `extra`."""
+    """Read the first output. The other outputs are further choices, which the response keeps in `extra`."""
     messages = read_messages(outputs[0]) if outputs else None
     if not messages:
         return None
@@ -198,7 +198,7 @@ def _names_of_counts(span: Span) -> list[str]:
 
 
 def _others(span: Span, prefix: str) -> Iterator[tuple[str, Payload]]:
-    """Yield the attributes with a prefix that were not read yet, and count them as read."""
+    """Yield the attributes with a prefix that were not read yet, and mark them as read."""
     for name, value in span.attributes.items():
         if name.startswith(prefix) and name not in span.read:
             span.read.add(name)
@@ -243,7 +243,7 @@ def _events_of(span: Span) -> Iterator[tuple[str, Members]]:
 
 
 def _body(event: SpanEvent) -> Members:
-    """Return what an event says: its body, or its attributes, which may have it as a JSON text."""
+    """Return the content of an event: its body, or a JSON text in its attributes, or the attributes themselves."""
     body = as_dict(parsed(event.body))
     inside = as_dict(parsed(event.attributes.get("gen_ai.event.content")))
     beside = {name: parsed(value) for name, value in event.attributes.items() if not name.startswith(_NOT_SAID)}
@@ -251,7 +251,7 @@ def _body(event: SpanEvent) -> Members:
 
 
 def _event_message(name: str, body: Members) -> Members:
-    """Return a body as OpenAI's message, which it is but for the place of the role and of the call's id."""
+    """Return a body as a message in OpenAI's form. Only the role and the call's id are elsewhere in a body."""
     message = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
     message["role"] = as_text(message.get("role")) or _ROLES_OF_EVENTS[name]
     if message["role"] == "tool" and "id" in message:

@@ -18,14 +18,15 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
 _MAX_NAMES = 24
-"""How deep a dotted name goes; the rest of a longer one is one name."""
+"""Levels of a dotted name. The rest of a longer name is one name."""
 
 
 def take_nested(span: Span, prefix: str) -> Payload:
-    """Return the attributes whose names begin with a prefix and a dot, as one value; {} if there are none.
+    """Return the attributes whose names begin with a prefix and a dot, as one value.
 
-    An object all of whose members are numbered is a list, in the order of the numbers. A name is masked before it is
-    split, because the parts of a secret with a dot in it do not look like a secret.
+    It is {} if there are no such attributes. An object whose members are all numbers becomes a list, in the order of
+    the numbers. A name is masked before it is split, because the parts of a secret with a dot in it do not look like a
+    secret.
     """
     tree: Members = {}
     for name, value in span.attributes.items():
@@ -46,7 +47,7 @@ def _put(tree: Members, path: list[str], value: Payload) -> None:
 
 
 class _Branch(Members):
-    """An object that dotted names make, as opposed to one that is an attribute's value."""
+    """An object that dotted names make, and not an object that is an attribute's value."""
 
 
 def _with_lists(tree: Members) -> Payload:
@@ -57,7 +58,7 @@ def _with_lists(tree: Members) -> Payload:
 
 
 FIRST_TOKEN = "First Token Stream Event"  # noqa: S105 no secret
-"""The event that says when the first token of a stream came."""
+"""The event at the time of a stream's first token."""
 _KIND = "openinference.span.kind"
 _KINDS: dict[str, Kind] = {"LLM": "call", "TOOL": "tool", "AGENT": "agent"}
 _PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
@@ -109,7 +110,7 @@ def _call(span: Span) -> Reading:
 
 
 def _raw(span: Span, reading: Reading) -> Reading:
-    """Read the request and the response as the SDK had them, as far as they say more than the messages."""
+    """Read the facts of the SDK's own request and response that the messages lack."""
     request = span.take_json("input.value")
     raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else Reading()
     if reading.messages is None and raw_input.messages is None:
@@ -209,7 +210,7 @@ def _usage(span: Span) -> Usage | None:
 
 
 def first_token(span: Span) -> str | None:
-    """Return when the first token of a stream came, if an event says so."""
+    """Return the time of a stream's first token, if an event states it."""
     for position, event in enumerate(span.events):
         if event.name == FIRST_TOKEN:
             return span.take_event(position).time or None

@@ -118,7 +118,7 @@ def read_langsmith(span: Span) -> Reading | None:
 
 
 def _plain(said: Payload) -> Payload:
-    """Return what a function gave: LangSmith puts what is no object into one."""
+    """Return the result of a function. LangSmith puts a result that is not an object into an object."""
     return said["output"] if isinstance(said, dict) and said.keys() == {"output"} else said
 
 
@@ -168,7 +168,7 @@ def read_mlflow(span: Span) -> Reading | None:
 
 
 def _value(value: Payload) -> Payload:
-    """Return the value of a JSON text, also of one that is no object or array."""
+    """Parse a JSON text, which may also be a string or a number."""
     read_value = parsed(value)
     if not isinstance(read_value, str):
         return read_value
@@ -179,7 +179,7 @@ def _value(value: Payload) -> Payload:
 
 
 def _usage_of_mlflow(span: Span, answered: Usage) -> Usage | None:
-    """Return the counts that MLflow states; what it leaves open is that of the response."""
+    """Return MLflow's counts, completed by those of the response."""
     counted = as_dict(_value(span.take("mlflow.chat.tokenUsage")))
     cost = as_number(as_dict(_value(span.take("mlflow.llm.cost"))).get("total_cost"))
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -195,7 +195,7 @@ _APIS = {
     "openai_responses": "openai-responses",
     "anthropic_messages": "anthropic-messages",
 }
-"""The dialects that codecs name."""
+"""The dialects by the names that codecs give them."""
 _REPEATED = {"annotated_request", "annotated_response", "model_name", "time_to_first_chunk", "tool_call_id"}
 
 
