@@ -140,7 +140,9 @@ def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> di
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
     """Yield the steps that the agent recorded itself. If it recorded none, yield a step for each call."""
-    derived = [step_of(number, interaction, {}) for number, interaction in enumerate(filter(is_step, interactions), start=1)]
+    derived = [
+        step_of(number, interaction, {}) for number, interaction in enumerate(filter(is_step, interactions), start=1)
+    ]
     sources = [interaction.source for interaction in interactions if isinstance(interaction.source, AtifSource)]
     if not any(source.recorded_steps for source in sources):
         yield from (replace(step, tool_results=_tool_results(step)) for step in derived)

@@ -150,7 +150,9 @@ def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[P
         values_left -= 1 + text.count(",", place, end)
         if values_left < 0 and missing is not None:
             missing.append(
-                Missing(what=f"what follows character {place}", why=f"the file has more than {source.max_values} values")
+                Missing(
+                    what=f"what follows character {place}", why=f"the file has more than {source.max_values} values"
+                )
             )
         if values_left < 0:
             return

@@ -57,12 +57,12 @@ class LangSmith:
         self._project_id = str(client.read_project(project_name=self.project).id)
         self._resource = None if _is_old(client) else _generated(client).traces
         if self._resource is None:
-            yield from (ListedTrace(one["trace_id"], _version(one)) for one in self._listed_before(is_root=True))
+            yield from (ListedTrace(root["trace_id"], _version(root)) for root in self._listed_before(is_root=True))
             return
         roots = self._resource.query(
             project_id=self._project_id, min_start_time=_BEGINNING, page_size=_TRACES_A_PAGE, selects=_LISTED
         )
-        for root in (_plain(one.root_run) for one in roots):
+        for root in (_plain(trace.root_run) for trace in roots):
             yield ListedTrace(as_text(root.get("trace_id")) or root["id"], _version(root))
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
