@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +14,16 @@ import pytest
 
 from trace_recorder.cli.engines import MAX_BATCH, batch_for, in_order, jobs_for
 from trace_recorder.cli.read_files import UnreadableError
+
+WRITE_FOREVER = """
+import itertools, functools, os, sys, threading
+from trace_recorder.cli.engines import in_order
+if __name__ == "__main__":
+    for _ in range(1, int(sys.argv[1])):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    for _ in in_order(functools.partial(os.write, 1), itertools.repeat(b"x"), 2):
+        pass
+"""
 
 
 def slow_first(number: int) -> tuple[int, int]:
@@ -82,6 +95,20 @@ def test_what_work_raises_is_raised_in_its_place(jobs: int, batch: int) -> None:
     with pytest.raises(FileNotFoundError) as failure:
         next(results)
     assert failure.value.filename == "three.json"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="select takes no pipes there")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_processes_end_with_a_command_that_is_killed(threads: int) -> None:
+    """Whether they were forked or not: the pipe that all of them write to is closed."""
+    with subprocess.Popen([sys.executable, "-c", WRITE_FOREVER, str(threads)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"x"
+        process.kill()
+        while select.select([process.stdout], [], [], 20)[0]:
+            if not process.stdout.read1():
+                return
+    pytest.fail("a process waits for tasks")
 
 
 def test_a_process_that_is_killed_is_reported() -> None:

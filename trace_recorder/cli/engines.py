@@ -70,7 +70,7 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int =
     if jobs <= 1:
         yield from map(work, tasks)
         return
-    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=_begin_worker)
     waiting: deque[Future[_Done[R]]] = deque()
     remaining = iter(tasks)
     try:
@@ -130,9 +130,16 @@ def _context() -> multiprocessing.context.BaseContext:
     return multiprocessing.get_context("fork" if is_safe else "spawn")
 
 
-def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C; the parent process handles it."""
+def _begin_worker() -> None:
+    """Ignore Ctrl-C, because the parent process handles it. If the parent process is killed, end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
 
 
 _NAMES = ("processes", "ray")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 MAX_BATCHES = 256
-"""So many batches of runs in memory become one, because each costs some kilobytes beside its values."""
+"""This many batches in memory are joined into one batch, because each batch costs some kilobytes besides its values."""
 
 
 def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
@@ -44,7 +44,7 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
 
 
 def combined(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
-    """Return the rows of some batches, at least one, as one."""
+    """Return a table with the rows of at least one batch."""
     table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
     return table
 
@@ -81,7 +81,10 @@ def load_pyarrow() -> Any:
 
 @cache
 def _types() -> Mapping[CellType, Any]:
-    """Return the Arrow type of each type of columns. Texts may be of any length in all, so their offsets are large."""
+    """Return the Arrow type of each column type.
+
+    A column of texts may have any total length, so the offsets are large.
+    """
     arrow = load_pyarrow()
     text = arrow.large_string()
     call = arrow.struct({"call_id": text, "name": text, "arguments": text})

@@ -1,7 +1,7 @@
-"""The tables that runs become, and their columns: name, type and meaning, stated once for Arrow, data frames and docs.
+"""The tables of runs and their columns: name, type and meaning, stated once for Arrow, data frames and docs.
 
 A column has the same name and meaning in every table. Its type is a word of `CellType`; `arrow.py` has the Arrow types,
-`dataframes.py` those of data frames. `cell` makes the value of a column from what a run has in its place.
+`dataframes.py` those of data frames. `cell` converts a value of a run to the type of its column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.views.content.parts import utf8_text
 
 CellType = Literal["text", "json", "integer", "number", "boolean", "time", "rewards", "tool_calls", "ranges", "origin"]
-"""`json` is text too: a value of no fixed form, as JSON, except for a text, which is written as it is."""
+"""`json` is text too: a text is written unchanged, and any other value is written as JSON."""
 Of = Literal["runs", "calls", "steps", "tool_calls", "messages", "rewards"]
 TableName = Literal["runs", "calls", "steps", "tool_calls", "messages", "rewards", "transcripts"]
 
@@ -165,12 +165,12 @@ _MIN_YEAR, _MAX_YEAR = 1678, 2261
 
 
 def cell(type_: CellType, value: Payload) -> Payload:
-    """Return a value as a column of this type has it; None where the value is of another type."""
+    """Return a value for a column of this type, or None if the value has another type."""
     return None if value is None else _CELLS.get(type_, _same)(value)
 
 
 def json_text(value: Payload) -> str:
-    """Return a text as it is, and any other value as JSON, in characters that UTF-8 has."""
+    """Return a text unchanged, and any other value as JSON. The result can be encoded as UTF-8."""
     return utf8_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 

@@ -1,8 +1,8 @@
 """Runs as a data frame of pandas or polars: a row for each run, call, step, tool call, message or reward.
 
-Neither is a dependency: whichever is installed is used, polars first. `columns.py` has the columns. Their names and
-types are the same for every run, and what is not known is null. An object or a list is written as JSON: `to_arrow` has
-these as structures.
+Neither library is a dependency. Polars is used if it is installed, or else pandas. `columns.py` has the columns. Their
+names and types are the same for every run, and an unknown value is null. An object or a list is written as JSON; in
+`to_arrow` it is a structure.
 """
 
 from __future__ import annotations

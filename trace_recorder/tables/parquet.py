@@ -1,10 +1,11 @@
-"""Tables of many runs as Parquet: a directory for each table, with files of some 100 MB, compressed with zstd.
+"""Tables of many runs as Parquet: a directory for each table, with files of about 100 MB, compressed with zstd.
 
-    tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
+tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
 
-A part has whole runs: its files of all tables are of the same runs. Each file is written under a temporary name, and
-those of a part get their names together, that of the first table last. So the files of the first table say which runs
-are written, and an export that was interrupted goes on behind them. Memory does not grow with the number of runs.
+A part has whole runs: its files of all tables have the same runs. Each file is written under a temporary name. The
+files of a part get their final names together, and the file of the first table gets its name last. So the files of the
+first table say which runs are complete, and an interrupted export can be continued. Memory does not grow with the
+number of runs.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ FORMS: Mapping[str, tuple[TableName, ...]] = {
 }
 """The tables of each form. The first one has a row for each run."""
 PART_BYTES = 100_000_000
-"""A part ends when one of its files has so many bytes."""
+"""A part ends when one of its files has this many bytes."""
 GROUP_BYTES = 32_000_000
-"""So many bytes of a table in memory are written as one row group."""
+"""When a table has this many bytes in memory, they are written as one row group."""
 _DIRECTORY = b"trace_recorder.directory_digest"
-"""The member of a file's metadata that tells apart the directories in which exports ran, without naming them."""
+"""The member of a file's metadata that identifies the working directory of the export without naming it."""
 _PARENT = f"..{os.sep}"
-"""The beginning of a path that leads out of the working directory."""
+"""How a path begins that leads out of the working directory."""
 
 
 @view
@@ -68,8 +69,8 @@ def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
 class TableFiles:
     """Writes the rows of runs into the files of tables in a directory.
 
-    With `resume`, it goes on behind the runs that are there. With `force`, the files that are there are removed first.
-    Entering it raises FileExistsError if there are some, and neither is given; BlockingIOError if another process
+    With `resume`, runs that the files have are not added again. With `force`, existing files are removed first. Without
+    either, entering the block raises FileExistsError if there are files. It raises BlockingIOError if another process
     writes into the directory. Raises MissingExtraError if pyarrow is not installed.
     """
 
@@ -101,9 +102,9 @@ class TableFiles:
         return self._written is not None and run in self._written
 
     def add(self, batches: Batches) -> None:
-        """Add the rows of a run. They are in files of their names when the part ends."""
+        """Add the rows of a run. They are on file under the final names when the part ends."""
         if not self._part:
-            for table in self._tables:  # one by one, so that those before one that fails are removed
+            for table in self._tables:  # one by one: if one fails, the earlier ones are removed
                 self._part[table] = _PartFile(self._path(table), table, self._group_bytes)
         for table, batch in batches.items():
             self._part[table].add(batch)
@@ -121,7 +122,7 @@ class TableFiles:
         return self
 
     def _begin(self) -> None:
-        """Remove what an interrupted export left, and with `force` all parts; note which runs are there."""
+        """Remove what an interrupted export left, and with `force` all parts. Note which runs the files have."""
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]
         if parts and not (self._is_resumed or self._is_forced):
@@ -135,7 +136,7 @@ class TableFiles:
         self._written = WrittenRuns(directory, first) if self._is_resumed else None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """End the last part; after an error, remove what is written of it."""
+        """End the last part, or remove its files after an error."""
         with self._lock:
             try:
                 if error is None:
@@ -202,7 +203,7 @@ class _PartFile:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Name the file in an error of writing, such as a full disk: pyarrow does not."""
+        """Add the name of the file to an error of writing, such as a full disk, because pyarrow does not."""
         try:
             yield
         except OSError as error:
@@ -213,9 +214,9 @@ class _PartFile:
         self._temporary.replace(self._path)
 
     def discard(self) -> None:
-        with suppress(OSError):  # what is left in memory is written first, also where there is no room for it
+        with suppress(OSError):  # closing writes the rows in memory first, which fails on a full disk
             self._writer.close()
-        self._writer.is_open = False  # or pyarrow closes it again when it is collected, and prints why that fails
+        self._writer.is_open = False  # otherwise pyarrow closes it again when it is collected, and prints the failure
         with suppress(OSError):
             self._file.close()
         with suppress(FileNotFoundError):
@@ -263,7 +264,7 @@ class WrittenRuns:
 
 
 def _without_parents(name: str) -> str:
-    """Return the path of a run without each `..` that a part before it makes superfluous."""
+    """Return the path of a run without inner `..`."""
     return os.path.normpath(name) if _PARENT in name else name
 
 
@@ -273,7 +274,7 @@ def _digest_of(directory: Path) -> bytes:
 
 
 def _next_number(directory: Path, table: TableName) -> int:
-    """Return the number behind those of all parts: parts before it may have been removed."""
+    """Return the number after the highest number of all parts. Lower numbers may be missing."""
     numbers = [path.stem.removeprefix("part-") for path in part_files(directory, table)]
     return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
@@ -287,7 +288,7 @@ def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
 
 
 def _schema_of_file(table: TableName) -> pyarrow.Schema:
-    """Return the schema with metadata that any reader of Parquet finds, such as the columns as JSON."""
+    """Return the schema of a file. Its metadata have the columns as JSON, for any reader of Parquet."""
     schema = schema_of(table)
     columns = [
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}

@@ -1,11 +1,11 @@
 """Ray Data: the same work on more than one machine.
 
-`in_order` is the engine of commands: each task is done by a process of Ray, and the results come in the order of the
-tasks, so that what a command prints and writes does not depend on the engine. Ray does a task again if its process or
-machine is lost; so tasks must be repeatable. `read_runs` gives the rows of runs as a dataset.
+`in_order` is the engine of commands. A process of Ray does each task, and the results come in the order of the tasks.
+So what a command prints and writes does not depend on the engine. If a process or a machine is lost, Ray does its task
+again, so tasks must be repeatable. `read_runs` returns the rows of runs as a dataset.
 
-The machines need this package in the same version. Paths have to mean the same on each, as those of a shared file
-system or of a store do. Nothing here decides where a task is done.
+All machines need this package in the same version. A path has to mean the same on each machine, as a path of a shared
+file system or an address does. Ray alone decides where a task is done.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _TASKS_IN_BLOCK = 16
-"""So many tasks are given to a process together."""
+"""How many tasks a process gets together."""
 _MAX_BLOCKS = 5000
 
 
@@ -44,10 +44,10 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
     """Return a dataset of Ray with the rows of runs: of the table `runs`, or of another one.
 
     `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. They
-    are listed at once. The runs are read by Ray's processes, when the dataset is used. docs/tables.md has the columns;
-    `file` is the path to load a run from. A file that cannot be read is an error of the dataset; with `strict=False`,
-    it is skipped and logged where it was read. Ray is started if it is not running. Raises MissingExtraError if it is
-    not installed, OSError if a path cannot be listed, ValueError for another `of`.
+    are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns; `file`
+    is the path to load a run from. A file that cannot be read is an error of the dataset; with `strict=False`, it is
+    skipped and logged where it was read. Ray is started if it is not running. Raises MissingExtraError if it is not
+    installed, OSError if a path cannot be listed, ValueError for another `of`.
     """
     check_table((), of, "read_runs")
     every = [paths] if isinstance(paths, str | Path) else [*paths]
@@ -66,9 +66,9 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
 def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
     """Yield what `work` returns for each task, in their order, from processes of Ray.
 
-    `address` is that of a cluster; by default it is the one that the environment names, or else one that is started on
-    this machine. What `work` raises is raised here. Raises MissingExtraError if Ray is not installed, ConnectionError
-    if there is no cluster at the address.
+    `address` is the address of a cluster. By default, the cluster of the environment is used, or else one is started on
+    this machine. An exception of `work` is raised here. Raises MissingExtraError if Ray is not installed,
+    ConnectionError if there is no cluster at the address.
     """
     with _connected(address) as data:
         rows = [{"task": pickle.dumps(task)} for task in tasks]
@@ -118,8 +118,8 @@ def _runs_at(path: Path) -> list[Path]:
 
 
 def _change_directory(directory: str) -> None:
-    """Have relative paths mean what they mean in the process that gave the task."""
-    with suppress(OSError):  # a machine without this directory has addresses and absolute paths alone
+    """Change to the working directory of the process that made the task, because paths may be relative."""
+    with suppress(OSError):  # a machine without this directory can only use addresses and absolute paths
         os.chdir(directory)
 
 
@@ -146,7 +146,7 @@ def _connected(address: str | None) -> Iterator[Any]:
 
 
 def load_ray() -> Any:
-    """Import Ray, which is told to send no statistics of its use. Raises MissingExtraError."""
+    """Import Ray, and turn off its usage statistics. Raises MissingExtraError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         return import_module("ray")

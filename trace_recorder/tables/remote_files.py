@@ -1,8 +1,8 @@
-"""Runs at addresses of fsspec, such as `s3://bucket/runs` and `hf://…`: which there are, and how they are read.
+"""Runs at addresses of fsspec, such as `s3://bucket/runs` and `hf://…`: how they are listed and read.
 
-An address travels as a `Path`, which has one slash where the address has two: `url_of` returns the address. The files
-of a run are copied to a temporary directory while it is read. A run in a store has no writer that could be alive, so
-one without an end is interrupted.
+An address is passed around as a `Path`, which has one slash where the address has two. `url_of` returns the address.
+While a run is read, its files are in a temporary directory. A run in a store has no living writer, so a run without an
+end is interrupted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""The scheme, of two letters at least, since one is a drive of Windows; and the rest."""
+"""The scheme and the rest. The scheme has at least two letters, because one letter is a drive of Windows."""
 _PARTS = "part-*.parquet"
-"""The files of a table."""
+"""The names of the files of a table."""
 
 
 def url_of(path: str | Path) -> str | None:
-    """Return the address that a path is; None for the path of a file system."""
+    """Return the address of fsspec that a path stands for, or None for a path of the file system."""
     match = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
     if match is None or os.path.lexists(path):
         return None
@@ -39,7 +39,10 @@ def url_of(path: str | Path) -> str | None:
 
 
 def remote_runs(url: str) -> list[Path]:
-    """Return the runs at an address and below it, in the order of `run_files`; the address itself if it is a file."""
+    """Return the runs at an address and below it, in the order of `run_files`.
+
+    If the address is a file, return that.
+    """
     files, root = _file_system(url)
     if files.isfile(root):
         return [Path(url)]
@@ -53,7 +56,10 @@ def remote_runs(url: str) -> list[Path]:
 
 @contextmanager
 def local_files(url: str) -> Iterator[Path]:
-    """Yield the path of a copy of a run's file, with the copy of its other file beside it. Raises FileNotFoundError."""
+    """Yield the path of a copy of a run's file.
+
+    A copy of the run's other file is beside it. Raises FileNotFoundError.
+    """
     files, place = _file_system(url)
     name, parent = PurePosixPath(place).name, PurePosixPath(place).parent
     others = {journal_path_for(Path(name)).name, document_path_for(Path(name)).name} - {name}
@@ -76,9 +82,10 @@ def load_remote(path: Path, url: str) -> Trajectory:
 
 @contextmanager
 def remote_output(url: str, *, force: bool) -> Iterator[Path]:
-    """Yield a path for a file or a directory, which is copied to an address when the block ends, each file as a whole.
+    """Yield a path for a file or a directory.
 
-    Raises FileExistsError if something is there, and is not to be replaced.
+    When the block ends, each file is copied to the address as a whole. Raises FileExistsError if the address exists,
+    unless `force` is set.
     """
     files, root = _file_system(url)
     if files.exists(root) and not force:
@@ -95,7 +102,7 @@ def remote_output(url: str, *, force: bool) -> Iterator[Path]:
 
 
 def _remove_other_parts(files: Any, target: PurePosixPath, directory: Path) -> None:
-    """Remove the parts of a table that an earlier export wrote, and this one did not: their rows would count twice."""
+    """Remove the parts of a table that only an earlier export wrote, because their rows would count twice."""
     for name in files.ls(str(target), detail=False):
         if PurePosixPath(name).match(_PARTS) and not (directory / PurePosixPath(name).name).exists():
             files.rm_file(name)

@@ -32,7 +32,7 @@ from trace_recorder.views.rewards import rewards_of
 
 
 class _Prompt(NamedTuple):
-    """A call with its prompt. `place` is where the prompt is in an array that it shares with others."""
+    """A call with its prompt. `place` is the place of the prompt in an array that several prompts share."""
 
     call: LLMInteraction
     messages: Sequence[Message]
@@ -40,7 +40,10 @@ class _Prompt(NamedTuple):
 
 
 class NumberedCalls:
-    """The calls of a run by conversation; `numbers` has the number of each, in the order of the calls."""
+    """The calls of a run, numbered by conversation.
+
+    `numbers` has the number of each call, in the order of the calls.
+    """
 
     def __init__(self, calls: Sequence[LLMInteraction]) -> None:
         prompts = [_prompt(one) for one in calls]
@@ -49,7 +52,7 @@ class NumberedCalls:
             arrays.setdefault(prompt.place[0], len(arrays))
         order = sorted(range(len(prompts)), key=lambda index: arrays[prompts[index].place[0]])
         self._prompts = [prompts[index] for index in order]
-        self.numbers = [0] * len(order)  # ids are no keys: a file that was written by hand may repeat one
+        self.numbers = [0] * len(order)  # an id is not a key: a file that was written by hand may repeat an id
         for number, index in enumerate(order, 1):
             self.numbers[index] = number
 
@@ -87,7 +90,7 @@ def _prompt(call: LLMInteraction) -> _Prompt:
 
 
 def _segments(prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
-    """Divide prompts into groups of neighbours, each of which continues the one before it in the same array."""
+    """Divide prompts into groups. In a group, each prompt continues the previous one in the same array."""
     for _, shared in groupby(prompts, key=lambda prompt: prompt.place[:2]):
         segment: list[_Prompt] = []
         for prompt in shared:
@@ -99,7 +102,7 @@ def _segments(prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
 
 
 def _add_range(ranges: list[list[int]], first: int, last: int) -> None:
-    """Add the calls from `first` to `last`, unless they are there; ranges that touch become one."""
+    """Add the calls from `first` to `last` to the ranges. Adjacent ranges become one."""
     if ranges and ranges[-1][1] >= first - 1:
         ranges[-1][1] = max(ranges[-1][1], last)
     else:
@@ -130,7 +133,10 @@ Cells = dict[str, list[Payload]]
 
 
 def cells_of(runs: Runs, table: TableName) -> Cells:
-    """Return the values of a table of one run, or of several. A value that is not of its column's type is None."""
+    """Return the values of a table, for one run or several.
+
+    A value that does not have the type of its column is None.
+    """
     cells: Cells = {column.name: [] for column in TABLES[table]}
     for run in [runs] if isinstance(runs, Trajectory) else runs:
         facts = _facts_of(run)
@@ -142,7 +148,7 @@ def cells_of(runs: Runs, table: TableName) -> Cells:
 
 
 def _facts_of(run: Trajectory) -> Row:
-    """Return the members of a run that each of its rows has."""
+    """Return the facts of a run that each row of the run has."""
     return {
         "file": run.path and str(run.path),
         "trajectory_id": run.trajectory_id,
@@ -273,7 +279,7 @@ def _reward_rows(run: Trajectory) -> Iterator[Row]:
 
 
 def _transcript_rows(run: Trajectory) -> Iterator[Row]:
-    """Yield the only row of a run in the words of Inspect Scout."""
+    """Yield the single row of a run, under the names of Inspect Scout."""
     origin = run.metadata.get(IMPORTED_FROM)
     origin = origin if isinstance(origin, dict) else {}
     figures, rewards = figures_of(run.llm_interactions), rewards_of(run)

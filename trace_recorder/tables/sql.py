@@ -1,7 +1,8 @@
-"""SQL over the tables of runs, by DuckDB: a view of the name of each table.
+"""SQL over the tables of runs, by DuckDB.
 
-The views are over files of Parquet: those that an export has written, or temporary ones that are made of the runs for
-one query. Only the tables whose names are words of the query are made. So memory does not grow with the number of runs.
+Each table is a view with its name. A view reads Parquet files: the files of an export, or temporary files that are made
+from the runs for one query. Only tables whose names occur in the query are made. So memory does not grow with the
+number of runs.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 _EXPORTED: tuple[Literal["runs"], Literal["transcripts"]] = ("runs", "transcripts")
 """A directory with files of one of these tables is an export."""
 _MEMORY = "400MB"
-"""DuckDB writes what is beyond this to a temporary file."""
+"""DuckDB writes data beyond this to a temporary file."""
 
 
 def is_export(directory: Path) -> bool:
-    """Whether a directory has tables that `export --format parquet` has written."""
+    """Return whether a directory has tables that `export --format parquet` has written."""
     return any(part_files(directory, table) for table in _EXPORTED)
 
 
@@ -63,7 +64,7 @@ def query_runs(
 
 
 def _check(query: str) -> None:
-    """Have DuckDB explain a query over tables without rows, so that a wrong one is refused before runs are read."""
+    """Have DuckDB explain a query over empty tables, so that a wrong query is refused before runs are read."""
     connection: duckdb.DuckDBPyConnection = load_duckdb().connect()
     statements = connection.extract_statements(query)
     for table in TABLES:
@@ -74,7 +75,7 @@ def _check(query: str) -> None:
 
 def _add_view(connection: duckdb.DuckDBPyConnection, table: TableName, files: Sequence[Path]) -> None:
     if files:
-        names = [glob.escape(str(path)) for path in files]  # DuckDB takes them for patterns
+        names = [glob.escape(str(path)) for path in files]  # DuckDB treats paths as patterns
         connection.read_parquet(names, union_by_name=True).create_view(table)  # older parts may lack a column
     else:
         connection.from_arrow(schema_of(table).empty_table()).create_view(table)
