@@ -112,7 +112,7 @@ def test_every_format_is_on_the_page_of_the_command() -> None:
     """The page names each format that `export` knows."""
     [line] = re.findall(r"`export --format` knows ([^.]*)\.", (ROOT / "docs" / "commands.md").read_text("utf-8"))
 
-    assert set(re.split(r", | and ", line)) == set(EXPORT_FORMATS)
+    assert set(re.split(r",\s+|\s+and\s+", line)) == set(EXPORT_FORMATS)
 
 
 def way_of_one_request(tmp_path: Path) -> list[str]:
