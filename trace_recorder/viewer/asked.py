@@ -1,4 +1,4 @@
-"""What is asked of the server: parameters and posted rewards and annotations, checked before they are used."""
+"""Checks the parameters of requests, and posted rewards and annotations."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from collections.abc import Mapping, Sequence
 from trace_recorder.values.messages import Payload
 
 MAX_AT_ONCE = 10_000
-"""How many messages, interactions or steps one answer has at most."""
+"""The largest number of messages, interactions or steps in one answer."""
 MAX_DIGITS = 9
 
 
 class BadRequestError(Exception):
-    """A parameter or a body is not what is expected; the message says what is."""
+    """A parameter or a body is not valid. The message says what is expected."""
 
 
 class NotFoundError(Exception):
-    """There is no run, message, interaction or step of that name or number."""
+    """No run, message, interaction or step has the requested name or number."""
 
 
 def number_in(text: str, name: str) -> int:
-    """Return a number that was asked for."""
+    """Return the number in a parameter. Raises BadRequestError."""
     if not text.isascii() or not text.isdecimal() or len(text) > MAX_DIGITS:
         raise BadRequestError(f"{name} must be a number.")
     return int(text)
 
 
 def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
-    """Return the numbers that are asked for, by `numbers` or by `from` and `to`. There are those from `first` to `end`.
+    """Return the requested numbers, by `numbers`, or by `from` and `to`.
 
-    `end` is not among them. Raises BadRequestError, and NotFoundError for one of `numbers` that is not there.
+    The numbers from `first` to `end` exist, without `end`. Raises BadRequestError, and NotFoundError if `numbers` has a
+    number that does not exist.
     """
     if "numbers" in query:
         asked = [number_in(text, "numbers") for text in query["numbers"].split(",")]
@@ -44,12 +45,12 @@ def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
 
 
 def seconds_in(text: str, at_most: float) -> float:
-    """Return how many seconds somebody would wait."""
+    """Return how many seconds a client wants to wait, at most `at_most`."""
     return min(number_in(text.partition(".")[0] or "0", "wait"), at_most)
 
 
 def posted_object(data: bytes) -> dict[str, Payload]:
-    """Return the JSON object that was posted."""
+    """Return the posted JSON object. Raises BadRequestError."""
     try:
         posted = json.loads(data)
     except (ValueError, RecursionError):
@@ -60,7 +61,7 @@ def posted_object(data: bytes) -> dict[str, Payload]:
 
 
 def reward_in(posted: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return a reward that was posted."""
+    """Return the posted reward. Raises BadRequestError."""
     _only(posted, {"name", "value", "weight", "step_number", "explanation"})
     name, value, weight = posted.get("name"), posted.get("value"), posted.get("weight", 1.0)
     number, explanation = posted.get("step_number"), posted.get("explanation")
@@ -76,7 +77,7 @@ def reward_in(posted: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def annotation_in(posted: Mapping[str, Payload]) -> tuple[str, Payload]:
-    """Return the key and the value of an annotation that was posted."""
+    """Return the key and the value of the posted annotation. Raises BadRequestError."""
     _only(posted, {"key", "value"})
     key = posted.get("key")
     if not isinstance(key, str) or not key.strip():

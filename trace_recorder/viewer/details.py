@@ -1,4 +1,4 @@
-"""What one interaction or one step has in full: answers, attempts, tool calls with their arguments and results."""
+"""The details of one interaction or one step: answers, attempts, tool calls with their arguments and results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from trace_recorder.viewer.parts import (
 )
 
 
-def interaction_detail(number: int, one: LLMInteraction, limits: Limits) -> Json:
+def interaction_detail(number: int, interaction: LLMInteraction, limits: Limits) -> Json:
     """Return the answer and the attempts of an interaction."""
     return {
         "number": number,
-        "response": response_json(one.response, limits) if one.answered else None,
-        "error": one.error and one.error.to_document(),
-        "attempts": [_attempt(*pair) for pair in zip(one.attempts, [None, *one.attempts], strict=False)],
+        "response": response_json(interaction.response, limits) if interaction.answered else None,
+        "error": interaction.error and interaction.error.to_document(),
+        "attempts": [
+            _attempt(*pair) for pair in zip(interaction.attempts, [None, *interaction.attempts], strict=False)
+        ],
     }
 
 
@@ -33,7 +35,7 @@ def _attempt(attempt: Attempt, before: Attempt | None) -> Json:
 
 
 def response_json(response: LLMResponse, limits: Limits) -> Json:
-    """Return what a model said. Of a response recorded by hand without known members, `given` is what was recorded."""
+    """Return the answer of a model. `given` is a response that was recorded by hand in a form of its own."""
     several = len(response.choices) > 1
     return without_none(given=json_part(response.given, limits) if response.given else None) | {
         "id": response.id,
@@ -56,7 +58,7 @@ def _choice(choice: Choice, limits: Limits) -> Json:
 
 
 def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
-    """Return a step with its tool calls and results, and what it has of its own."""
+    """Return a step with its tool calls and results, and with the messages and the answer that only the step has."""
     messages = None if step.messages is None else [message_json(None, one, limits) for one in step.messages]
     return {
         "number": number,
@@ -72,7 +74,7 @@ def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
 
 
 def _own_response(step: AgentStep, limits: Limits) -> Json | None:
-    """Return what a step says of the answer itself, if that is not what its call says."""
+    """Return the answer that a step has, if its call has another answer or none."""
     response = step.llm_response
     if response is None or response.given == {} or (step.interaction and response == step.interaction.response):
         return None
@@ -90,7 +92,7 @@ def _call(call: ToolCall | None, result: ToolResult | None, limits: Limits) -> J
 
 
 def result_json(result: ToolResult, limits: Limits) -> Json:
-    """Return what came back from a tool."""
+    """Return the result of a tool."""
     return {
         "success": result.success,
         "parts": value_parts(result.result, limits),

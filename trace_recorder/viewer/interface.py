@@ -1,8 +1,8 @@
-"""The JSON interface over a `Trajectory`: the answers about one run that `docs/viewer-interface.md` describes.
+"""The answers about one run as JSON (`docs/viewer-interface.md`), made from its `Trajectory`.
 
-`RunAnswers` is a pure function of the trajectory that it was last given. It may be given the same run again after it
-has grown: then entries that did not change are kept, the numbers of messages stay, and `since` returns what is new.
-No file is read here, and nothing is known of HTTP.
+`RunAnswers` depends only on the trajectory of its last `update`. When the run has grown, `update` keeps the entries
+that did not change and the numbers of messages, and `since` returns the changes. This file reads no files and knows no
+HTTP.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RunAnswers:
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
-        """Take the run as it is now."""
+        """Replace the trajectory by the newest state of the run."""
         self.version += 1
         self.trajectory = trajectory
         self._agents = Agents.of(trajectory)
@@ -60,51 +60,54 @@ class RunAnswers:
         self._update_steps(trajectory, Clock.of(trajectory))
 
     def _update_prompts(self, interactions: Sequence[LLMInteraction]) -> None:
-        """Compare new prompts with those before. Where an earlier request changed, all are compared again."""
+        """Compare new prompts with earlier ones. If an earlier request changed, compare all prompts again."""
         if not self._are_same_prompts(interactions):
             self._prompts = self._prompts.begin_again()
         made = self._prompts.made
-        for number, one in enumerate(interactions, start=1):
+        for number, interaction in enumerate(interactions, start=1):
             if number > len(made):
-                self._prompts.add(one)
-            if number > len(self._made_of) or self._made_of[number - 1][0] is not one:
-                self._prompts.add_answer(number, one)
+                self._prompts.add(interaction)
+            if number > len(self._made_of) or self._made_of[number - 1][0] is not interaction:
+                self._prompts.add_answer(number, interaction)
 
     def _are_same_prompts(self, interactions: Sequence[LLMInteraction]) -> bool:
         made = self._prompts.made
         if len(made) > len(interactions):
             return False
         return all(
-            before[0] is one or (one.source.has_request() and prompt.messages is one.source.request().messages)
-            for prompt, before, one in zip(made, self._made_of, interactions, strict=False)
+            before[0] is interaction
+            or (interaction.source.has_request() and prompt.messages is interaction.source.request().messages)
+            for prompt, before, interaction in zip(made, self._made_of, interactions, strict=False)
         )
 
     def _update_interactions(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = step_of_interaction(trajectory.agent_steps)
         side_calls = self._prompts.side_calls(trajectory)
         entries, made_of = [], []
-        for number, one in enumerate(trajectory.llm_interactions, start=1):
-            refers = self._references(number, one, steps.get(one.interaction_id), side_calls)
+        for number, interaction in enumerate(trajectory.llm_interactions, start=1):
+            refers = self._references(number, interaction, steps.get(interaction.interaction_id), side_calls)
             before = self._made_of[number - 1] if number <= len(self._made_of) else None
-            is_same = before is not None and before[0] is one and before[1] == refers
+            is_same = before is not None and before[0] is interaction and before[1] == refers
             entries.append(
                 self._interactions.entries[number - 1]
                 if is_same
-                else interaction_entry(one, refers, clock, self._price)
+                else interaction_entry(interaction, refers, clock, self._price)
             )
-            made_of.append((one, refers))
+            made_of.append((interaction, refers))
         self._made_of = made_of
         self._interactions.replace(entries, self.version)
 
-    def _references(self, number: int, one: LLMInteraction, step: int | None, side_calls: frozenset[str]) -> References:
-        reading = one.source.request_without_messages() if one.source.has_request() else None
+    def _references(
+        self, number: int, interaction: LLMInteraction, step: int | None, side_calls: frozenset[str]
+    ) -> References:
+        reading = interaction.source.request_without_messages() if interaction.source.has_request() else None
         return References(
             number,
             step,
             self._prompts.made[number - 1],
             None if reading is None else self._tool_lists.number(reading.tools, _tool_list, self.version),
             None if reading is None else self._parameters.number(reading.parameters, _unchanged, self.version),
-            one.interaction_id in side_calls,
+            interaction.interaction_id in side_calls,
             self.trajectory.status == "running",
         )
 
@@ -129,7 +132,7 @@ class RunAnswers:
         return {**self._facts(limits), **self._beyond(0), **self._changed(0)}
 
     def since(self, version: int) -> Json:
-        """Return what changed after a `version` that this had."""
+        """Return the changes since an earlier `version`."""
         return {**self._facts(CUT), **self._beyond(version), **self._changed(version)}
 
     def _facts(self, limits: Limits) -> Json:
@@ -138,7 +141,7 @@ class RunAnswers:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many there are of all that has numbers."""
+        """The number of interactions, steps, messages, tool lists, parameter sets and items."""
         return {
             "interactions": len(self._interactions.entries),
             "steps": len(self._steps.entries),
@@ -171,11 +174,11 @@ class RunAnswers:
         return {**detail, "prompt": ranges_of(self._prompts.numbers_of(number))}
 
     def raw(self, number: int) -> Json:
-        """Return what went over the wire in an interaction. Raises IndexError."""
+        """Return the raw request and response of an interaction. Raises IndexError."""
         return raw_answer(number, self._interaction(number))
 
     def items(self, numbers: Iterable[int]) -> list[Json]:
-        """Return elements that raw requests refer to; a damaged one is left out."""
+        """Return elements that raw requests refer to, without damaged ones."""
         return RawItems.of(self.trajectory).items(numbers)
 
     def steps(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
@@ -196,7 +199,7 @@ def _at(elements: Sequence[Element], place: int) -> Element:
 
 
 def _is_settled(before: AgentStep, step: AgentStep) -> bool:
-    """Whether the entry of a step is still right. A tool that may start sub-agents is looked at again."""
+    """Whether the entry of a step is still correct. A recorded tool may have started more sub-agents."""
     if before.interaction is not step.interaction or any(one.execution_id for one in step.tool_results):
         return False
     return before == step
@@ -233,7 +236,7 @@ class _Entries:
 
 
 class _Distinct:
-    """Distinct values, such as lists of tools, numbered in the order in which they come."""
+    """Distinct values, such as lists of tools, numbered in the order of their first use."""
 
     def __init__(self) -> None:
         self.values: list[Payload] = []
@@ -242,7 +245,7 @@ class _Distinct:
         self._by_identity: dict[int, tuple[object, int]] = {}
 
     def number(self, value: Element, to_json: Callable[[Element], Payload], version: int) -> int:
-        """Return the number of a value, which is added if it is new. Equal JSON is one value."""
+        """Return the number of a value, and add the value if it is new. Values with equal JSON have one number."""
         known = self._by_identity.get(id(value))
         if known is not None:
             return known[1]

@@ -1,7 +1,7 @@
-"""Runs that somebody looks at: read once, and then only as far as they have grown.
+"""Open runs: each is read once, and afterwards only as far as it has grown.
 
-A run with a journal is followed record by record. A document without one is loaded again when it changed. The runs that
-were looked at last are kept in memory; one that is opened again later is read again, and its version is a new one.
+A run with a journal is followed record by record. A document without a journal is loaded again when it changed. The
+runs that were opened last stay in memory. Any other run is read again when it is opened, and gets a new version.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.parts import Json
 
 MAX_OPEN_RUNS = 8
-"""How many runs are kept in memory."""
+"""The number of runs that stay in memory."""
 
 
 class OpenRun:
-    """One run, up to date as of the last `refresh`, which reads it first. Hold `lock` while its answers are used."""
+    """One run as of the last `refresh`. The first `refresh` reads it. Hold `lock` while its answers are used."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
@@ -82,7 +82,7 @@ class OpenRun:
         return {"version": self.version, "id": self.name, **self.answers.outline()}
 
     def since(self, version: str) -> Json:
-        """Return what changed after a version; of a version that is not known, the whole outline."""
+        """Return the changes since a version, or the whole outline if the version is not known."""
         epoch, _, number = version.partition(".")
         is_known = epoch == self._epoch and number.isdecimal() and len(number) < 10
         if not is_known or int(number) > self.answers.version:
@@ -91,7 +91,7 @@ class OpenRun:
 
 
 class OpenRuns:
-    """The runs that were opened last. May be used from several threads; a run that is read delays no other one."""
+    """The runs that were opened last. Several threads may use it. While a run is read, other runs can be opened."""
 
     def __init__(self, most: int = MAX_OPEN_RUNS) -> None:
         self._most = most

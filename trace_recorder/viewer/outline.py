@@ -1,7 +1,7 @@
-"""The outline of a run: its facts, and an entry for each interaction and step, without what was said in full.
+"""The outline of a run: its facts, its agents, and an entry for each interaction and step, without long texts.
 
-An entry refers to prompts, tools and parameters by number. Everything else of it is in the answers for interactions,
-steps and messages (`interface.py`).
+An entry refers to prompts, tools and parameters by number. The answers for interactions, steps and messages have the
+texts (`interface.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_recorder.views.incomplete_calls import incomplete_reason
 
 
 def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
-    """Return what is known of a run as a whole."""
+    """Return the facts of a run."""
     return {
         "trajectory_id": trajectory.trajectory_id,
         "task": trajectory.task,
@@ -49,7 +49,7 @@ def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Times as seconds since the run began."""
+    """Converts times to seconds since the start of a run."""
 
     start: str | None
 
@@ -59,14 +59,14 @@ class Clock:
         return cls(trajectory.start_time)
 
     def seconds(self, timestamp: str | None) -> float | None:
-        """Return how long after the start of the run a time is; None where that is not known."""
+        """Return the seconds from the start of the run to a time; None if one of the two is not known."""
         after = seconds_between(self.start, timestamp)
         return None if after is None else round(after, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The context of an interaction's entry: the numbers that the entry refers to, and what other calls say of it."""
+    """The numbers that an interaction's entry refers to, and the facts that depend on other calls and on the run."""
 
     number: int
     step: int | None
@@ -77,30 +77,32 @@ class References:
     is_running: bool
 
 
-def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, price: Price | None = None) -> Json:
+def interaction_entry(
+    interaction: LLMInteraction, refers: References, clock: Clock, price: Price | None = None
+) -> Json:
     """Return the entry of an interaction."""
-    response = one.response
+    response = interaction.response
     return {
         "number": refers.number,
-        "id": one.interaction_id,
-        "agent": agent_key(one),
+        "id": interaction.interaction_id,
+        "agent": agent_key(interaction),
         "step": refers.step,
-        "timestamp": one.timestamp,
+        "timestamp": interaction.timestamp,
         "side_call": refers.is_side_call,
-        "start_seconds": clock.seconds(one.timestamp),
-        "duration_seconds": one.duration_seconds,
-        "time_to_first_token_seconds": one.time_to_first_token_seconds,
-        "api": one.api,
-        "provider": one.provider,
-        "model": one.model,
-        "stream": one.stream,
-        "complete": one.complete,
-        "ended_by": one.ended_by,
-        "incomplete": incomplete_reason(one, is_running=refers.is_running),
-        "replayed_from": one.replayed_from and one.replayed_from.to_document(),
-        "error": one.error and one.error.to_document(),
-        "attempts": [_attempt(attempt, clock) for attempt in one.attempts],
-        **_usage_members(one, price),
+        "start_seconds": clock.seconds(interaction.timestamp),
+        "duration_seconds": interaction.duration_seconds,
+        "time_to_first_token_seconds": interaction.time_to_first_token_seconds,
+        "api": interaction.api,
+        "provider": interaction.provider,
+        "model": interaction.model,
+        "stream": interaction.stream,
+        "complete": interaction.complete,
+        "ended_by": interaction.ended_by,
+        "incomplete": incomplete_reason(interaction, is_running=refers.is_running),
+        "replayed_from": interaction.replayed_from and interaction.replayed_from.to_document(),
+        "error": interaction.error and interaction.error.to_document(),
+        "attempts": [_attempt(attempt, clock) for attempt in interaction.attempts],
+        **_usage_members(interaction, price),
         "finish_reason": response.finish_reason,
         "excerpt": excerpt(response.content),
         "tool_calls": [
@@ -113,13 +115,15 @@ def interaction_entry(one: LLMInteraction, refers: References, clock: Clock, pri
     }
 
 
-def _usage_members(one: LLMInteraction, price: Price | None) -> Json:
-    """Return the usage of an interaction, as the provider states it and as providers can be compared.
+def _usage_members(interaction: LLMInteraction, price: Price | None) -> Json:
+    """Return the stated usage of an interaction, its comparable token counts, and its cost.
 
-    A replayed call used nothing. The usage that its answer states is in the response (`details.py`).
+    A replayed call used no tokens. The usage that its answer states is in the response (`details.py`).
     """
     stated, counts, cost = (
-        ({}, None, None) if one.is_replayed else (one.response.usage.to_document(), counts_of(one), cost_of(one, price))
+        ({}, None, None)
+        if interaction.is_replayed
+        else (interaction.response.usage.to_document(), counts_of(interaction), cost_of(interaction, price))
     )
     usage = {name: value for name, value in stated.items() if name != "extra"}
     return {
@@ -142,7 +146,7 @@ def _attempt(attempt: Attempt, clock: Clock) -> Json:
 
 
 def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: Clock, agents: Agents) -> Json:
-    """Return the entry of a step; `numbers` has the numbers of interactions by their ids."""
+    """Return the entry of a step. `numbers` has the numbers of interactions by their ids."""
     own = step.interaction and numbers.get(step.interaction.interaction_id)
     others = [numbers[name] for name in step.interaction_ids if name in numbers]
     return {
@@ -167,58 +171,60 @@ def step_entry(number: int, step: AgentStep, numbers: Mapping[str, int], clock: 
 
 
 def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, agents: Agents) -> Json:
-    named, given = call or result, result or ToolResult("")
+    source, outcome = call or result, result or ToolResult("")
     entry: Json = {
-        "call_id": named and named.call_id,
-        "name": named and named.name,
+        "call_id": source and source.call_id,
+        "name": source and source.name,
         "answered": result is not None,
-        "success": given.success,
-        "replayed": given.replayed,
-        "start_seconds": clock.seconds(given.timestamp),
-        "duration_seconds": given.duration_seconds,
-        "error": excerpt(given.error),
+        "success": outcome.success,
+        "replayed": outcome.replayed,
+        "start_seconds": clock.seconds(outcome.timestamp),
+        "duration_seconds": outcome.duration_seconds,
+        "error": excerpt(outcome.error),
         "argument": first_argument(call.arguments) if call else None,
         "excerpt": excerpt(call.arguments) if call else None,
-        "result_excerpt": excerpt(given.result),
-        "sub_agents": [*agents.by_execution.get(given.execution_id or "", ())],
+        "result_excerpt": excerpt(outcome.result),
+        "sub_agents": [*agents.by_execution.get(outcome.execution_id or "", ())],
     }
     return entry if call else entry | {"unrequested": True}
 
 
 def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
     """Return the number of the step that shows each interaction, by its id."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for number, step in enumerate(steps, start=1):
-        own = [step.interaction.interaction_id] if step.interaction else []
-        for name in (*step.interaction_ids, *own):
-            found.setdefault(name, number)
-    return found
+        own_ids = [step.interaction.interaction_id] if step.interaction else []
+        for interaction_id in (*step.interaction_ids, *own_ids):
+            numbers.setdefault(interaction_id, number)
+    return numbers
 
 
 @dataclass(slots=True)
 class Agents:
-    """The agents of a run, and which of them were started in which execution of a tool."""
+    """The agents of a run by their keys, and the keys of those that were started in each execution of a tool."""
 
-    found: dict[str | None, Json] = field(default_factory=dict)
+    by_key: dict[str | None, Json] = field(default_factory=dict)
     by_execution: dict[str, dict[str | None, None]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Agents:
         """Return the agents of a run."""
         agents = cls()
-        for one in trajectory.llm_interactions:
-            agents._add(one)
-            if one.parent_execution_id:
-                agents.by_execution.setdefault(str(one.parent_execution_id), {})[agent_key(one)] = None
+        for interaction in trajectory.llm_interactions:
+            agents._add(interaction)
+            if interaction.parent_execution_id:
+                execution_id = str(interaction.parent_execution_id)
+                agents.by_execution.setdefault(execution_id, {})[agent_key(interaction)] = None
         for step in trajectory.agent_steps:
             agents._add(step)
         return agents
 
-    def _add(self, one: LLMInteraction | AgentStep) -> None:
-        known = self.found.setdefault(agent_key(one), {"key": agent_key(one), "name": one.agent, "parent": None})
-        if one.parent_agent_id is not None:
-            known["parent"] = one.parent_agent_id
+    def _add(self, source: LLMInteraction | AgentStep) -> None:
+        key = agent_key(source)
+        agent = self.by_key.setdefault(key, {"key": key, "name": source.agent, "parent": None})
+        if source.parent_agent_id is not None:
+            agent["parent"] = source.parent_agent_id
 
     def to_json(self) -> list[Json]:
         """Return the agents in the order in which they were first seen."""
-        return [*self.found.values()]
+        return [*self.by_key.values()]

@@ -1,7 +1,7 @@
-"""The built page: filled with data, and the policy that lets only its own code run.
+"""The built page with its data, and the policy that lets only the page's own code run.
 
-Recorded text may contain anything. In the page it is JSON in a script element that is no code, in which no `<` is left,
-so that it cannot end the element. The policy allows the one script and the one style of the page by their hashes.
+Recorded text may contain anything. In the page it is JSON in a script element for data. The JSON has no `<`, so
+recorded text cannot end the element. The policy allows the page's one script and one style by their hashes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def json_text(value: Payload) -> str:
-    """Return a value as JSON in ASCII, which any recorded text can be written in: also half of a surrogate pair.
+    """Return a value as JSON in ASCII, which can have any recorded text, also half of a surrogate pair.
 
-    A number that JSON does not have, which a file of another tool may hold, becomes its name.
+    A file of another tool may have numbers that JSON does not know, such as NaN. They become their names.
     """
     try:
         return json.dumps(value, allow_nan=False)
@@ -47,7 +47,7 @@ def template() -> str:
 
 @cache
 def content_security_policy(connect: str = "'none'") -> str:
-    """Return the policy of the page; `connect` is what its code may connect to."""
+    """Return the policy of the page. Its code may connect to `connect`."""
     script, style = _hash_of('<script type="module">', "</script>"), _hash_of("<style>", "</style>")
     return "; ".join(
         [
@@ -63,14 +63,14 @@ def content_security_policy(connect: str = "'none'") -> str:
 
 
 def _hash_of(begin: str, end: str) -> str:
-    """Return the hash of what is between two tags, as a policy names it."""
+    """Return the hash of the text between two tags, in the form of a policy."""
     _, _, rest = template().partition(begin)
     digest = hashlib.sha256(rest.partition(end)[0].encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def page_with(data: Payload, policy: str | None = None) -> str:
-    """Return the page with its data. `policy` is written into it, for a page that no server sends with its headers."""
+    """Return the page with its data. A page that is opened from disk has its `policy` inside."""
     page = template().replace(_POLICY.format(""), _POLICY.format(policy) if policy else "", 1)
     text = json_text(data)
     for character, escape in _ESCAPES.items():

@@ -1,7 +1,7 @@
-"""What was said, as parts: texts, reasoning, tool calls, images, and any other JSON, of messages, answers and results.
+"""The contents of messages, answers and results as parts: texts, reasoning, tool calls, images and other JSON.
 
-Texts are given unchanged, whatever they contain. Where several messages are asked for, long parts are cut to their
-beginning, and say so; `uncut` has the whole.
+Texts are unchanged. An answer with several messages cuts long parts to their beginning, and marks them (`CUT`). An
+answer about one message has whole parts (`WHOLE`).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from trace_recorder.values.messages import Choice, LLMResponse, Message, Payload
 from trace_recorder.views.content.kinds import kind_of_part
 
 EXCERPT_CHARACTERS = 200
-"""How long an excerpt is."""
+"""The length of an excerpt."""
 
 ARGUMENT_CHARACTERS = 120
-"""How long an argument is beside the name of its tool."""
+"""The length of an argument beside the name of its tool."""
 WORD_CHARACTERS = 20
-"""How long a word is at most that names what a tool does, such as "view"."""
+"""The longest word that counts as the name of a tool's action, such as "view"."""
 
 Json = dict[str, Payload]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many characters of a text, or of JSON as text, and of an image's base64 are given; None is no limit."""
+    """The number of characters of a text or of JSON, and of an image's base64, that an answer has; None is no limit."""
 
     text: int | None = 20_000
     image: int | None = 400_000
@@ -45,7 +45,7 @@ def text_part(kind: str, text: str, limits: Limits) -> Json:
 
 
 def json_part(value: Payload, limits: Limits, kind: str | None = None) -> Json:
-    """Return a part that is any JSON; a large value becomes the beginning of its JSON text."""
+    """Return a part with any JSON. A large value is cut to the beginning of its JSON text."""
     return {"type": "json", "kind": kind, **_cut_json(value, limits)}
 
 
@@ -78,14 +78,14 @@ def call_part(call: ToolCall, limits: Limits) -> Json:
 
 
 def message_parts(message: Message, limits: Limits) -> list[Json]:
-    """Return what a message says: its reasoning, its content, its tool calls."""
+    """Return the reasoning, the content and the tool calls of a message."""
     parts = [text_part("reasoning", message.reasoning, limits)] if message.reasoning else []
     parts += [_content_part(part, limits) for part in parts_of(message)]
     return parts + [call_part(call, limits) for call in message.tool_calls]
 
 
 def message_json(number: int | None, message: Message, limits: Limits) -> Json:
-    """Return a message; `number` is None for one that was not sent to a model."""
+    """Return a message. `number` is None if the message was not sent to a model."""
     return without_none(
         number=number,
         role=message.role,
@@ -97,26 +97,26 @@ def message_json(number: int | None, message: Message, limits: Limits) -> Json:
     )
 
 
-def answer_parts(said: LLMResponse | Choice, limits: Limits) -> list[Json]:
-    """Return what a model said, in its order."""
-    calls = {call.call_id: call for call in said.tool_calls}
+def answer_parts(answer: LLMResponse | Choice, limits: Limits) -> list[Json]:
+    """Return the parts of an answer in their order."""
+    calls = {call.call_id: call for call in answer.tool_calls}
     parts: list[Json] = []
-    for block in said.blocks:
+    for block in answer.blocks:
         if block.type == "tool_call":
             call = calls.get(block.call_id or "")
             parts += [call_part(call, limits)] if call is not None else []
         elif block.type == "other":
-            parts.append(json_part(_other_block(said, block.position), limits))
+            parts.append(json_part(_other_block(answer, block.position), limits))
         else:
             parts.append(text_part(block.type, block.text or "", limits))
     return parts
 
 
-def _other_block(said: LLMResponse | Choice, position: int | None) -> Payload:
+def _other_block(answer: LLMResponse | Choice, position: int | None) -> Payload:
     """Return the block at a position of the provider's own list, which is in `extra`."""
-    lists = (said.extra.get(name) for name in ("content", "parts", "output", "outputs"))
-    found = next((one for one in lists if isinstance(one, list)), [])
-    return found[position] if position is not None and position < len(found) else None
+    lists = (answer.extra.get(name) for name in ("content", "parts", "output", "outputs"))
+    blocks = next((value for value in lists if isinstance(value, list)), [])
+    return blocks[position] if position is not None and position < len(blocks) else None
 
 
 def _content_part(part: Part, limits: Limits) -> Json:
@@ -144,10 +144,10 @@ def _beginning(text: str, limit: int) -> Json:
 
 
 def characters_of(message: Message) -> int:
-    """Return how long a message is: its texts, and its tool calls and other parts as JSON."""
-    said = sum(len(part.text) if isinstance(part, Text) else _json_length(part) for part in parts_of(message))
+    """Return the length of a message: of its texts, and of its tool calls and other parts as JSON."""
+    content = sum(len(part.text) if isinstance(part, Text) else _json_length(part) for part in parts_of(message))
     calls = sum(len(call.name) + _length_of(call.arguments) for call in message.tool_calls)
-    return said + calls + len(message.reasoning or "")
+    return content + calls + len(message.reasoning or "")
 
 
 def _json_length(part: Part) -> int:
@@ -161,7 +161,7 @@ def _length_of(value: Payload) -> int:
 
 
 def excerpt(value: Payload) -> str | None:
-    """Return the beginning of a text, or of a value's JSON, on one line; None of nothing."""
+    """Return the beginning of a text, or of a value's JSON, on one line. Return None if there is no text."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else _beginning_of(_encoder.iterencode(value))
@@ -169,9 +169,9 @@ def excerpt(value: Payload) -> str | None:
 
 
 def first_argument(arguments: Payload) -> str | None:
-    """Return the argument that tells one call of a tool from the next, on one line: the command, the path, the query.
+    """Return the first argument of a tool call on one line, such as the command, the path or the query.
 
-    It is the first one. After a word such as "view", which names what the tool does, a second text follows.
+    If the first argument is only a word such as "view", which names an action, the second argument follows.
     """
     first, *others = [*arguments.values()][:2] or [None] if isinstance(arguments, dict) else [arguments]
     text = _argument_text(first)
@@ -182,7 +182,7 @@ def first_argument(arguments: Payload) -> str | None:
 
 
 def _argument_text(value: Payload) -> str | None:
-    """Return an argument on one line. Of a command that is a list, these are its words, joined."""
+    """Return an argument on one line. The words of a command that is a list are joined."""
     if value in ([], {}):
         return None
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -196,7 +196,7 @@ def _beginning_of(pieces: Iterable[str]) -> str:
 
 
 def _up_to(pieces: Iterable[str], limit: int) -> Iterator[str]:
-    """Yield pieces until so many characters are reached, so that a large value is not written as a whole."""
+    """Yield pieces until they have `limit` characters, so that a large value is not written as a whole."""
     for piece in pieces:
         yield piece[:limit]
         limit -= len(piece)

@@ -24,9 +24,9 @@ from trace_recorder.views.conversations.turns_of_run import side_calls
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of one interaction. `base` is the number of the one that it is the difference to.
+    """The prompt of one interaction, as its difference to the prompt of the interaction `base`.
 
-    `answers` are inserted messages that repeat what the model said before. `messages` is the list that it was made of.
+    `answers` are inserted messages that repeat earlier answers of the model. `messages` is the list of the request.
     """
 
     known: bool = True
@@ -87,31 +87,31 @@ class Prompts:
             numbers = applied(numbers, prompt.changes)
         return numbers
 
-    def add(self, one: LLMInteraction) -> Prompt:
-        """Return the prompt of the next interaction, and remember it for those after it."""
+    def add(self, interaction: LLMInteraction) -> Prompt:
+        """Return the prompt of the next interaction, and remember it for later prompts."""
         number = len(self.made) + 1
         prompt = Prompt(known=False)
-        if one.source.has_request():
-            prompt = self._prompt(one, self._compared.add_call(one, self._turn(one, number)))
-            self._numbers_by_id[one.interaction_id] = number
+        if interaction.source.has_request():
+            prompt = self._prompt(interaction, self._compared.add_call(interaction, self._turn(interaction, number)))
+            self._numbers_by_id[interaction.interaction_id] = number
         self.made.append(prompt)
         return prompt
 
-    def add_answer(self, number: int, one: LLMInteraction) -> None:
-        """Remember what the model said in an interaction: later prompts repeat it."""
-        if one.answered:
-            self._answers.update([answer_text(one.response), *map(answer_text, one.response.choices)])
-        if one.answered and number in self._unanswered:
+    def add_answer(self, number: int, interaction: LLMInteraction) -> None:
+        """Remember the answer of an interaction, because later prompts repeat it."""
+        if interaction.answered:
+            self._answers.update([answer_text(interaction.response), *map(answer_text, interaction.response.choices)])
+        if interaction.answered and number in self._unanswered:
             self._unanswered.discard(number)
-            self._turns[number] = self._chains.add(one)
+            self._turns[number] = self._chains.add(interaction)
 
-    def _turn(self, one: LLMInteraction, number: int) -> Turn | None:
-        """Return what the call continues. One that is not answered yet is added again when it is."""
-        if is_embedding(one.api):
+    def _turn(self, interaction: LLMInteraction, number: int) -> Turn | None:
+        """Return the turn of a call, which names the call that it continues. An open call is added again at its end."""
+        if is_embedding(interaction.api):
             return None
-        if not one.answered:
+        if not interaction.answered:
             self._unanswered.add(number)
-        self._turns[number] = self._chains.add(one)
+        self._turns[number] = self._chains.add(interaction)
         return self._turns[number]
 
     def side_calls(self, trajectory: Trajectory) -> frozenset[str]:
@@ -119,8 +119,8 @@ class Prompts:
         turns = [*self._turns.values()]
         return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns))
 
-    def _prompt(self, one: LLMInteraction, prompt: ComparedPrompt) -> Prompt:
-        reading = one.source.request()
+    def _prompt(self, interaction: LLMInteraction, prompt: ComparedPrompt) -> Prompt:
+        reading = interaction.source.request()
         base = self._numbers_by_id.get(prompt.base or "")
         changes = tuple(prompt.comparison.changes)
         if base is None or prompt.relation == "refers":
@@ -137,7 +137,7 @@ class Prompts:
         )
 
     def _characters_of(self, prompt: ComparedPrompt, base: int | None) -> int:
-        """Return the length of a prompt in characters, from that of its base."""
+        """Return the length of a prompt in characters, computed from the length of its base."""
         if base is None or prompt.relation == "refers":
             return sum(map(self._length, prompt.numbers))
         gone, new = prompt.comparison.gone, map(prompt.numbers.__getitem__, prompt.comparison.new)

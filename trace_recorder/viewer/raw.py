@@ -59,18 +59,18 @@ class RawItems:
         return items
 
 
-def raw_answer(number: int, one: LLMInteraction) -> Json:
+def raw_answer(number: int, interaction: LLMInteraction) -> Json:
     """Return the request and the response of an interaction."""
-    sent = one.source.request_data if isinstance(one.source, CallRecords) else {}
-    url = as_text(sent.get("url"))
+    request_data = interaction.source.request_data if isinstance(interaction.source, CallRecords) else {}
+    url = as_text(request_data.get("url"))
     return {
         "number": number,
         "method": "POST" if url else None,
         "url": url,
-        "request": _request(one.source) if isinstance(one.source, CallRecords) else None,
-        "response": one.raw_response,
-        "stream": _stream(one),
-        "sending": sending_of(url, as_text(one.api)) if url else None,
+        "request": _request(interaction.source) if isinstance(interaction.source, CallRecords) else None,
+        "response": interaction.raw_response,
+        "stream": _stream(interaction),
+        "sending": sending_of(url, as_text(interaction.api)) if url else None,
     }
 
 
@@ -85,11 +85,11 @@ def _numbers(part: int | Sequence[int]) -> Payload:
     return part if isinstance(part, int) else ranges_of(part)
 
 
-def _stream(one: LLMInteraction) -> Json | None:
-    text = one.raw_stream
+def _stream(interaction: LLMInteraction) -> Json | None:
+    text = interaction.raw_stream
     if text is None:
         return None
-    chunks: Sequence[TimedBytes] = one.raw_chunks or [(None, text.encode("utf-8", "surrogatepass"))]
+    chunks: Sequence[TimedBytes] = interaction.raw_chunks or [(None, text.encode("utf-8", "surrogatepass"))]
     return {
         "characters": len(text),
         "events": [

@@ -1,8 +1,8 @@
-"""The list of runs as the viewer asks for it: some rows at a time, filtered, sorted, searched and counted here.
+"""The list of runs for the page: some rows at a time, filtered, sorted, searched and counted here.
 
-What an answer costs is bounded. The files are looked at once for all who ask, and rarely if there are many
-(`followed_runs.py`). An answer reads runs for a third of a second at most, says what is still to be read, and says when
-to ask again. Rows come from the table in `run_rows.py`; their order is kept until the list changes.
+The cost of an answer is bounded. All clients share one look at the files, and looks are rare if there are many files
+(`followed_runs.py`). An answer reads runs for a third of a second at most. It says how many runs are still to be read,
+and when to ask again. Rows come from the table in `run_rows.py`. Their order is kept until the list changes.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from trace_recorder.viewer.served_files import ServedFiles
 from trace_recorder.views.cost import table_name
 
 WORK_SECONDS = 0.3
-"""How long an answer reads runs that somebody waits for."""
+"""The longest time in which an answer reads runs that a client waits for."""
 ASIDE_SECONDS = 0.1
-"""How long it reads calls for costs that nobody sees yet."""
+"""The longest time in which an answer reads calls for costs of rows that are not on a screen."""
 POLL_SECONDS = 2.0
-"""When to ask again at the earliest, if nothing is to be read."""
+"""The shortest pause until the next request, if nothing is to be read."""
 AGAIN_SECONDS = 0.05
-"""When to ask again for what is still to be read, if no other thread reads it."""
+"""The pause until the next request, if runs are still to be read and no other thread reads them."""
 MAX_COSTS_AT_ONCE = 2000
-"""If more runs have unknown costs, those that nobody sees are read little by little."""
+"""If more runs have unknown costs, the runs that are not on a screen are read slowly."""
 MAX_UNREADABLE = 100
-"""How many files that cannot be read an answer names."""
+"""The largest number of unreadable files that an answer names."""
 _MAX_SEARCHES = 32
 _MAX_ARRANGEMENTS = 8
 _WAIT_SECONDS = 5.0
 
 
 class RunList:
-    """The runs in and below one directory, or some files of it. May be used from several threads.
+    """The runs in and below one directory, or some files of it. Several threads may use it.
 
     `index` is the index of the directory, if it is not in the directory. Raises ValueError for several places that are
     not files of one directory.
@@ -79,10 +79,10 @@ class RunList:
         return self._files.path_of(name) if name in self._followed else None
 
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
-        """Return the ids of the runs of the list that belong with a run.
+        """Return the ids of the related runs of the list.
 
-        These are the run that it continues or repeats, its forks and its replays, and for each of `sources`, the
-        trajectory ids of the runs that gave answers to its calls, that run.
+        These are the run that this run continues or repeats, its forks, its replays, and the runs with the trajectory
+        ids `sources`, which gave answers to its calls.
         """
         with self._working() as is_mine:
             if is_mine and self._followed.is_look_due():
@@ -98,7 +98,7 @@ class RunList:
         return names[0] if len(names) == 1 else None
 
     def find(self, query: str) -> Json:
-        """Return the ids of the runs that match a query, and how many of them have each status, model, tool, reward.
+        """Return the ids of the runs that match a query, and their counts by status, model, tool and reward.
 
         Raises QueryError.
         """
@@ -136,7 +136,7 @@ class RunList:
 
     @contextmanager
     def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
-        """Yield whether this thread may read. Wait for another thread that reads, at most `seconds`."""
+        """Yield whether this thread may read. Wait at most `seconds` for another thread that reads."""
         is_mine = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
         try:
             yield is_mine
@@ -150,7 +150,7 @@ class RunList:
         self._recheck_running()
 
     def _work_for(self, request: ListRequest) -> float:
-        """Look and read for a caller who follows the list. Return how many seconds a look took."""
+        """Look at the files and read runs for a client that follows the list. Return the seconds of the look."""
         began = time.thread_time()
         is_looking = self._followed.is_look_due(POLL_SECONDS if request.since == "" else None)
         if is_looking:
@@ -171,7 +171,7 @@ class RunList:
             self._followed.read_one()
 
     def _recheck_running(self, until: float = math.inf) -> None:
-        """Read running runs that did not change. Nobody waits for these, so all other work comes before them."""
+        """Read running runs that did not change. No client waits for these, so all other work comes first."""
         while self._followed.rechecks and time.monotonic() < until:
             self._followed.read_one()
 
@@ -188,7 +188,7 @@ class RunList:
                 followed.version += search.take(name, counted)
 
     def _read_costs(self, request: ListRequest, until: float) -> None:
-        """Read calls for what runs cost: of the rows that were shown last, and then of the newest runs."""
+        """Read the calls of runs for their costs: first of the rows that were shown last, then of the newest runs."""
         if not self._waits_for_costs(request):
             until = min(until, time.monotonic() + ASIDE_SECONDS)
         while time.monotonic() < until:
@@ -200,7 +200,7 @@ class RunList:
             self._followed.read_costs(name)
 
     def _waits_for_costs(self, request: ListRequest) -> bool:
-        """Whether somebody waits for costs: they are on the screen, decide what is there, or are soon known."""
+        """Whether a client waits for costs: they are on the screen, decide order or filter, or are soon known."""
         with self._followed.lock:
             rows = self._followed.rows
             unknown = rows.counts_without_costs()
@@ -209,7 +209,7 @@ class RunList:
             return unknown > 0 and (unknown <= MAX_COSTS_AT_ONCE or decides or is_shown)
 
     def _search(self, query: str) -> Search:
-        """Return the search for a query; the last ones are kept, with their results."""
+        """Return the search for a query. The last searches are kept with their results."""
         search = self._searches.get(query)
         if search is None:
             terms = parse_query(query)
@@ -253,7 +253,7 @@ class RunList:
         }
 
     def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
-        """Return the rows that a request is about, in its order: of the version that it names, if that is kept."""
+        """Return the version and the rows of a request in their order: of the requested version, if that is kept."""
         key = request.arrangement
         named = next(
             (version for of, version in self._arrangements if of == key and request.version == self._named(version)),
@@ -271,7 +271,7 @@ class RunList:
         return version, numbers
 
     def _shown(self, request: ListRequest) -> Numbers:
-        """Return the rows that a caller was shown last."""
+        """Return the rows that a client was shown last."""
         kept = (numbers for (key, _), numbers in reversed(self._arrangements.items()) if key == request.arrangement)
         return next(kept, ())[request.first : request.last + 1]
 
@@ -281,5 +281,5 @@ class RunList:
         return self._counts[1]
 
     def _named(self, version: int) -> str:
-        """Return a version as answers have it. Another server never gives the same."""
+        """Return the text of a version, which no other server uses."""
         return f"{self._epoch}.{version}"

@@ -1,8 +1,8 @@
-"""Who may ask the viewer's server: whoever has its token, at its own address, from its own page.
+"""Access to the viewer's server: a request needs the token, the server's own address, and no other page as its origin.
 
-The server is on the loopback interface, where every program and every web page that is open in a browser can reach it.
-So the address has a token, which a cookie keeps. Requests for other addresses and of other pages are refused, by the
-rule of `loopback.py`. The headers of each answer keep recorded text from running as code.
+The server listens on the loopback, where every program and every open web page can reach it. So the printed address has
+a token, which a cookie keeps. `loopback.py` refuses requests for other addresses and from other pages. The headers of
+each answer prevent that recorded text runs as code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_ACCESS = "the token is missing or wrong: open the address that trace-recorde
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a request needs: the token, and the port of the server."""
+    """The token that a request needs, and the port of the server."""
 
     token: str
     port: int
@@ -46,23 +46,23 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie. Cookies do not know ports, so that two servers need two names."""
+        """The name of the cookie. Cookies ignore ports, so two servers need two names."""
         return f"trace_recorder_{self.port}"
 
-    def is_token(self, given: str | None) -> bool:
+    def is_token(self, text: str | None) -> bool:
         """Whether a text is the token."""
-        return given is not None and compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+        return text is not None and compare_digest(text.encode("utf-8", "replace"), self.token.encode())
 
 
 class AccessControl:
-    """An ASGI application that refuses what has no access, and passes on the rest."""
+    """An ASGI application that refuses requests without access, and passes on the others."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. The server's start and end are passed on; anything but HTTP is not answered."""
+        """Answer one HTTP request. Pass the server's start and end on. Ignore everything else."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -70,7 +70,7 @@ class AccessControl:
             await (answer or self._app)(scope, receive, _with_headers(send))
 
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return a refusal, or the redirect that takes the token out of the address; None where a request may pass."""
+        """Return a refusal, or the redirect that removes the token from the address; None if the request may pass."""
         if (reason := why_refused(self._access.port, scope["method"], headers.get)) is not None:
             return _refusal_for(headers, 403, reason)
         query = QueryParams(scope["query_string"])
@@ -83,28 +83,28 @@ class AccessControl:
         return None
 
     def _entrance(self, scope: Scope) -> Response:
-        """Keep the token in a cookie, and show the page at an address without it."""
+        """Put the token into a cookie, and redirect to the address without the token."""
         url = URL(scope=scope).remove_query_params("token")
         answer = RedirectResponse("/" + (f"?{url.query}" if url.query else ""), status_code=303)
         answer.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="strict", path="/")
         return answer
 
     def _has_token(self, headers: Headers) -> bool:
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        kind, _, text = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self._access.is_token(given.strip())
+            return self._access.is_token(text.strip())
         return any(map(self._access.is_token, _cookies(headers.getlist("cookie"), self._access.cookie)))
 
 
 def _cookies(headers: Iterable[str], name: str) -> list[str]:
-    found = []
+    values = []
     for header in headers:
         try:
             cookies = SimpleCookie(header)
         except CookieError:
             continue
-        found += [cookies[name].value] if name in cookies else []
-    return found
+        values += [cookies[name].value] if name in cookies else []
+    return values
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:
@@ -112,14 +112,14 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _refusal_for(headers: Headers, status: int, error: str) -> Response:
-    """Return a refusal. A browser that opens an address gets the page, without data, which says what to do."""
+    """Return a refusal. A browser that opens an address gets the page without data, which says what to do."""
     if "text/html" not in headers.get("accept", ""):
         return refusal(status, error)
     return HTMLResponse(page_with({"kind": "refused", "error": error}), status_code=status)
 
 
 def refusal(status: int, error: str) -> Response:
-    """Return an answer that says in a sentence why there is no other."""
+    """Return an error with a sentence that says why."""
     return JSONResponse({"error": error}, status_code=status)
 
 

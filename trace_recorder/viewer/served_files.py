@@ -1,7 +1,7 @@
-"""Which files the viewer serves: the runs in and below one directory, or some files of it; and their states.
+"""The files that the viewer serves, and their states: the runs in and below one directory, or some files of it.
 
-The name of a run is its path from the directory. A link that leads out of the directory is never served, and neither is
-a run whose file became one after it was listed.
+The name of a run is its path from the directory. A link that leads out of the directory is never served. The same holds
+for a run whose file became such a link after it was listed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ServedFiles:
                     yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
 
     def state_of(self, name: str) -> State | None:
-        """Return the state of the files of one run; None if the run is gone, or leads out of the directory."""
+        """Return the state of the files of one run; None if the run is gone or leads out of the directory."""
         path = self.directory / name
         journal = journal_path_for(path)
         document_state = self._state(path)

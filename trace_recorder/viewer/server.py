@@ -1,6 +1,6 @@
 """The viewer's server: the answers of `docs/viewer-interface.md` over HTTP, and the page that asks for them.
 
-Files are read in threads, so that one large run delays no other request. Who may ask is the task of `security.py`.
+Threads read the files, so that a large run does not delay other requests. `security.py` controls access.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from trace_recorder.viewer.security import Access, AccessControl, refusal
 MAX_POSTED_BYTES = 1024 * 1024
 MAX_WAIT_SECONDS = 25.0
 POLL_SECONDS = 0.25
-"""How often a file is looked at while somebody waits for what is added."""
+"""The pause between two looks at a file while a request waits for changes."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
@@ -105,7 +105,7 @@ class ViewerServer:
         return self._runs.page(list_request_in(request.query_params))
 
     def _find(self, request: Request) -> Json:
-        """Answer with the ids of the runs that match a query, and with counts over them."""
+        """Answer with the ids and the counts of the runs that match a query."""
         return self._runs.find(request.query_params.get("query", ""))
 
     def _table(self, request: Request) -> Json:
@@ -165,7 +165,7 @@ class ViewerServer:
         return {**run.since(version), "writable": self._is_writable(run)}
 
     async def _since(self, request: Request) -> Response:
-        """Answer when there is something new, or when the time is over."""
+        """Answer when the run has changed, or when the time is over."""
         version = request.query_params.get("version", "")
 
         def look(*, is_last: bool) -> Response | None:
@@ -200,7 +200,7 @@ class ViewerServer:
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _posting(self, add: Callable[[OpenRun, Json], None]) -> Handler:
-        """Return a handler that adds to the run of the address, and answers with what changed by that."""
+        """Return a handler that adds to the run of the address, and answers with the changes."""
 
         def handle(request: Request, data: bytes) -> Response:
             run = self._opened(request)
@@ -215,7 +215,7 @@ class ViewerServer:
         async def answer(request: Request) -> Response:
             data = await _body(request)
             if data is None:
-                return refusal(400, f"at most {MAX_POSTED_BYTES} bytes are expected.")
+                return refusal(400, f"a body may have at most {MAX_POSTED_BYTES} bytes.")
             return await run_in_threadpool(_or_refusal, partial(handle, request, data))
 
         return answer
@@ -264,7 +264,7 @@ def _numbers(run: OpenRun, kind: str, asked: Mapping[str, str]) -> Sequence[int]
 
 
 def _with_encoded_path(app: ASGIApp) -> ASGIApp:
-    """Return an application that gets the path as it was sent: an encoded slash does not end the id of a run."""
+    """Return an application that gets the encoded path, so that an encoded slash is a part of a run's id."""
 
     async def called(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
@@ -282,7 +282,7 @@ def _answering(answer: Callable[[Request], Json]) -> Handler:
 
 
 def _or_refusal(answer: Callable[[], Result]) -> Result | Response:
-    """Return an answer, or else a refusal that says why."""
+    """Return an answer, or a refusal with the reason."""
 
     def on_error(error: Exception) -> Result | Response:
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
