@@ -33,6 +33,7 @@ from trace_recorder.imports.foreign.run import (
     Missing,
     ToolRun,
 )
+from trace_recorder.imports.foreign.stated_values import text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.structs import replace
 
@@ -189,17 +190,9 @@ class AgentHistory:
             ended=time,
             success=None if failed is None else not failed,
             result=None if failed is True else content,
-            error=error_text(content) if failed is True else None,
+            error=text_of(content, "\n") or "" if failed is True else None,
             agent=self.agent,
         )
-
-
-def error_text(content: Payload) -> str:
-    """Return the texts of an error's content."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(text for part in parts if (text := as_text(as_dict(part).get("text"))) is not None)
 
 
 def in_time_order(*lists: list[Event]) -> list[Event]:

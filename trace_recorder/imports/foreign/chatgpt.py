@@ -23,7 +23,7 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory, Position,
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -134,7 +134,11 @@ class _ConversationReader:
         )
         last = messages[-1]
         metadata = as_dict(last.get("metadata"))
-        texts = [_text(message) for message in messages if not _is_call(message) and _kind(message) not in _THOUGHTS]
+        texts = [
+            text_of(_content(message), "\n")
+            for message in messages
+            if not _is_call(message) and _kind(message) not in _THOUGHTS
+        ]
         response = LLMResponse(
             join_texts((text for text in texts if text), "\n\n"),
             reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
@@ -166,7 +170,9 @@ def _is_call(message: Members) -> bool:
 
 def _tool_call(message: Members, key: str) -> ToolCall:
     return ToolCall(
-        as_text(message.get("id")) or key, as_text(message.get("recipient")) or "", arguments_of(_text(message))
+        as_text(message.get("id")) or key,
+        as_text(message.get("recipient")) or "",
+        arguments_of(text_of(_content(message), "\n")),
     )
 
 
@@ -177,14 +183,6 @@ def _content(message: Members) -> str | list[Payload] | None:
         return content_of([text_part(part) if isinstance(part, str) else part for part in parts if part != ""])
     text = next((text for name in _TEXTS if (text := as_text(content.get(name))) is not None), None)
     return [content] if text is None and len(content) > 1 else text
-
-
-def _text(message: Members) -> str | None:
-    content = _content(message)
-    parts = content if isinstance(content, list) else []
-    return (
-        content if isinstance(content, str) else join_texts((as_text(as_dict(one).get("text")) for one in parts), "\n")
-    )
 
 
 def _thought(message: Members) -> str | None:

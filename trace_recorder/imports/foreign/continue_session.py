@@ -15,6 +15,7 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory, first_tex
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.stated_values import text_of
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -74,7 +75,7 @@ class _ContinueSessionReader:
             if role is None:
                 self.run.events.append(Missing(what=f"item {number}", why="it has no message with a role"))
             elif role == "thinking":
-                self._thoughts += [text for text in [_text(message.get("content"))] if text]
+                self._thoughts += [text for text in [text_of(message.get("content"))] if text]
             elif role == "assistant":
                 self._read_answer(item, message)
             else:
@@ -104,7 +105,7 @@ class _ContinueSessionReader:
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(
-            _text(read.content) or None,
+            text_of(read.content) or None,
             reasoning=thought or read.reasoning,
             tool_calls=read.tool_calls,
             usage=usage,
@@ -137,11 +138,6 @@ def _chat_form(message: Members) -> Members:
 
 def _part(part: Members) -> Payload:
     return {"type": "image_url", "image_url": part.get("imageUrl")} if part.get("type") == "imageUrl" else part
-
-
-def _text(content: Payload) -> str | None:
-    parts = as_list(content)
-    return as_text(content) or join_texts((as_text(as_dict(part).get("text")) for part in parts), "\n\n")
 
 
 FORMAT = ImportFormat(name="continue", recognizes=recognizes, read=read, counting=WHOLE)

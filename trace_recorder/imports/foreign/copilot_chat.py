@@ -28,7 +28,7 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, Usage, without_none
@@ -117,7 +117,7 @@ class Shown:
 
 def rendered(parts: Payload) -> str | None:
     """Return the texts of a message that was sent, or None if it was not kept. Cache marks have no text."""
-    return as_text(parts) or join_texts((as_text(as_dict(part).get("text")) for part in as_list(parts)), "\n") or None
+    return text_of(parts, "\n") or None
 
 
 def thought_of(thinking: Payload) -> str | None:

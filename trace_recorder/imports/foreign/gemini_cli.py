@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects import google_generate
 from trace_recorder.dialects.google_chunks import join_chunks
-from trace_recorder.dialects.json_access import Members as Left
+from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, text_part
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.formats import ImportFormat
@@ -286,7 +286,7 @@ _COUNTS = {
 
 def _usage(tokens: Members) -> Usage:
     """Return the counts of an answer. The tokens of tools' results keep the name that Gemini's API has for them."""
-    left = Left(tokens)
+    left = Remaining(tokens)
     by_tools = left.integer("tool")
     return usage_at(left, _COUNTS, None if by_tools is None else {"toolUsePromptTokenCount": by_tools})
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trace_recorder.dialects.blocks import Blocks
-from trace_recorder.dialects.json_access import Members as Left
+from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
@@ -90,7 +90,7 @@ class _KimiSessionReader:
         elif kind == "config.update":
             self._configure(line, time)
         elif kind == "usage.record" and self._asked_for_summary is not None:
-            self._asked_for_summary["usage"] = usage_at(Left(line.get("usage")), _COUNTS).to_document()
+            self._asked_for_summary["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
         elif kind == "llm.tools_snapshot":
             self._tools = as_list(line.get("tools"))
         elif kind == "tools.set_active_tools" and not self._tools:
@@ -175,7 +175,7 @@ class _KimiSessionReader:
             reasoning=step.blocks.all_reasoning(),
             tool_calls=tuple(step.calls),
             finish_reason=as_text(step.end.get("finishReason")),
-            usage=usage_at(Left(step.end.get("usage")), _COUNTS),
+            usage=usage_at(Remaining(step.end.get("usage")), _COUNTS),
             model=as_text(step.request.get("model")),
             id=as_text(step.end.get("messageId")),
             extra={"content": step.others} if step.others else {},

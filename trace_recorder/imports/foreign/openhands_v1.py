@@ -32,7 +32,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
@@ -262,7 +262,7 @@ def _text_content(message: Members) -> Members:
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    return message | {"content": join_texts((as_text(as_dict(part).get("text")) for part in content), "\n\n")}
+    return message | {"content": text_of(content)}
 
 
 def _parts(content: Payload) -> list[Payload]:

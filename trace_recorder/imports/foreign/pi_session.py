@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.dialects import anthropic_messages
-from trace_recorder.dialects.json_access import Members as Left
+from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
@@ -234,7 +234,7 @@ def _said(blocks: list[Payload]) -> Message | None:
 
 def _block(block: Payload) -> Payload:
     """Return a block in the form of the Anthropic dialect. Other blocks of pi resemble that form already."""
-    rest = Left(block)
+    rest = Remaining(block)
     kind = rest.get("type")
     if kind == "toolCall":
         rest.take("type")
@@ -267,7 +267,7 @@ _COUNTS = {
 
 def _usage(members: Members) -> Usage:
     """Return the counts of an answer and its cost. The parts of the cost stay in `extra`."""
-    remaining, cost = Left(members), as_dict(members.get("cost"))
+    remaining, cost = Remaining(members), as_dict(members.get("cost"))
     total = as_number(cost.get("total"))
     if total is None:
         return usage_at(remaining, _COUNTS)

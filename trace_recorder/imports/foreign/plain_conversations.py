@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import CallNumbering
 from trace_recorder.dialects.json_access import Members as Remaining
-from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of, join_texts
+from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -126,7 +126,9 @@ def events_of(
         if message.role == "assistant" and position >= prompt_length:
             unseen.clear()
             calls |= {call.call_id: call for call in message.tool_calls}
-            response = {name: value for name, value in members.items() if name != "role"} | {"content": _text(message)}
+            response = {name: value for name, value in members.items() if name != "role"} | {
+                "content": text_of(message.content)
+            }
             length = len(conversation)
             yield Call(time="", conversation=conversation, length=length, response=response, model=model, tools=tools)
         elif message.role == "tool" and position >= prompt_length:
@@ -143,13 +145,6 @@ def events_of(
             ended="",
             result=result.get("content"),
         )
-
-
-def _text(message: Message) -> str | None:
-    """Return the content of an answer as text. Several text parts are joined."""
-    if not isinstance(message.content, list):
-        return message.content
-    return join_texts((as_text(as_dict(part).get("text")) for part in message.content), "\n\n")
 
 
 CHAT_MESSAGES = ImportFormat(name="chat-messages", recognizes=recognizes_chat, read=read_chat, counting=WHOLE)

@@ -1,4 +1,4 @@
-"""Times and token counts as other tools state them: times become ISO 8601 with an offset, counts a usage."""
+"""Values as other tools state them: times become ISO 8601 with an offset, token counts a usage, contents a text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from trace_recorder import clocks
 from trace_recorder.clocks import parse_time
 from trace_recorder.dialects.json_access import Members as Remaining
-from trace_recorder.dialects.json_access import as_dict, as_int
+from trace_recorder.dialects.json_access import as_dict, as_int, as_text, join_texts
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.values.messages import Payload, Usage
 
@@ -105,3 +105,10 @@ def other_counts(stated: Members, details: Iterable[str], places: Places) -> Mem
     known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
     stating = [as_dict(stated.get(detail)) for detail in details]
     return {name: value for members in stating for name, value in members.items() if name not in known and value}
+
+
+def text_of(content: Payload, between: str = "\n\n") -> str | None:
+    """Return a content as text: the text itself, or the joined texts of its parts. Return None if it has no text."""
+    if isinstance(content, list):
+        return join_texts((as_text(as_dict(part).get("text")) for part in content), between)
+    return as_text(content)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import openai_responses
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.dialects.split_messages import read_groups
-from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
+from trace_recorder.imports.foreign.agent_history import AgentHistory, Position, first_text
 from trace_recorder.imports.foreign.codex.outputs import (
     CompletedTools,
     TokenCounts,
@@ -137,7 +137,7 @@ class RolloutReader:
         self.history.add_all(messages, time)
 
     def _begin_turn(self, messages: list[Message]) -> None:
-        text = next((text for one in messages if (text := _text(one.content))), "")
+        text = next((text for one in messages if (text := first_text(one.content))), "")
         if text.startswith(_INJECTED):
             return
         self._turns.append(self.history.position)
@@ -294,12 +294,6 @@ def _is_output(item: Members) -> bool:
 def _kind(members: Members) -> str:
     names = (members.get("type"), as_dict(members.get("payload")).get("type"))
     return " ".join(filter(None, map(as_text, names))) or "line"
-
-
-def _text(content: Payload) -> str:
-    if isinstance(content, str):
-        return content
-    return next((text for part in as_list(content) if (text := as_text(as_dict(part).get("text")))), "")
 
 
 def _item_of_event(members: Members) -> Members:

@@ -12,7 +12,7 @@ from trace_recorder.dialects.json_access import (
     role_of,
 )
 from trace_recorder.imports.foreign.run import Members
-from trace_recorder.imports.foreign.stated_values import counts_at
+from trace_recorder.imports.foreign.stated_values import counts_at, text_of
 from trace_recorder.values.messages import Payload, without_none
 
 _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}
@@ -58,7 +58,7 @@ def response_of(output: Members) -> Members | None:
         return None
     content = message.get("content")
     if isinstance(content, list):
-        content = join_texts((as_text(as_dict(part).get("text")) for part in content), "\n")
+        content = text_of(content, "\n")
     more = {name: value for name, value in output.items() if name in {"metadata", "stop_reason"} and value}
     extra = {**as_dict(message.get("extra")), **more, **without_none(logprobs=choice.get("logprobs"))}
     return {"content": content} | without_none(

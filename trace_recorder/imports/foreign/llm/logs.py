@@ -28,7 +28,7 @@ from trace_recorder.imports.foreign.llm.responses import (
 from trace_recorder.imports.foreign.run import Conversation, Event, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, opened
-from trace_recorder.imports.foreign.stated_values import stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -159,7 +159,7 @@ class _Thread:
     def _add(self, conversation: Conversation, identity: str) -> None:
         for message in self.store.messages(identity):
             if message["role"] == "user" and isinstance(message["content"], str | list):
-                self.task = self.task or _text(message["content"])
+                self.task = self.task or text_of(message["content"])
             conversation.add(message)
         self.places[identity] = conversation, len(conversation)
 
@@ -176,17 +176,11 @@ def _joined_response(messages: list[Members]) -> Members:
     """Return messages of a turn as one response: their texts, thoughts and calls."""
     calls = [call for message in messages for call in as_list(message.get("tool_calls"))]
     extra = {name: value for message in messages for name, value in as_dict(message.get("extra")).items()}
-    return {"content": join_texts((_text(message.get("content")) for message in messages), "\n\n")} | without_none(
+    return {"content": join_texts((text_of(message.get("content")) for message in messages), "\n\n")} | without_none(
         tool_calls=calls or None,
         reasoning=join_texts((message.get("reasoning") for message in messages), "\n\n"),
         extra=extra or None,
     )
-
-
-def _text(content: Payload) -> str | None:
-    if not isinstance(content, list):
-        return as_text(content)
-    return join_texts((as_text(as_dict(part).get("text")) for part in content), "\n\n")
 
 
 def _call(part: Members) -> Members:

@@ -184,8 +184,8 @@ def _usage(span: Span) -> Usage | None:
     names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
     counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
     cost = span.take_number("operation.cost", "gen_ai.usage.cost")
-    read_genai = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
-    extra = {name: count for name, count in counts.items() if count is not None and name not in read_genai}
+    known = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
+    extra = {name: count for name, count in counts.items() if count is not None and name not in known}
     return if_known(Usage(**counts_at({**counts}, _COUNTS), cost=cost, extra=extra))
 
 

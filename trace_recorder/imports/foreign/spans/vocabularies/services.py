@@ -77,8 +77,8 @@ def _usage_of_langfuse(span: Span) -> Usage | None:
         return None
     if "prompt_tokens" in details or "completion_tokens" in details:
         return read_usage({**details, **({} if cost is None else {"cost": cost})})
-    read_langfuse = {"total", *" ".join(_LANGFUSE_COUNTS.values()).split(" ")}
-    extra = {name: one for name, one in details.items() if name not in read_langfuse and one}
+    known = {"total", *" ".join(_LANGFUSE_COUNTS.values()).split(" ")}
+    extra = {name: count for name, count in details.items() if name not in known and count}
     return if_known(Usage(**counts_at(details, _LANGFUSE_COUNTS), cost=cost, extra=extra))
 
 
