@@ -17,8 +17,8 @@ from trace_recorder import Trajectory, load
 from trace_recorder.derive.document import from_document
 from trace_recorder.views.hierarchy.document import to_hierarchy
 from trace_recorder.views.inspect.log import to_inspect
-from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
-from trace_recorder.views.otlp.otlp_json import to_otlp
+from trace_recorder.views.invariant import to_invariant, to_invariant_dataset
+from trace_recorder.views.otlp.spans import to_otlp
 from trace_recorder.views.toolbrain.parsing import parse_code, parse_react
 from trace_recorder.views.toolbrain.turns import format_turns, to_turns
 

@@ -15,11 +15,10 @@ from trace_recorder.cli.output import console, print_json, print_lines
 from trace_recorder.cli.read_files import UnreadableError, is_directory, read
 from trace_recorder.cli.text_layout import compact, in_one_line, number, pluralize, seconds
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.comparison.left_aside import Ignored
+from trace_recorder.views.comparison.comparable_steps import Ignored
 from trace_recorder.views.comparison.trajectory_diff import DiffRun, DiffSide, DiffStep, TrajectoryDiff
 from trace_recorder.views.comparison.trajectory_diff import diff as diff_of
-from trace_recorder.views.comparison.value_changes import ValueChange
-from trace_recorder.views.comparison.word_changes import marked_parts, shortened
+from trace_recorder.views.comparison.value_changes import ValueChange, marked_parts, shortened
 
 NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20

@@ -23,10 +23,9 @@ from trace_recorder.exporters.http_session import endpoint_of, session, shown
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
-from trace_recorder.views.otlp.otlp_json import SCHEMA_URL, SCOPE
 from trace_recorder.views.otlp.span import Span, SpanEvent
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
-from trace_recorder.views.otlp.spans import plan_spans
+from trace_recorder.views.otlp.spans import SCHEMA_URL, SCOPE, plan_spans
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from trace_recorder.rerun.matching import Live, fits
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.comparison.value_changes import ValueChange, changes
-from trace_recorder.views.comparison.word_changes import marked_words, shortened
+from trace_recorder.views.comparison.value_changes import ValueChange, changes, marked_words, shortened
 
 MOST_LINES = 40
 MOST_COMPARED = 200

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from trace_recorder.views.atif.document import to_atif, to_atif_files
     from trace_recorder.views.hierarchy.document import to_hierarchy
     from trace_recorder.views.inspect.log import to_inspect
-    from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
-    from trace_recorder.views.otlp.otlp_json import to_otlp
-    from trace_recorder.views.otlp.spans import to_spans
+    from trace_recorder.views.invariant import to_invariant, to_invariant_dataset
+    from trace_recorder.views.otlp.spans import to_otlp, to_spans
     from trace_recorder.views.pi_sessions import to_traces
     from trace_recorder.views.session_traces import to_session_traces
     from trace_recorder.views.stats import Stats
@@ -60,12 +59,14 @@ _MODULES = {
     ),
     "hierarchy.document": ("to_hierarchy",),
     "inspect.log": ("to_inspect",),
-    "invariant.dataset": (
+    "invariant": (
         "to_invariant",
         "to_invariant_dataset",
     ),
-    "otlp.otlp_json": ("to_otlp",),
-    "otlp.spans": ("to_spans",),
+    "otlp.spans": (
+        "to_otlp",
+        "to_spans",
+    ),
     "pi_sessions": ("to_traces",),
     "session_traces": ("to_session_traces",),
     "stats": ("Stats",),

@@ -1,26 +1,132 @@
-"""What calls cost: the cost that the provider states, else an estimate from a table of prices, else unknown.
+"""The cost of a call: the cost that the provider stated, or else an estimate from a table of prices.
 
-The table is that of `genai-prices` (the extra `prices`), which is imported with the first request for a price. A figure
-from it is marked as an estimate. A model is looked up only under the provider that served it, because the same weights
-have different prices at different providers, and none on the user's machine. An unknown cost never counts as 0.
+An estimate is marked. A model is looked up only under the provider that served it, because the same weights have
+different prices at different providers. A model on the user's machine has no price. An unknown cost never counts as 0.
+
+`PriceTable` is the table of `genai-prices` (the extra `prices`). That package computes a price from units and their
+overlaps, which takes longer than reading the call. So `PriceTable` keeps the rates of a model if they do not depend on
+the number of tokens. A price is then a sum over kinds of tokens, each at a fixed rate. Otherwise the package is asked
+for each call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
-from trace_recorder.views.cost_table import PriceTable
+
+MAX_MODELS = 1024
+"""The number of models, and of rates, that are kept."""
+MAX_TOKENS = 10**12
+"""Above this number of tokens, a price would not be exact."""
+_PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
+"""Providers that have another name in genai-prices."""
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """The price of a call, and of a million tokens of each kind. `prompt` is the rate of tokens that are not cached."""
+
+    call: Decimal
+    prompt: Decimal
+    completion: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
+
+    def price(self, prompt: int, completion: int, cache_read: int, cache_write: int) -> Decimal:
+        """Return the price of a call with these numbers of tokens."""
+        tokens = prompt * self.prompt + completion * self.completion
+        tokens += cache_read * self.cache_read + cache_write * self.cache_write
+        return self.call + tokens / _MILLION
+
+
+class PriceTable:
+    """Prices tokens, as a `Price` does. Raises ImportError if genai-prices is not installed."""
+
+    def __init__(self) -> None:
+        self._prices: Payload = import_module("genai_prices")
+        self._snapshot_now: Payload = import_module("genai_prices.data_snapshot").get_snapshot
+        self._snapshot: Payload = None
+        self._models: dict[tuple[str, str], Payload] = {}
+        self._rates: dict[int, tuple[Payload, _Rates | None]] = {}
+
+    def __call__(self, provider: str, model: str, counts: Counts, time: datetime | None) -> float | None:
+        """Return the price in US dollars, or None if the table cannot price this provider, model or count."""
+        if counts.prompt is None or counts.completion is None:
+            return None
+        kinds_of_tokens = counts.prompt, counts.completion, counts.cache_read, counts.cache_write
+        read, written = counts.cache_read or 0, counts.cache_write or 0
+        kinds = counts.prompt - read - written, counts.completion, read, written
+        try:
+            rates = self._rates_of(provider, model, time or datetime.now(tz=UTC))
+            if rates is None or min(kinds) < 0 or max(kinds) > MAX_TOKENS:
+                return float(self._ask(provider, model, kinds_of_tokens, time).total_price)
+        except (LookupError, ValueError):  # an unknown provider or model, or counts that contradict each other
+            return None
+        return float(rates.price(*kinds))
+
+    def _rates_of(self, provider: str, model: str, time: datetime) -> _Rates | None:
+        """Return the rates of a model at a time, or None if it has no fixed rates.
+
+        Raises LookupError for an unknown model.
+        """
+        self._forget_other_prices()
+        key = provider, model
+        if key not in self._models:
+            self._models[key] = self._look_up(provider, model)
+        model_prices = self._models[key]
+        if model_prices is None:
+            raise LookupError(model)
+        prices = model_prices.get_prices(time)
+        if id(prices) not in self._rates:
+            self._rates[id(prices)] = prices, self._worked_out(provider, model, prices, time)
+        return self._rates[id(prices)][1]
+
+    def _forget_other_prices(self) -> None:
+        """Forget the kept rates if the package has new prices, or if there are too many."""
+        snapshot = self._snapshot_now()
+        if snapshot is not self._snapshot or max(len(self._models), len(self._rates)) >= MAX_MODELS:
+            self._snapshot = snapshot
+            self._models.clear()
+            self._rates.clear()
+
+    def _look_up(self, provider: str, model: str) -> Payload:
+        try:
+            return self._ask(provider, model, (0, 0, None, None), None).model
+        except LookupError:
+            return None
+
+    def _worked_out(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
+        """Return the rates of prices, or None if they depend on the number of tokens.
+
+        The package is asked for each kind.
+        """
+        if not all(isinstance(price, Decimal | None) for price in vars(prices).values()):
+            return None
+        of_call = self._ask(provider, model, (0, 0, None, None), time).total_price
+        million = _MILLION
+        kinds = (million, 0, None, None), (0, million, None, None), (million, 0, million, 0), (million, 0, 0, million)
+        return _Rates(of_call, *(self._ask(provider, model, kind, time).total_price - of_call for kind in kinds))
+
+    def _ask(self, provider: str, model: str, counts: tuple[int | None, ...], time: datetime | None) -> Payload:
+        names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+        usage = self._prices.Usage(**dict(zip(names, counts, strict=True)))
+        provider_id = _PROVIDER_IDS.get(provider, provider)
+        return self._prices.calc_price(usage, model, provider_id=provider_id, genai_request_timestamp=time)
+
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]
-"""Returns the price of tokens of a provider's model at a time, or None if it knows no price."""
+"""Returns the price of tokens of a provider's model at a time, or None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +138,7 @@ class Cost:
 
 
 def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | None = None) -> Cost | None:
-    """Return what a call cost, or None if that is unknown.
+    """Return the cost of a call, or None if it is unknown.
 
     `price` replaces the table of genai-prices. `counts` are the call's tokens from `counts_of`, if the caller has them
     already.
@@ -46,9 +152,9 @@ def cost_of(call: LLMInteraction, price: Price | None = None, counts: Counts | N
 
 
 def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> float | None:
-    """Look up the model that answered, or else the requested one."""
+    """Return the price by the model that answered, or else by the requested model."""
     provider, answered = call.provider, call.response.model
-    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON here here
+    if price is None or not isinstance(provider, str) or not provider:  # a file may have any JSON value here
         return None
     time = _time(call)
     for model in (answered, call.model if call.model != answered else None):
@@ -108,9 +214,11 @@ class Costs:
         """Return the stated and the estimated costs, and the numbers of calls with each kind of cost."""
         return self.stated, self.estimated, self.stated_calls, self.estimated_calls, self.unknown_calls
 
-    def add_sums(self, stated: float, estimated: float, stated_calls: int, estimated_calls: int, unknown: int) -> None:
-        """Add what `sums` returned."""
-        self.stated += stated
+    def add_sums(
+        self, stated_cost: float, estimated: float, stated_calls: int, estimated_calls: int, unknown: int
+    ) -> None:
+        """Add sums that `sums` returned."""
+        self.stated += stated_cost
         self.estimated += estimated
         self.stated_calls += stated_calls
         self.estimated_calls += estimated_calls

@@ -1,8 +1,8 @@
 """Counts the contents that formats have no place for, under the descriptions that `export` prints.
 
 Each format states which contents of messages it supports, by the kind of message (`FormatSupport`). Everything else in
-a run is counted by its kind, including kinds that no table lists. Contents that a format holds only in free metadata
-count too, because its readers do not look there. Facts that no run can put into a format, such as the bytes of a
+a run is counted by its kind, including kinds that no table lists. Contents that a format has only in free metadata
+count too, because its readers do not look there. Facts that no view can put into a format, such as the bytes of a
 request, are not counted. The page of the format in `docs/views/` lists them.
 """
 
@@ -55,14 +55,14 @@ class ContentSupport:
 
 
 MAX_STRING = 2000
-"""Longer strings are cut in parts that are neither text nor image."""
+"""Strings longer than this many characters are cut, in parts that are neither text nor image."""
 FormatSupport = Mapping[Side, ContentSupport]
-"""What a format supports in each kind of message. In any other kind it supports only texts and tool calls."""
+"""The supported contents of each kind of message. For any other kind, the format supports only texts and tool calls."""
 _TEXT_ONLY = ContentSupport()
 
 
 def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, statement: FormatSupport) -> None:
-    """Count the contents of a run's messages for which a format has no place, each once."""
+    """Count the contents of a run's messages that a format does not support, each once."""
     for side, content in _contents(turns):
         if not statement.get(side, _TEXT_ONLY).supports(content):
             left_out.add(f"{content.kind} in {side}")
@@ -76,11 +76,11 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
     for turn in turns:
-        said = [(side, content, _digest(side, content)) for side, content in _new_contents(turn)]
+        contents = [(side, content, _digest(side, content)) for side, content in _new_contents(turn)]
         repeats = not turn.exact or turn.previous in followed
-        yield from [(side, content) for side, content, sign in said if not (repeats and sign in seen)]
+        yield from [(side, content) for side, content, digest in contents if not (repeats and digest in seen)]
         followed.add(turn.previous)
-        seen.update(sign for _, _, sign in said)
+        seen.update(digest for _, _, digest in contents)
         for content in contents_of_answer(turn.interaction.response):
             seen.add(_digest("answers", content))
             yield "answers", content
@@ -105,19 +105,19 @@ def _new_contents(turn: Turn) -> Iterator[tuple[Side, Content]]:
 
 
 def _digest(side: Side, content: Content) -> bytes:
-    said = json.dumps([side, content.kind, content.raw], sort_keys=True)
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    text = json.dumps([side, content.kind, content.raw], sort_keys=True)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
-    """Count what a run has of the things that a format leaves out, each under its description."""
+    """Count the things of these descriptions in a run."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
 
 
-def count_all_but(trajectory: Trajectory, left_out: LeftOut, *held: str) -> None:
-    """Count everything that this module counts, except for what a format holds."""
-    count(trajectory, left_out, *(words for words in _COUNTS if words not in held))
+def count_all_but(trajectory: Trajectory, left_out: LeftOut, *supported: str) -> None:
+    """Count everything that this module counts, except what a format supports."""
+    count(trajectory, left_out, *(words for words in _COUNTS if words not in supported))
 
 
 REPLAYED = "calls that were not made: a replay or a fork gave their answers"
@@ -134,10 +134,10 @@ UNREQUESTED_TOOLS = "tools that ran although no model called them"
 REWARDS, ANNOTATIONS, GAPS = "rewards", "annotations", "gaps"
 
 
-def _is_unanswered(one: LLMInteraction) -> bool:
-    response = one.response
-    said = one.answered and (response.content or response.reasoning or response.tool_calls or not one.error)
-    return not said or not one.source.has_request()
+def _is_unanswered(call: LLMInteraction) -> bool:
+    response = call.response
+    has_answer = call.answered and (response.content or response.reasoning or response.tool_calls or not call.error)
+    return not has_answer or not call.source.has_request()
 
 
 def _count_odd_arguments(trajectory: Trajectory) -> int:
@@ -148,7 +148,7 @@ def _count_odd_arguments(trajectory: Trajectory) -> int:
 
 def _count_step_notes(trajectory: Trajectory) -> int:
     return sum(
-        sum(said is not None for said in (step.reflection, step.error, *step.extra.values()))
+        sum(note is not None for note in (step.reflection, step.error, *step.extra.values()))
         for step in trajectory.agent_steps
     )
 

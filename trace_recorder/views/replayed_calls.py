@@ -1,7 +1,7 @@
 """Calls that were not made, in formats that keep every call: a replay or a fork gave their answers.
 
-The original run spent the tokens and the cost of such an answer. So these figures are in the mark of the call, never
-where readers of a format sum tokens and costs. `docs/views/replayed-calls.md` has the mark of each format.
+The original run paid for the tokens of such an answer. So these figures are in the mark of the call, and not where
+readers of a format sum tokens and costs. `docs/views/replayed-calls.md` describes the mark of each format.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import counts_of
 
 REPLAYED_FROM = "replayed_from"
-"""The additional member with the run and the call that gave an answer."""
+"""The additional member that names the run and the call that gave an answer."""
 
 
 def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
     """Return the calls that were made."""
-    return [one for one in calls if not one.is_replayed]
+    return [call for call in calls if not call.is_replayed]
 
 
 def without_usage(call: LLMInteraction) -> LLMInteraction:
@@ -30,18 +30,15 @@ def without_usage(call: LLMInteraction) -> LLMInteraction:
     return replace(call, response=response)
 
 
-def origin_of(one: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
-    """Return the mark of a call that was not made: the origin and the usage of its answer.
-
-    Returns None for other calls.
-    """
-    if one.replayed_from is None:
+def origin_of(call: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
+    """Return the mark of a call that was not made: the origin and the usage of its answer. None for other calls."""
+    if call.replayed_from is None:
         return None
-    return one.replayed_from.to_document() | without_none(usage=usage)
+    return call.replayed_from.to_document() | without_none(usage=usage)
 
 
 def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
-    """Return the usage of an answer under the names of `usage`, counted in one way for all dialects."""
+    """Return the usage of an answer under the names of the member `usage`, counted in the same way for all dialects."""
     counts = counts_of(call)
     if counts is None:
         return {}

@@ -1,8 +1,8 @@
 """The costs of whole runs, as `list` and the viewer's list show them: sums of the costs of their calls.
 
-If a run has ended, only the members of its document that prices depend on are decoded. That takes a small part of the
-time of reading the run. Any other run is loaded as a whole, and so is a document in another form. `cost.py` decides the
-cost of each call, and whether it is an estimate.
+If a run has ended, only those members of its document are decoded that affect the price. That takes a small part of the
+time of reading the run. Any other run, and a document in another form, is loaded as a whole. `cost.py` computes the
+cost of each call.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ _DECODER = json.Decoder(_EndedDocument)
 
 
 def may_have_price(status: Payload, *tokens: Payload) -> bool:
-    """Whether calls of a run may have a price. A run that is still being recorded is read when it has ended."""
+    """Whether calls of a run may have a price. A run that is still being recorded is priced after its end."""
     return any(tokens) and status != "running" and table() is not None
 
 
 def run_costs_or_unknown(path: Path) -> RunCosts:
-    """Return the cost of a run. It is unknown if the run cannot be read, even if the end of its document states one."""
+    """Return the cost of a run. If the run cannot be read, its cost is unknown."""
     return try_call(lambda: run_costs(path), lambda _: RunCosts())
 
 
@@ -92,7 +92,7 @@ def run_costs(path: Path) -> RunCosts:
 
 
 def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
-    """Return the cost of calls together. Calls that were not made cost nothing."""
+    """Return the sum of the costs of calls. Calls that were not made cost nothing."""
     costs, without_price = Costs(), 0
     for call in made_calls(calls):
         cost = cost_of(call)

@@ -1,6 +1,7 @@
 """The document of a run with shared messages: a message that many calls repeat is one object in all of them.
 
-On disk, such a document grows with calls x history, but not in memory. Do not change its parts.
+If it is written to a file, such a document grows with calls times history. In memory it does not. Do not change its
+parts.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ class SharedMessages:
             new = numbers[len(earlier) :]
         else:
             new, written = numbers, SharedSequence([])
-        found = written.extended(each for number in new for each in self._written[number])
-        self._last = numbers, found
-        return found
+        messages = written.extended(each for number in new for each in self._written[number])
+        self._last = numbers, messages
+        return messages
 
 
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:
-    """Yield each interaction in the form of the document, with these messages."""
-    for one in trajectory.llm_interactions:
-        known = one.source.has_request()
-        yield one.to_document({"input_messages": [*messages.of(one)]} if known else {})
+    """Yield each interaction in the form of the document, with messages of `messages`."""
+    for call in trajectory.llm_interactions:
+        is_known = call.source.has_request()
+        yield call.to_document({"input_messages": [*messages.of(call)]} if is_known else {})
 
 
 def shared_document(trajectory: Trajectory) -> dict[str, Payload]:

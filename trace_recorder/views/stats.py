@@ -1,8 +1,8 @@
-"""Figures over runs: tokens, cache, tools, failures, retries, rewards, time and cost, as a whole and model by model.
+"""Figures over runs: tokens, cache, tools, failures, retries, rewards, time and cost, in total and by model.
 
-`Stats` takes one run after another and keeps only sums, so the number of runs is not limited. Figures that no provider
-stated are left out of the sums, and the number of such calls is stated. Time is measured by the clock: models and tools
-that work at once are counted once. Calls that were answered from a recording are only counted; they are in no sum.
+`Stats` takes one run after another and keeps only sums, so the number of runs is not limited. If no provider stated a
+figure for a call, the sum is without that call, and the number of such calls is stated. Time is clock time: models and
+tools that work at once are counted once. Calls whose answers came from a recording are counted, and are in no sum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WITH = {name: f"with_{name}" for name in _COUNTS}
 
 @dataclass(slots=True)
 class Calls:
-    """Sums over calls: of all, or of one model's."""
+    """Sums over the calls of all models, or of one model."""
 
     price: Price | None = None
     counted: Counter[str] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class Calls:
         self.costs = Costs(_price=self.price)
 
     def add(self, call: LLMInteraction) -> None:
-        """Take a call."""
+        """Add a call."""
         counted, attempts = self.counted, len(call.attempts)
         counted["calls"] += 1
         if call.error is not None:
@@ -92,7 +92,7 @@ class Calls:
             self.cacheable += counts.prompt or 0
 
     def to_json(self) -> dict[str, Payload]:
-        """Return the sums. The hit rate is the cached share of the input, over the calls that state it."""
+        """Return the sums. The hit rate is the cached share of the input, over the calls that state both."""
         tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[_WITH[name]]}
         rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
@@ -121,7 +121,7 @@ def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
 
 @dataclass(slots=True)
 class Spread:
-    """Values of several runs: their number, their sum, their minimum and their maximum."""
+    """Values of several runs: the number of runs, the sum, the minimum and the maximum."""
 
     runs: int = 0
     total: float = 0.0
@@ -142,7 +142,7 @@ class Spread:
 def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
     """Return the share of successful runs among the judged ones, and the number of judged runs.
 
-    Returns nothing if there are none.
+    Returns an empty dict if no run was judged.
     """
     judged = succeeded + not_succeeded
     return {"accuracy": round(succeeded / judged, 4), "accuracy_runs": judged} if judged else {}
@@ -170,18 +170,18 @@ class Stats:
         return every
 
     def add(self, trajectory: Trajectory) -> None:
-        """Take a run."""
+        """Add a run."""
         self.runs["runs"] += 1
         self.runs[trajectory.status] += 1
         self.runs["succeeded"] += trajectory.success is True
         self.runs["not_succeeded"] += trajectory.success is False
         self.runs["replays"] += isinstance(run_origin_of(trajectory.metadata), ReplayOf)
         self.runs["steps"] += len(trajectory.agent_steps)
-        for one in trajectory.llm_interactions:
-            if one.is_replayed:
+        for call in trajectory.llm_interactions:
+            if call.is_replayed:
                 self.replayed_calls += 1
             else:
-                self._calls_of(one.provider, one.model or one.response.model).add(one)
+                self._calls_of(call.provider, call.model or call.response.model).add(call)
         self.side_calls += len(side_calls_of(trajectory))
         self._add_tools(trajectory)
         for name, value in rewards_of(trajectory).items():
@@ -203,7 +203,7 @@ class Stats:
         self.time.update(other.time)
 
     def to_text(self) -> str:
-        """Return the sums as JSON, from which `from_text` makes equal ones."""
+        """Return the sums as JSON, which `from_text` reads."""
         models = [
             [
                 *served,
@@ -216,7 +216,9 @@ class Stats:
             ]
             for served, calls in self.models.items()
         ]
-        rewards = {name: [one.runs, one.total, one.least, one.most] for name, one in self.rewards.items()}
+        rewards = {
+            name: [spread.runs, spread.total, spread.least, spread.most] for name, spread in self.rewards.items()
+        }
         return json.dumps([self.runs, models, self.tools, rewards, self.time, self.replayed_calls])
 
     @classmethod
@@ -239,10 +241,10 @@ class Stats:
 
     def _calls_of(self, provider: Payload, model: Payload) -> Calls:
         served = _name(provider), _name(model)
-        found = self.models.get(served)
-        if found is None:
-            found = self.models[served] = Calls(self.price)
-        return found
+        calls = self.models.get(served)
+        if calls is None:
+            calls = self.models[served] = Calls(self.price)
+        return calls
 
     def _add_tools(self, trajectory: Trajectory) -> None:
         for _, use in tool_uses_of(trajectory):
@@ -269,7 +271,7 @@ class Stats:
             "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
             "llm": self.every.to_json()
             | without_none(replayed=self.replayed_calls or None, side_calls=self.side_calls or None),
-            "models": [{"provider": of[0], "model": of[1], **calls.to_json()} for of, calls in by_calls],
+            "models": [{"provider": served[0], "model": served[1], **calls.to_json()} for served, calls in by_calls],
             "tools": [
                 {"name": name}
                 | {key: tool[key] for key in counted}
@@ -282,9 +284,9 @@ class Stats:
         }
 
 
-def _name(given: Payload) -> str:
+def _name(value: Payload) -> str:
     """Return a name as text, also if the file has another type there."""
-    return given if given and isinstance(given, str) else json.dumps(given) if given else "unknown"
+    return value if value and isinstance(value, str) else json.dumps(value) if value else "unknown"
 
 
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,9 +295,8 @@ def _name(given: Payload) -> str:
 def time_of(trajectory: Trajectory) -> dict[str, float]:
     """Return the seconds of a run by the clock: `total`, and its parts `llm`, `tool` and `idle`.
 
-    Unknown parts are absent. The time of a tool is that of its
-    execution, without the time in which models worked. `idle` is known if all calls and all tools with a result have a
-    known duration.
+    Unknown parts are absent. The time of tools does not include the time in which models worked. `idle` is known if all
+    calls and all tools with a result have a known duration.
     """
     results = [result for step in trajectory.agent_steps for result in step.tool_results if not result.replayed]
     llm, all_calls = _spans(made_calls(trajectory.llm_interactions))
@@ -326,7 +327,7 @@ def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bo
 
 
 def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
-    """Return the duration of a run: the stated one, or else the time until its end or that of its last call."""
+    """Return the duration of a run: the stated one, or else the time until its end or the end of its last call."""
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     if trajectory.execution_time is not None or begin is None:
         return trajectory.execution_time

@@ -1,6 +1,6 @@
 """The sampled tokens of an interaction: their ids and log-probabilities.
 
-vLLM, OpenAI and similar servers, and Google put them in different places. `values/token_counts.py` counts tokens.
+vLLM, OpenAI and similar servers, and Google put them into different members. `values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import pytest
 from tests.imports.foreign.span_files import GIVEN, SAID, agent_run, call, otlp, span, written
 from trace_recorder import load
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.otlp.otlp_json import to_otlp
 from trace_recorder.views.otlp.span_maker import Conventions
+from trace_recorder.views.otlp.spans import to_otlp
 
 
 def _described(run: Trajectory) -> dict[str, Any]:

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from tests.json_strategies import json_values
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.comparison.value_changes import ValueChange, changes, equal_json
-from trace_recorder.views.comparison.word_changes import Fragment, marked_words, word_changes
+from trace_recorder.views.comparison.value_changes import (
+    Fragment,
+    ValueChange,
+    changes,
+    equal_json,
+    marked_words,
+    word_changes,
+)
 
 
 def test_each_change_has_its_path() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.views.sdk_conversations import PIXEL
 from trace_recorder import Trajectory
-from trace_recorder.views.invariant.dataset import to_invariant, to_invariant_dataset
+from trace_recorder.views.invariant import to_invariant, to_invariant_dataset
 
 Trajectories = Mapping[str, Trajectory]
 

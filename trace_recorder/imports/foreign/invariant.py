@@ -1,7 +1,7 @@
 """Traces of Invariant: messages in OpenAI's form, each once, in the order in which they were sent or said.
 
 Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, after a line with metadata; and
-`views/invariant/`, whose `metadata` of messages and lines has the facts without a member in this form. A call saw all
+`views/invariant.py`, whose `metadata` of messages and lines has the facts without a member in this form. A call saw all
 earlier messages of its agent. If the agent changed its history, the file does not have the prompt of the call.
 """
 

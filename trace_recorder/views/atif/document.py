@@ -1,15 +1,17 @@
 """ATIF v1.7 and 1.8, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
 A run with a rewritten history is written in two ways. `to_atif` appends the conversation after the change to the one
-before, with the messages of both as copied context. `to_atif_files` returns a document for each, linked by
-`continued_trajectory_ref`, as tools that make training data of them expect. Sub-agents, and conversations that have
+before, and marks repeated messages as copied context. `to_atif_files` returns a document for each conversation, linked
+by `continued_trajectory_ref`, as tools that make training data of them expect. Sub-agents, and conversations that have
 nothing in common with the others, are `subagent_trajectories`. Costs are those that providers stated, never estimates.
-A run that was read from such documents has all their members again (`extra_members.py`).
+A run that was read from such documents has all their members again (`imports/atif/members.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
 
 from trace_recorder.dialects.json_access import as_dict
@@ -20,7 +22,6 @@ from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.media import Media, has_audio
 from trace_recorder.views.atif.steps import Steps
-from trace_recorder.views.atif.subagents import Parent, parents_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
 from trace_recorder.views.conversations.conversation import Conversation, conversations
@@ -38,23 +39,85 @@ from trace_recorder.views.left_out import (
 )
 from trace_recorder.views.view import LeftOut, view
 
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The turn during which a conversation began, or None if no turn came before it.
+
+    `call` is known if a tool started it.
+    """
+
+    turn: Turn | None = None
+    call_id: str | None = None
+
+
+def parents_of(
+    others: Iterable[Conversation],
+    mains: Iterable[Conversation],
+    turns: Sequence[Turn],
+    steps: Mapping[Turn, Sequence[AgentStep]],
+) -> dict[Conversation, Parent]:
+    """Return the parent of each conversation that is not the main agent's. `turns` are all turns of the run."""
+    started = _calls_by_execution(steps)
+    main = {turn for conversation in mains for turn in conversation.turns}
+    return {other: _parent(other, main, turns[: turns.index(other.turns[0])], started) for other in others}
+
+
+def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
+    """Index the executions of tools, in which agents may have started. Each has the turn of its step, and its call."""
+    return {
+        result.execution_id: (turn, result.call_id)
+        for turn, of_turn in steps.items()
+        for step in of_turn
+        for result in step.tool_results
+        if result.execution_id is not None
+    }
+
+
+def _parent(
+    conversation: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
+) -> Parent:
+    """Find the parent of a conversation among the turns `before` it.
+
+    So no conversation is its own parent, not even indirectly.
+    """
+    parent_id = conversation.parent_agent_id
+    of_parent = [turn for turn in before if parent_id and turn.interaction.agent_id == parent_id]
+    turn, call_id = started.get(conversation.turns[0].interaction.parent_execution_id or "", (None, None))
+    callers = [turn for turn in before if any(call.call_id == call_id for call in turn.answer().tool_calls)]
+    if callers:
+        return Parent(_likeliest(callers, turn, of_parent), call_id)
+    candidates = of_parent or [turn for turn in before if turn in main]
+    return Parent(candidates[-1]) if candidates else Parent()
+
+
+def _likeliest(callers: Sequence[Turn], turn: Turn | None, of_parent: Sequence[Turn]) -> Turn:
+    """Choose among turns with one call id: the turn of the step, or the last of the parent agent, or the last."""
+    if turn is not None and turn in callers:
+        return turn
+    return ([caller for caller in callers if caller in of_parent] or callers)[-1]
+
+
 SCHEMA_VERSION = "ATIF-v1.7"
 _WITH_AUDIO = "ATIF-v1.8"
-"""The version of a document that has sounds, which 1.7 does not know. Every reader takes 1.7."""
+"""The version of a document with sounds, which version 1.7 does not have. Every reader accepts 1.7."""
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""Images, sounds, and other parts as text. The other contents of an answer are in `extra`, which no reader uses."""
+"""ATIF has images, sounds, and other parts as text.
+
+The other contents of an answer are in `extra`, which no reader uses.
+"""
 
 
 @view
 def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
     """Return a run as one ATIF document.
 
-    Images and sounds are written into `images_directory`, and named relative to the directory that holds it. Raises
-    EmptyTrajectoryError if the run has no calls, no steps and no task.
+    Images and sounds are written into `images_directory`. Their paths in the document are relative to its parent
+    directory. Raises EmptyTrajectoryError if the run has no calls, no steps and no task.
     """
     writing = _Writer(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
@@ -64,9 +127,9 @@ def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | 
 def to_atif_files(
     left_out: LeftOut, trajectory: Trajectory, name: str, images_directory: Path | None = None
 ) -> Iterator[tuple[str, dict[str, Payload]]]:
-    """Return a run as ATIF documents with their file names: one, and one more for each rewritten history.
+    """Yield the ATIF documents of a run with their file names: one, and one more for each rewritten history.
 
-    `name` is that of the first file, from which the others are derived. Raises EmptyTrajectoryError.
+    `name` is the name of the first file. The other names are derived from it. Raises EmptyTrajectoryError.
     """
     writing = _Writer(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
@@ -90,7 +153,7 @@ class _Writer:
         self._kept = kept_in(trajectory.metadata)
         self._identity = trajectory.trajectory_id or "trajectory"
         self.mains, others = _main_and_others(turns)
-        self._places = {one: place for place, one in enumerate(others, start=1)}
+        self._places = {conversation: place for place, conversation in enumerate(others, start=1)}
         self._parents = parents_of(others, self.mains, turns, self._steps_by_turn.steps)
         self._tools = self._steps_by_turn.unrequested.get(None, [])
         if not turns and not self._tools and not trajectory.task:
@@ -109,8 +172,8 @@ class _Writer:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
             steps.steps.append(without_none(**task, timestamp=self.trajectory.start_time))
         document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, kept)
-        about = ({} if number else self._about()) | kept.get("extra", {})
-        return _with_subs(document | without_none(extra=about or None), subs, kept)
+        extra = ({} if number else self._run_extra()) | kept.get("extra", {})
+        return _with_subs(document | without_none(extra=extra or None), subs, kept)
 
     def _steps(self, of: Sequence[Conversation]) -> Steps:
         steps = Steps(self._media, self._steps_by_turn, self._side_calls)
@@ -121,17 +184,18 @@ class _Writer:
 
     def _conversation_of(self, tools: AgentStep) -> Conversation | None:
         """Return the conversation during which tools ran: of their own agent, or else of the main agent."""
-        own = [one for one in (*self.mains, *self._places) if one.agent_key == agent_key(tools)] or self.mains
-        begun = [one for one in own if one.turns[0].interaction.timestamp <= tools.timestamp]
+        agent = agent_key(tools)
+        own = [known for known in (*self.mains, *self._places) if known.agent_key == agent] or self.mains
+        begun = [known for known in own if known.turns[0].interaction.timestamp <= tools.timestamp]
         return next(reversed(begun), own[0] if own else None)
 
     def _subs(self, of: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
         """Write the trajectories of the agents that began in these conversations, and refer to them in the steps."""
         turns = {turn for conversation in of for turn in conversation.turns}
         subs = []
-        for one, parent in self._parents.items():
+        for conversation, parent in self._parents.items():
             if parent.turn in turns or (orphans and parent.turn is None):
-                subs.append(self._sub(one))
+                subs.append(self._sub(conversation))
                 _refer(steps, parent, {"trajectory_id": subs[-1]["trajectory_id"]})
         return subs
 
@@ -161,8 +225,8 @@ class _Writer:
             **_only(kept, "continued_trajectory_ref"),
         }
 
-    def _about(self) -> dict[str, Payload]:
-        """Return the members of the run that ATIF has no member for."""
+    def _run_extra(self) -> dict[str, Payload]:
+        """Return the members of the run for which ATIF has no member."""
         run = {**self.trajectory.head(), **self.trajectory.tail("inline")}
         remaining = {name: value for name, value in run.items() if value not in (None, {}, [])}
         derived = self._kept.get("derived", ())
@@ -176,15 +240,15 @@ class _Writer:
 
 
 def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
-    """Divide the conversations of a run into the main agent's and all others.
+    """Divide the conversations of a run into those of the main agent and all others.
 
     The main agent is the one without a name, or else the first one.
     """
     agents = [agent_key(turn.interaction) for turn in turns]
     main = None if None in agents or not agents else agents[0]
-    found = conversations(turns)
-    mains = [one for one in found if one.agent_key == main and one.kind != "apart"]
-    return mains, [one for one in found if one not in mains]
+    all_conversations = conversations(turns)
+    mains = [known for known in all_conversations if known.agent_key == main and known.kind != "apart"]
+    return mains, [known for known in all_conversations if known not in mains]
 
 
 def _agent(
@@ -207,7 +271,7 @@ def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
 def _with_subs(
     document: dict[str, Payload], subs: Sequence[dict[str, Payload]], kept: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    """Add the trajectories of its sub-agents to a document, and their costs to its own."""
+    """Add the trajectories of sub-agents to a document, and their costs to its own."""
     silent = kept.get("subagent_trajectories", ())
     metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
     every = [*subs, *silent]
@@ -223,7 +287,7 @@ def _with_subs(
 def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
     """Refer to a sub-agent's trajectory in the step that started it.
 
-    If its tool call is known, the result has the reference.
+    If its tool call is known, the result of that call has the reference.
     """
     step = _parent_step(steps, parent)
     if step is None:
@@ -231,7 +295,7 @@ def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
     calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
     call_id = parent.call_id if parent.call_id in calls else calls[0] if len(calls) == 1 else None
     results: list[Payload] = step.setdefault("observation", {"results": []})["results"]
-    of_call = (one for one in results if call_id is not None and one.get("source_call_id") == call_id)
+    of_call = (known for known in results if call_id is not None and known.get("source_call_id") == call_id)
     result = next(of_call, None)
     if result is None:
         result = without_none(source_call_id=call_id)
@@ -241,8 +305,8 @@ def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
 
 def _parent_step(steps: Steps, parent: Parent) -> dict[str, Payload] | None:
     """Return the step of the parent's turn, or else the first agent step, or else the first step."""
-    step = steps.at.get(parent.turn) if parent.turn else None
-    agents = (one for one in steps.steps if one["source"] == "agent")
+    step = steps.by_turn.get(parent.turn) if parent.turn else None
+    agents = (known for known in steps.steps if known["source"] == "agent")
     return step or next(agents, None) or next(iter(steps.steps), None)
 
 

@@ -1,8 +1,8 @@
 """The steps of an ATIF document: conversations, message by message.
 
 An answer of the model is an agent step. The result of a tool is in the observation of the step that called it. Every
-other message is a user step or a system step. Messages that were copied from an earlier conversation, and answers that
-the model did not give in this run, replayed ones among them, are `is_copied_context`.
+other message is a user step or a system step. `is_copied_context` marks messages that were copied from an earlier
+conversation, and answers that the model did not give in this run, such as replayed answers.
 """
 
 from __future__ import annotations
@@ -11,33 +11,179 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from trace_recorder.imports.atif.members import EXTRA_KEY, kept_in
-from trace_recorder.values.messages import Payload, ToolResult, without_none
+from trace_recorder.imports.atif.members import EXTRA_KEY, TOOL_STEP_FLAG, effort_of, kept_in
+from trace_recorder.imports.foreign.formats import IMPORT_FORMATS
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.media import Media
-from trace_recorder.views.atif.step_members import (
-    call_members,
-    call_step_members,
-    extra_of_result,
-    model_members,
-    recorded_after_answer,
-    tools_step,
-)
-from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.views.conversations.steps_of_turns import StepsByTurn
 from trace_recorder.views.conversations.turn import Turn
+from trace_recorder.views.replayed_calls import REPLAYED_FROM
+from trace_recorder.views.tokens import tokens_of
+
+_SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
+
+
+def is_recorded_after_answer(call: LLMInteraction) -> bool:
+    """Whether the time of a call is the time of its answer.
+
+    True for calls recorded by hand and for calls that other tools recorded.
+    """
+    return call.api is None or call.api in IMPORT_FORMATS
+
+
+def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[str, Payload]:
+    """Make a step of tools that ran without a call to a model."""
+    results = []
+    for result in step.tool_results:
+        content = result_text(result)
+        extra = extra_of_result(result, content, derived=False)
+        results.append({"source_call_id": result.call_id, "content": content} | without_none(extra=extra or None))
+    return {
+        "step_id": number,
+        "timestamp": timestamp or step.timestamp,
+        "source": "agent",
+        "message": "",
+        "tool_calls": [call_members(call) for call in step.tool_calls],
+        **without_none(observation={"results": results} if results else None),
+        "llm_call_count": 0,
+        "extra": {TOOL_STEP_FLAG: True} | without_none(error=step.error),
+    }
+
+
+def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
+    """Return the members of a result other than the `content` of its observation.
+
+    If the result is derived, its value is left out.
+    """
+    value = None if derived or result.result == content else result.result
+    error = None if result.error == content else result.error
+    return without_none(
+        success=result.success,
+        error=error,
+        result=value,
+        duration_seconds=result.duration_seconds,
+    )
+
+
+def call_members(call: ToolCall) -> dict[str, Payload]:
+    """Return a tool call in ATIF's form."""
+    extra = {**call.extra, **without_none(call_id_made_up=call.call_id_made_up or None)}
+    members = {"tool_call_id": call.call_id, "function_name": call.name, "arguments": arguments_of(call)}
+    return members | ({"extra": extra} if extra else {})
+
+
+def model_members(turn: Turn) -> dict[str, Payload]:
+    """Return the model that answered, and the reasoning effort that was requested."""
+    call = turn.interaction
+    return without_none(model_name=call.response.model or call.model, reasoning_effort=effort_of(turn.parameters))
+
+
+def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: bool) -> dict[str, Payload]:
+    """Return the metrics of a call, and in `extra` everything for which ATIF has no member.
+
+    A call that was not made is copied context. The mark in its `extra` has the metrics.
+    """
+    call = turn.interaction
+    kept = kept_in(call.response.extra)
+    metrics = metrics_of_call(call)
+    if "metrics_extra" in kept:
+        metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
+    extra = _extra_of_call(turn) | without_none(
+        agent_steps=[_agent_step(step) for step in steps if not step.derived] or None,
+        side_call=is_side_call or None,
+    )
+    extra |= kept.get("extra", {})
+    if call.replayed_from is not None:
+        origin = call.replayed_from.to_document() | without_none(metrics=metrics or None)
+        return {"is_copied_context": True, "extra": extra | {REPLAYED_FROM: origin}}
+    count = kept.get("llm_call_count", 1 if call.answered or call.api is not None else None)
+    return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra}
+
+
+def metrics_of_call(call: LLMInteraction) -> dict[str, Payload]:
+    """Return a call's tokens, its cost if the provider stated it, and its token ids and log-probabilities."""
+    counts, tokens = counts_of(call), tokens_of(call)
+    usage = call.response.usage
+    return without_none(
+        prompt_tokens=counts and counts.prompt,
+        completion_tokens=counts and counts.completion,
+        cached_tokens=counts and counts.cache_read,
+        cost_usd=usage.cost,
+        prompt_token_ids=tokens.prompt_ids,
+        completion_token_ids=tokens.completion_ids,
+        logprobs=tokens.logprobs,
+        extra={"usage": members} if (members := usage.to_document()) else None,
+    )
+
+
+def _extra_of_call(turn: Turn) -> dict[str, Payload]:
+    call = turn.interaction
+    return without_none(
+        interaction_id=call.interaction_id,
+        requested_at=None if is_recorded_after_answer(call) else call.timestamp,
+        step_number=call.step_number,
+        provider=call.provider,
+        api=call.api,
+        model_asked_for=call.model,
+        **_extra_of_response(call.response),
+        parameters={name: value for name, value in turn.parameters.items() if name != "model"} or None,
+        duration_seconds=call.duration_seconds,
+        time_to_first_token_seconds=call.time_to_first_token_seconds,
+        stream=call.stream or None,
+        complete=None if call.complete else False,
+        ended_by=call.ended_by,
+        error=call.error.to_document() if call.error else None,
+        attempts=[attempt.to_document() for attempt in call.attempts] if len(call.attempts) > 1 else None,
+    )
+
+
+def _extra_of_response(response: LLMResponse) -> dict[str, Payload]:
+    others = [choice.to_document() for choice in response.choices[1:]]
+    return {
+        "response_id": response.id,
+        "finish_reason": response.finish_reason,
+        "other_choices": others or None,
+        "choice_extra": _without_samples(response.choices[0]) if response.choices else None,
+        "response_extra": _without_kept(response.extra),
+    }
+
+
+def _without_kept(extra: Mapping[str, Payload]) -> dict[str, Payload] | None:
+    return {name: value for name, value in extra.items() if name != EXTRA_KEY} or None
+
+
+def _without_samples(choice: Choice) -> dict[str, Payload] | None:
+    """Return the other members of a choice, without token ids and log-probabilities, which are in the metrics."""
+    return {name: value for name, value in choice.extra.items() if name not in _SAMPLED} or None
+
+
+def _agent_step(step: AgentStep) -> dict[str, Payload]:
+    """Return the members of a step that the agent recorded, except those that its call has too."""
+    return without_none(
+        step_number=step.step_number,
+        timestamp=step.timestamp,
+        state=step.state,
+        reflection=step.reflection,
+        error=step.error,
+        duration_seconds=step.duration_seconds,
+        **step.extra,
+    )
 
 
 @dataclass(slots=True)
 class Steps:
-    """Writes the steps of conversations, one conversation after the other. `at` has the step of each turn."""
+    """Writes the steps of conversations, one conversation after the other. `by_turn` has the written step of a turn."""
 
     media: Media
-    by_turn: StepsByTurn
+    recorded: StepsByTurn
     side_calls: frozenset[Turn]
     steps: list[dict[str, Payload]] = field(default_factory=list)
-    at: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
+    by_turn: dict[Turn, dict[str, Payload]] = field(default_factory=dict)
     _open: dict[str, dict[str, Payload]] = field(default_factory=dict)
 
     def add(self, conversation: Conversation) -> None:
@@ -61,7 +207,7 @@ class Steps:
     def add_tools(self, tools: Iterable[AgentStep]) -> None:
         """Insert steps of tools that ran without a call, in the order of time."""
         for tool in tools:
-            later = (at for at, step in enumerate(self.steps) if step.get("timestamp", "") > tool.timestamp)
+            later = (place for place, step in enumerate(self.steps) if step.get("timestamp", "") > tool.timestamp)
             self.steps.insert(next(later, len(self.steps)), tools_step(tool, tool.timestamp))
         for number, step in enumerate(self.steps, start=1):
             step["step_id"] = number
@@ -80,17 +226,17 @@ class Steps:
         return step
 
     def _agent(self, line: ConversationLine) -> None:
-        """Write an answer of the model, or one that an agent put into its history."""
+        """Write an answer of the model, or an answer that an agent put into its history."""
         message = line.message
         calls = [call_members(call) for call in message.tool_calls]
         members = {"message": self.media.content(message)}
         members |= without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
         if line.answer:
-            told = self.by_turn.steps.get(line.turn, ())
-            of_call = call_step_members(line.turn, told, is_side_call=line.turn in self.side_calls)
+            recorded = self.recorded.steps.get(line.turn, ())
+            of_call = call_step_members(line.turn, recorded, is_side_call=line.turn in self.side_calls)
             step = self._step(line, "agent", model_members(line.turn) | members | of_call)
-            self.at[line.turn] = step
-            for tools in self.by_turn.unrequested.get(line.turn, ()):
+            self.by_turn[line.turn] = step
+            for tools in self.recorded.unrequested.get(line.turn, ()):
                 self.steps.append(tools_step(tools, step.get("timestamp"), len(self.steps) + 1))
         else:
             step = self._step(line, "agent", members)
@@ -99,12 +245,12 @@ class Steps:
         self._open.update((call.call_id, step) for call in message.tool_calls)
 
     def _add_tool_message(self, line: ConversationLine) -> None:
-        """Write a tool message into the step that called the tool. If there is no such step, it becomes a step."""
+        """Write a tool message into the step that called the tool. Without such a step, the message becomes a step."""
         message = line.message
         kept = kept_in(message.extra)
         step = self._open.get(message.call_id or "")
         if step is None and kept.get("in_step"):
-            step = next((one for one in reversed(self.steps) if one["source"] == "agent"), None)
+            step = next((earlier for earlier in reversed(self.steps) if earlier["source"] == "agent"), None)
         result = {"content": self.media.content(message), **_only(kept, "subagent_trajectory_ref")}
         if step is None:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
@@ -116,21 +262,21 @@ class Steps:
 
     def _add_results(self, turn: Turn) -> None:
         """Add the results that the agent recorded for the calls of a turn."""
-        step = self.at[turn]
-        for one in self.by_turn.steps.get(turn, ()):
-            for result in one.tool_results:
-                _add_result(step, result, derived=one.derived and result.duration_seconds is None)
-        for left in kept_in(turn.interaction.response.extra).get("refs", ()):
-            _add_references(step, left)
+        step = self.by_turn[turn]
+        for recorded in self.recorded.steps.get(turn, ()):
+            for result in recorded.tool_results:
+                _add_result(step, result, derived=recorded.derived and result.duration_seconds is None)
+        for reference in kept_in(turn.interaction.response.extra).get("refs", ()):
+            _add_references(step, reference)
 
 
 def _timestamp_of(line: ConversationLine) -> str | None:
-    """Return when a prompt was sent or an answer had arrived, or None if that is unknown.
+    """Return when a prompt was sent or when an answer was complete, or None if that is unknown.
 
-    A call recorded by hand has the time of its answer.
+    A call recorded by hand has only the time of its answer.
     """
     call = line.turn.interaction
-    if recorded_after_answer(call):
+    if is_recorded_after_answer(call):
         return (call.timestamp or None) if line.answer else None
     if not line.answer:
         return call.timestamp or None
@@ -141,13 +287,14 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
-    """Add the members that the agent recorded to the observation of a result. Make the observation if there is none."""
+    """Add the members that the agent recorded to the observation of a result, or append such an observation."""
     text = result_text(result)
-    observed = next((one for one in _existing_results(step) if _is_result(one, result, text)), None)
+    observed = next((known for known in _existing_results(step) if _is_result(known, result, text)), None)
     if observed is None:
         called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
         observed = without_none(source_call_id=result.call_id if result.call_id in called else None)
-        observed |= {"content": text} if _has_content(result) else {}
+        if result.success is not None or result.error is not None or result.result is not None:
+            observed["content"] = text
         _observed_results(step).append(observed)
     extra = observed.get("extra", {}) | extra_of_result(result, observed.get("content"), derived=derived)
     if extra:
@@ -164,23 +311,19 @@ def _existing_results(step: dict[str, Payload]) -> list[Payload]:
     return results
 
 
-def _is_result(found: Mapping[str, Payload], result: ToolResult, text: str) -> bool:
-    """Whether an observation belongs to a result: by the call id, or by the content if it has no id."""
+def _is_result(observed: Mapping[str, Payload], result: ToolResult, text: str) -> bool:
+    """Whether an observation belongs to a result: by the call id, or by the content if the result has no id."""
     if result.call_id:
-        return found.get("source_call_id") == result.call_id
-    return "source_call_id" not in found and found.get("content") == text
-
-
-def _has_content(result: ToolResult) -> bool:
-    return result.success is not None or result.error is not None or result.result is not None
+        return observed.get("source_call_id") == result.call_id
+    return "source_call_id" not in observed and observed.get("content") == text
 
 
 def _add_references(step: dict[str, Payload], reference: Mapping[str, Payload]) -> None:
     """Restore an imported result that consists of references to other documents."""
     call_id = reference.get("source_call_id")
-    found = [one for one in _existing_results(step) if call_id and one.get("source_call_id") == call_id]
-    if found:
-        found[0].setdefault("subagent_trajectory_ref", []).extend(reference["subagent_trajectory_ref"])
+    results = [known for known in _existing_results(step) if call_id and known.get("source_call_id") == call_id]
+    if results:
+        results[0].setdefault("subagent_trajectory_ref", []).extend(reference["subagent_trajectory_ref"])
     else:
         _observed_results(step).append(dict(reference))
 

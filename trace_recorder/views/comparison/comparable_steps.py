@@ -1,27 +1,77 @@
 """The steps of one run, in the form in which they are compared with those of another run.
 
 Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). The answer of the earlier prompt
-and the tool results of its step are not new.
+and the tool results of its step are not new. Ids and times are removed from members and from texts, unless the caller
+compares them too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import json_digest, without_cache_marks
 from trace_recorder.values.message_table import EqualMessages, Key
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.comparison.left_aside import Ignored, LeftAside
 from trace_recorder.views.conversations.compared_prompts import ComparedPrompts, answer_text
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
+
+Ignored = Literal[
+    "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
+]
+"""Differences that can be ignored: ids, times, or one kind of difference."""
+
+_ID_NAMES = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "execution_id"})
+_TIME_NAMES = frozenset({"timestamp", "time", "created", "created_at", "duration_seconds"})
+_VALUES = frozenset({"arguments", "input", "args", "result", "response"})
+"""Members with values of the agent's own tools. An `id` in such a value is not the id of a call."""
+_ID = re.compile(
+    r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+    r"|(?:call|toolu|resp|msg|chatcmpl|req)[_-][A-Za-z0-9]{6,})\b"
+)
+_TIME = re.compile(
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|(?<=\bin )\d+\.\d+ ?s(?:econds)?\b"  # durations, as test runners print them
+)
+
+
+class IdAndTimeStripper:
+    """Removes ids and times from values, as far as `ignore` names them."""
+
+    def __init__(self, ignore: Collection[Ignored]) -> None:
+        self._names = (_ID_NAMES if "ids" in ignore else frozenset()) | (_TIME_NAMES if "times" in ignore else set())
+        self._patterns = [
+            (pattern, f"<{name}>") for name, pattern in (("ids", _ID), ("times", _TIME)) if name in ignore
+        ]
+
+    def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
+        """Return a value without ids and times.
+
+        In a tool's own value, they are removed from texts, and no member is removed.
+        """
+        if not self._patterns:
+            return value
+        if isinstance(value, str):
+            return self._without_in_text(value)
+        if of_tool or not isinstance(value, dict):
+            return map_inside(partial(self.without, of_tool=of_tool), value)
+        kept = ((name, member) for name, member in value.items() if name not in self._names)
+        return {name: self.without(member, of_tool=name in _VALUES) for name, member in kept}
+
+    def _without_in_text(self, text: str) -> str:
+        for pattern, name in self._patterns:
+            text = pattern.sub(name, text)
+        return text
+
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
@@ -30,7 +80,10 @@ KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call
 
 @dataclass(frozen=True, slots=True)
 class ComparableStep:
-    """A step or a call. `parts` are the values that are compared, by their kinds; `digests` identify them."""
+    """A step or a call.
+
+    `parts` are the values that are compared, by their kinds, and `digests` are the digests of these.
+    """
 
     source: StepOrCall
     parts: Mapping[Kind, Payload]
@@ -38,7 +91,7 @@ class ComparableStep:
 
     @property
     def key(self) -> bytes:
-        """Identifies the answer and the tool calls. Steps of two runs are aligned by it."""
+        """Identifies the answer and the tool calls. Steps of two runs are aligned by this key."""
         return self.digests["answer"] + self.digests["tool_call"]
 
 
@@ -47,7 +100,7 @@ class ComparableSteps:
     """Makes the steps of one run comparable, one after another."""
 
     ignore: Collection[Ignored]
-    _left_aside: LeftAside = field(init=False)
+    _stripper: IdAndTimeStripper = field(init=False)
     _prompts: ComparedPrompts = field(init=False)
     _turns: dict[str, Turn] = field(default_factory=dict)
     _answers: dict[str, str] = field(default_factory=dict)
@@ -55,7 +108,7 @@ class ComparableSteps:
     _answered: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._left_aside = LeftAside(self.ignore)
+        self._stripper = IdAndTimeStripper(self.ignore)
         self._prompts = ComparedPrompts(EqualMessages(_key_without(frozenset(self.ignore))))
 
     def of(self, trajectory: Trajectory) -> list[ComparableStep]:
@@ -66,35 +119,35 @@ class ComparableSteps:
     def _step(self, source: StepOrCall) -> ComparableStep:
         calls, results = source.tool_calls, source.tool_results
         members: dict[str, Payload] = {
-            **(self._given_prompt(source.step) if source.call is None else self._request(source.call)),
+            **(self._prompt_of_step(source.step) if source.call is None else self._request(source.call)),
             "answer": None if source.response is None else self._answer(source.response, source.call),
             "tool_call": [*map(self._tool_call, calls)],
             "tool_result": [*map(self._tool_result, _in_order(calls, results))],
         }
-        self._answered |= {one.call_id for one in results}
+        self._answered |= {result.call_id for result in results}
         parts = {kind: None if kind in self.ignore else members.get(kind) for kind in KINDS}
         return ComparableStep(source, parts, {kind: json_digest(value) for kind, value in parts.items()})
 
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _given_prompt(self, step: AgentStep | None) -> dict[str, Payload]:
-        """Return the request parts that a step without a call was recorded with."""
-        given = step.messages if step else None
-        return {"prompt": {"messages": [*map(self._message, given)]}} if given else {}
+    def _prompt_of_step(self, step: AgentStep | None) -> dict[str, Payload]:
+        """Return the prompt that was recorded with a step without a call."""
+        messages = step.messages if step else None
+        return {"prompt": {"messages": [*map(self._message, messages)]}} if messages else {}
 
     def _request(self, call: LLMInteraction) -> dict[str, Payload]:
         reading = call.source.request()
         prompt = self._prompts.add_call(call, self._turns.get(call.interaction_id))
         answer = self._answers.get(prompt.base or "")
         beyond = [reading.messages[place] for place in prompt.comparison.new]
-        new = [self._message(one) for one in beyond if not self._is_known(one, answer)]
+        new = [self._message(message) for message in beyond if not self._is_known(message, answer)]
         parameters = {**reading.parameters}
         parameters.pop("model", None)
         self._answers[call.interaction_id] = answer_text(call.response)
         return {
             "prompt": {"messages": new} | without_none(removed_messages=prompt.gone or None),
             "tools": self._changed_tools(call, reading.tools),
-            "parameters": self._left_aside.without(parameters),
+            "parameters": self._stripper.without(parameters),
         }
 
     def _changed_tools(self, call: LLMInteraction, tools: Sequence[Tool]) -> list[Payload] | None:
@@ -105,21 +158,21 @@ class ComparableSteps:
         return None if is_same else [tool.raw or tool.name for tool in tools]
 
     def _is_known(self, message: Message, answer: str | None) -> bool:
-        """Whether a new message is the answer of the call before, or the result of a call that was compared."""
+        """Whether a new message is the answer of the earlier call, or a tool result that was compared already."""
         if message.role == "tool" and message.call_id in self._answered:
             self._answered.discard(message.call_id)  # the agent changed it before it sent it again
             return True
         return answer is not None and message.role == "assistant" and answer_text(message) == answer
 
     def _message(self, message: Message) -> Payload:
-        return self._left_aside.without(message.to_document())
+        return self._stripper.without(message.to_document())
 
     # ── what came back ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _answer(self, response: LLMResponse, call: LLMInteraction | None) -> Payload:
         others = [
-            without_none(content=one.content, tool_calls=[self._tool_call(each) for each in one.tool_calls] or None)
-            for one in response.choices[1:]
+            without_none(content=choice.content, tool_calls=[*map(self._tool_call, choice.tool_calls)] or None)
+            for choice in response.choices[1:]
         ]
         members = without_none(
             content=response.content or None,
@@ -128,21 +181,21 @@ class ComparableSteps:
             other_choices=others or None,
             error=call.error.to_document() if call and call.error else None,
         )
-        return self._left_aside.without(members)
+        return self._stripper.without(members)
 
     def _tool_call(self, call: ToolCall) -> Payload:
-        return self._left_aside.without({"call_id": call.call_id, "name": call.name, "arguments": call.arguments})
+        return self._stripper.without({"call_id": call.call_id, "name": call.name, "arguments": call.arguments})
 
     def _tool_result(self, result: ToolResult) -> Payload:
-        said = {"success": result.success, "result": result.result, "error": result.error}
-        return self._left_aside.without({"call_id": result.call_id} | without_none(name=result.name, **said))
+        members = {"success": result.success, "result": result.result, "error": result.error}
+        return self._stripper.without({"call_id": result.call_id} | without_none(name=result.name, **members))
 
 
 @cache
 def _key_without(ignore: frozenset[Ignored]) -> Key:
-    """Return a key that is equal for messages that differ only in what is ignored."""
-    left_aside = LeftAside(ignore)
-    return lambda message: json_digest(left_aside.without(without_cache_marks(message.to_document())))
+    """Return a key that is equal for two messages if they differ only in ids and times that are ignored."""
+    stripper = IdAndTimeStripper(ignore)
+    return lambda message: json_digest(stripper.without(without_cache_marks(message.to_document())))
 
 
 def _in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[ToolResult]:

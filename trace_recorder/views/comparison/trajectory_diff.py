@@ -1,22 +1,68 @@
-"""Two runs compared: aligned by step, the first step at which they differ, and what each cost."""
+"""Two runs compared: aligned by step, with the first step at which they differ, and the cost of each run."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import Literal, get_args
 
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.origins import RunOrigin, run_origin_of
 from trace_recorder.values.short_forms import call_repr
+from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.comparison.changed_ranges import changed_ranges
-from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Kind
-from trace_recorder.views.comparison.figures import Figures, figures_of
-from trace_recorder.views.comparison.left_aside import Ignored
-from trace_recorder.views.comparison.value_changes import ValueChange, changes, equal_json
+from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, Kind
+from trace_recorder.views.comparison.value_changes import ValueChange, changed_ranges, changes, equal_json
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
+from trace_recorder.views.cost import Costs, cost_of
+from trace_recorder.views.replayed_calls import made_calls
+from trace_recorder.views.tokens import sum_known
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sums over the calls that were made, as far as they are known.
+
+    A sum is None if no call has the figure. Costs are in US dollars. `estimated_cost` is the part of `cost` that is
+    from a table of prices. `llm_seconds` is the sum of the durations of the calls. `replayed_calls` is the number of
+    calls whose answers a recording gave, or None if there are no such calls. They are in no other figure.
+    """
+
+    calls: int = 0
+    replayed_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    estimated_cost: float | None = None
+    llm_seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Payload]:
+        """Render as JSON, without unknown figures."""
+        return without_none(**asdict(self))
+
+
+def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
+    """Sum the figures of calls."""
+    all_calls = [*calls]
+    calls = made_calls(all_calls)
+    costs = Costs()
+    for call in calls:
+        costs.add(cost_of(call))
+    all_counts = [*filter(None, map(counts_of, calls))]
+    seconds = sum_known(call.duration_seconds for call in calls)
+    known_costs = costs.stated_calls + costs.estimated_calls
+    return Figures(
+        calls=len(calls),
+        replayed_calls=len(all_calls) - len(calls) or None,
+        input_tokens=sum_known(counts.prompt for counts in all_counts),
+        output_tokens=sum_known(counts.completion for counts in all_counts),
+        cost=round(costs.stated + costs.estimated, 9) if known_costs else None,
+        estimated_cost=round(costs.estimated, 9) if costs.estimated_calls else None,
+        llm_seconds=None if seconds is None else round(seconds, 6),
+    )
+
 
 DifferenceKind = Literal[Kind, "model", "missing"]
 Model = str | None
@@ -28,8 +74,7 @@ _MAY_BE_UNKNOWN = {"success", "name"}
 class Difference:
     """One difference of two steps: `before` is of the first run, `after` of the second.
 
-    Of a prompt, they have only the new messages. The kind
-    `missing` means that only one of the runs has the step.
+    For a prompt, both have only the new messages. The kind `missing` means that only one of the runs has the step.
     """
 
     kind: DifferenceKind
@@ -42,7 +87,7 @@ class Difference:
 
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
-        return {"kind": self.kind, "changes": [one.to_dict() for one in self.changes()]}
+        return {"kind": self.kind, "changes": [change.to_dict() for change in self.changes()]}
 
 
 _PATHS = {"tools": "tools", "parameters": "parameters", "tool_call": "tool_calls", "tool_result": "tool_results"}
@@ -67,11 +112,11 @@ class DiffSide:
     def to_dict(self) -> dict[str, Payload]:
         """Render as JSON."""
         step, call = self.source.step, self.source.call
-        one = call or step
+        source = call or step
         return without_none(
             step_number=self.source.step_number,
             interaction_id=call.interaction_id if call else None,
-            agent=one.agent if one else None,
+            agent=source.agent if source else None,
             timestamp=self.source.timestamp,
             replayed_from=call.replayed_from.to_document() if call and call.replayed_from else None,
             **self.figures.to_dict(),
@@ -87,7 +132,7 @@ class DiffStep:
     differences: tuple[Difference, ...] = ()
 
     def __repr__(self) -> str:
-        kinds = [one.kind for one in self.differences]
+        kinds = [difference.kind for difference in self.differences]
         return call_repr("DiffStep", {"a": self.a, "b": self.b, "differences": kinds})
 
     def to_dict(self) -> dict[str, Payload]:
@@ -95,7 +140,7 @@ class DiffStep:
         return {
             "a": self.a and self.a.to_dict(),
             "b": self.b and self.b.to_dict(),
-            "differences": [one.to_dict() for one in self.differences],
+            "differences": [difference.to_dict() for difference in self.differences],
         }
 
 
@@ -138,9 +183,9 @@ class DiffRun:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryDiff:
-    """Two runs, aligned by step. `parts_at` is the number, from 0, of the first of `steps` in which they differ.
+    """Two runs, aligned by step. `parts_at` is the index of the first of `steps` in which they differ.
 
-    `models` are the pairs of different models, of the first run and of the second, that made the same step.
+    `models` are the pairs of different models that made the same step: that of the first run, and that of the second.
     """
 
     a: DiffRun
@@ -172,7 +217,7 @@ class TrajectoryDiff:
             "parts_at": self.parts_at,
             "a": self.a.to_dict(),
             "b": self.b.to_dict(),
-            "models": [{"a": one, "b": other} for one, other in self.models],
+            "models": [{"a": of_a, "b": of_b} for of_a, of_b in self.models],
             "steps": [step.to_dict() for step in self.steps],
         }
 
@@ -180,10 +225,10 @@ class TrajectoryDiff:
 def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", "times")) -> TrajectoryDiff:
     """Compare two runs step by step: prompts, models, tools, parameters, answers, tool calls and tool results.
 
-    Values are compared by content. `ignore` names what makes no difference: ids of calls and answers, and times, by
-    default; a kind of difference, such as "parameters", or "reasoning". Raises ValueError for another name. If one
-    model replaces another throughout, its name is not a difference. So the runs of two models differ first where the
-    models act differently.
+    Values are compared by content. `ignore` names the differences that are ignored: ids of calls and answers, and
+    times, by default. A kind of difference, such as "parameters", can be ignored too, and so can "reasoning". Raises
+    ValueError for another name. If one model replaces another throughout, its name is not a difference. So the runs of
+    two models differ first where the models act differently.
     """
     for run in (a, b):
         if not isinstance(run, Trajectory):
@@ -195,28 +240,28 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
     compares_models = "model" not in ignore and not _are_renamed(models)
     steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
     parts_at = next((number for number, step in enumerate(steps) if step.differences), None)
-    others = dict.fromkeys((run, other) for run, other in models if run != other)
-    return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*others,))
+    different = dict.fromkeys((of_a, of_b) for of_a, of_b in models if of_a != of_b)
+    return TrajectoryDiff(DiffRun.of(a), DiffRun.of(b), steps, parts_at, (*different,))
 
 
 def _are_renamed(pairs: Collection[tuple[Model, Model]]) -> bool:
-    """Whether each model of the first run is always paired with one model of the second, and the other way round.
+    """Whether each model of the first run is always paired with the same model of the second, and the other way round.
 
     Runs of two models are compared to see what the models did, so a different name alone is not a difference.
     """
     distinct = {*pairs}
-    return len({one for one, _ in distinct}) == len(distinct) == len({other for _, other in distinct})
+    return len({of_a for of_a, _ in distinct}) == len(distinct) == len({of_b for _, of_b in distinct})
 
 
 def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> DiffStep:
-    one, other = (None if step is None else DiffSide(step.source) for step in (a, b))
-    return DiffStep(one, other, (*_differences(a, b, compares_models=compares_models),))
+    side_a, side_b = (None if step is None else DiffSide(step.source) for step in (a, b))
+    return DiffStep(side_a, side_b, (*_differences(a, b, compares_models=compares_models),))
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:
     """Return the models of two steps that both have a call."""
-    one, other = (step.source.call if step else None for step in (a, b))
-    return (one.model, other.model) if one and other else None
+    call_a, call_b = (step.source.call if step else None for step in (a, b))
+    return (call_a.model, call_b.model) if call_a and call_b else None
 
 
 def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares_models: bool) -> Iterator[Difference]:
@@ -233,14 +278,14 @@ def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares
 
 
 def _known_to_both(before: Payload, after: Payload) -> tuple[Payload, Payload]:
-    """Return two values without the members that only one way of recording has. These are not differences."""
+    """Return two values without the members that only one way of recording has, because these are not differences."""
     if isinstance(before, dict) and isinstance(after, dict):
         unknown = _MAY_BE_UNKNOWN & (before.keys() ^ after.keys())
-        one, other = ({name: value for name, value in each.items() if name not in unknown} for each in (before, after))
-        return one, other
+        known = ({name: value for name, value in each.items() if name not in unknown} for each in (before, after))
+        return next(known), next(known)
     if isinstance(before, list) and isinstance(after, list) and before and len(before) == len(after):
         pairs = [_known_to_both(*pair) for pair in zip(before, after, strict=True)]
-        return [one for one, _ in pairs], [other for _, other in pairs]
+        return [first for first, _ in pairs], [second for _, second in pairs]
     return before, after
 
 
@@ -248,9 +293,9 @@ Pair = tuple[ComparableStep | None, ComparableStep | None]
 
 
 def _aligned(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
-    """Pair the steps of two runs: first those in which the model did the same, then the steps between them in order."""
+    """Pair the steps of two runs: those in which the model did the same, and between them the other steps in order."""
     position = 0
-    for start, end, now, until in changed_ranges([one.key for one in a], [one.key for one in b]):
+    for start, end, now, until in changed_ranges([step.key for step in a], [step.key for step in b]):
         yield from zip(a[position:start], b[now - (start - position) : now], strict=True)
         yield from zip_longest(a[start:end], b[now:until])
         position = end

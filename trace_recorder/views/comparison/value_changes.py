@@ -1,15 +1,121 @@
-"""Two JSON values compared: the members and elements that were removed, added or changed, each with its path."""
+"""Two JSON values compared: the members and elements that were removed, added or changed, each with its path.
+
+Two texts are compared by word (`word_changes`). Lists, and the words of texts, are aligned by `changed_ranges`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
 from typing import Literal
 
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.comparison.changed_ranges import changed_ranges
-from trace_recorder.views.comparison.word_changes import Fragment, word_changes
+
+MAX_PAIRS = 1_000_000
+"""Common parts of two differing middles are searched if these have at most this many pairs of elements."""
+
+
+def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the ranges in which two sequences differ: start and end in the first, start and end in the second.
+
+    Common beginnings and ends are found in linear time.
+    """
+    begin = _common_length(before, after)
+    end = _common_length(before[begin:][::-1], after[begin:][::-1])
+    removed, added = before[begin : len(before) - end], after[begin : len(after) - end]
+    if removed and added and len(removed) * len(added) <= MAX_PAIRS:
+        matcher = SequenceMatcher(None, removed, added, autojunk=False)
+        for kind, first, last, now, until in matcher.get_opcodes():
+            if kind != "equal":
+                yield begin + first, begin + last, begin + now, begin + until
+    elif removed or added:
+        yield begin, len(before) - end, begin, len(after) - end
+
+
+def _common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """Return how many elements at the beginning of two sequences are equal."""
+    shorter = min(len(first), len(second))
+    return next((place for place in range(shorter) if first[place] != second[place]), shorter)
+
+
+MAX_SHOWN_CHARACTERS = 400
+"""A removed or added text is shown with up to this many characters."""
+MAX_SHOWN_AROUND = 6
+"""How many words around a change are shown."""
+_WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of two texts: in both, only in the first (`removed`), or only in the second (`added`)."""
+
+    kind: Literal["same", "removed", "added"]
+    text: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Render as JSON."""
+        return asdict(self)
+
+
+def word_changes(before: str, after: str) -> list[Fragment]:
+    """Return the parts of two texts in order.
+
+    The common and the removed parts make up `before`. The common and the added parts make up `after`.
+    """
+    parts: list[Fragment] = []
+    for same, removed, added in _aligned(_WORD.findall(before), _WORD.findall(after)):
+        parts += [Fragment("same", "".join(same)), Fragment("removed", "".join(removed))]
+        parts.append(Fragment("added", "".join(added)))
+    return [part for part in parts if part.text]
+
+
+def marked_words(before: str, after: str) -> str:
+    """Return two texts as one: `[-removed words-]`, `{+added words+}`, and a few words around each change."""
+    return "".join(part.text for part in marked_parts(before, after))
+
+
+def marked_parts(before: str, after: str) -> Iterator[Fragment]:
+    """Yield the parts of the text that `marked_words` returns."""
+    rows = [*_aligned(_WORD.findall(before), _WORD.findall(after))]
+    for number, (same, removed, added) in enumerate(rows):
+        is_last = number == len(rows) - 1 and not removed and not added
+        yield Fragment("same", _around(same, first=number == 0, last=is_last))
+        if removed:
+            yield Fragment("removed", f"[-{shortened(''.join(removed))}-]")
+        if added:
+            yield Fragment("added", f"{{+{shortened(''.join(added))}+}}")
+
+
+Words = Sequence[str]
+
+
+def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
+    """Yield common words, and after them the words that only the first text has and those that only the second has."""
+    position = 0
+    for start, end, now, until in changed_ranges(before, after):
+        yield before[position:start], before[start:end], after[now:until]
+        position = end
+    if position < len(before):
+        yield before[position:], (), ()
+
+
+def _around(words: Words, *, first: bool, last: bool) -> str:
+    """Return unchanged words. If they are many, only the words next to the changes are returned."""
+    if len(words) <= 2 * MAX_SHOWN_AROUND:
+        return "".join(words)
+    head = "" if first else "".join(words[:MAX_SHOWN_AROUND])
+    tail = "" if last else "".join(words[-MAX_SHOWN_AROUND:])
+    return f"{head}…{tail}"
+
+
+def shortened(text: str) -> str:
+    """Return a text. The middle of a long text is left out."""
+    half = MAX_SHOWN_CHARACTERS // 2
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} … {text[-half:]}"
+
 
 Equal = Callable[[Payload, Payload], bool]
 
@@ -18,7 +124,7 @@ Equal = Callable[[Payload, Payload], bool]
 class ValueChange:
     """One change.
 
-    A `path` is, for example, `messages[3].content`. The position of a removed element is that in `before`.
+    A `path` is, for example, `messages[3].content`. The path of a removed element has its position in `before`.
     """
 
     kind: Literal["removed", "added", "changed"]
@@ -28,22 +134,22 @@ class ValueChange:
 
     def words(self) -> list[Fragment] | None:
         """Return the change word by word, if both values are texts."""
-        both = isinstance(self.before, str) and isinstance(self.after, str) and self.kind == "changed"
-        return word_changes(self.before, self.after) if both else None
+        are_texts = isinstance(self.before, str) and isinstance(self.after, str) and self.kind == "changed"
+        return word_changes(self.before, self.after) if are_texts else None
 
     def to_dict(self) -> dict[str, Payload]:
-        """Render as JSON: `before` unless it was added, `after` unless it was removed, `words` of two texts."""
+        """Render as JSON: `before` unless it was added, `after` unless it was removed, and `words` of two texts."""
         sides = {"before": self.before} if self.kind != "added" else {}
         if self.kind != "removed":
             sides["after"] = self.after
         words = self.words()
-        shown = {} if words is None else {"words": [one.to_dict() for one in words]}
+        shown = {} if words is None else {"words": [fragment.to_dict() for fragment in words]}
         return {"kind": self.kind, "path": self.path, **sides, **shown}
 
 
-def equal_json(one: Payload, other: Payload) -> bool:
+def equal_json(first: Payload, second: Payload) -> bool:
     """Whether two values are the same JSON. Unlike in Python, 1, 1.0 and true are three values."""
-    return one is other or _text(one) == _text(other)
+    return first is second or _text(first) == _text(second)
 
 
 def changes(before: Payload, after: Payload, path: str = "", equal: Equal = equal_json) -> Iterator[ValueChange]:
@@ -76,10 +182,13 @@ def _list_changes(
 ) -> Iterator[ValueChange]:
     for start, end, now, until in changed_ranges([*map(_text, before)], [*map(_text, after)]):
         paired = min(end - start, until - now)
-        for at in range(paired):
-            yield from changes(before[start + at], after[now + at], f"{path}[{now + at}]", equal)
-        yield from (ValueChange("removed", f"{path}[{at}]", before=before[at]) for at in range(start + paired, end))
-        yield from (ValueChange("added", f"{path}[{at}]", after=after[at]) for at in range(now + paired, until))
+        for offset in range(paired):
+            inner = f"{path}[{now + offset}]"
+            yield from changes(before[start + offset], after[now + offset], inner, equal)
+        for place in range(start + paired, end):
+            yield ValueChange("removed", f"{path}[{place}]", before=before[place])
+        for place in range(now + paired, until):
+            yield ValueChange("added", f"{path}[{place}]", after=after[place])
 
 
 def _text(value: Payload) -> str:

@@ -1,7 +1,8 @@
 """Why an answer ended, in any dialect, and whether a model may be trained on it.
 
-All views use these rules. An answer that was cut off, stopped by a filter, or is empty would teach a model to stop
-early or to say nothing. Views that make training data leave it out or mask it, unless an argument says otherwise.
+All views use these rules. An answer that is empty, or that was cut off or stopped by a filter, would teach a model to
+stop early or to say nothing. Views that make training data leave such an answer out or mask it, unless an argument of
+the view allows it.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def ending_of(finish_reason: str | None) -> Ending | None:
     return _ENDINGS.get((finish_reason or "").lower())
 
 
-def fault_of(said: LLMResponse | Choice) -> str | None:
-    """Return why an answer must not be trained on, as reports count it, or None if it may be."""
-    if ending_of(said.finish_reason) not in _WHOLE:
+def fault_of(answer: LLMResponse | Choice) -> str | None:
+    """Return why an answer must not be trained on, in the words of reports, or None if it may be."""
+    if ending_of(answer.finish_reason) not in _WHOLE:
         return CUT_OFF
-    return None if said.tool_calls or (said.content or "").strip() else SILENT
+    return None if answer.tool_calls or (answer.content or "").strip() else SILENT

@@ -1,9 +1,9 @@
 """The contents of a message or an answer other than its texts and tool calls, by kind, in every dialect.
 
-Media, refusals, citations, signatures, the output of a server's own tools: dialects have them as parts, as members next
-to the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind that no table lists
-keeps the provider's name, so nothing is overlooked. `_OF_THE_CALL` lists members that describe the call, such as a
-fingerprint.
+Examples are media, refusals, citations, signatures, and the output of a server's own tools. A dialect has them as
+parts, as members next to the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind
+that no table lists keeps the provider's name, so nothing is overlooked. `_OF_THE_CALL` lists members that describe the
+call, such as a fingerprint.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ INTERLEAVING = "interleaved thoughts, texts and calls"
 class Content:
     """A content that is neither a text nor a tool call.
 
-    `location` says where it is: a part of the content, an element of a message's `images`, a member of a text part
-    ("beside a text"), or a member of the message ("beside"). All contents of an answer are "beside".
+    `location` is its place: a part of the content, an element of a message's `images`, a member of a text part ("beside
+    a text"), or a member of the message ("beside"). All contents of an answer are "beside".
     """
 
     kind: str
@@ -62,7 +62,7 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
         yield Content(THOUGHTS, "beside", answer.reasoning)
     yield from _interleaving(answer.interleaved)
     members = choice.extra if number else {**response.extra, **choice.extra}
-    yield from (Content(one.kind, "beside", one.raw) for one in _of_members(members))
+    yield from (Content(content.kind, "beside", content.raw) for content in _of_members(members))
     yield from _of_calls(answer.tool_calls)
 
 
@@ -78,7 +78,7 @@ _PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
 
 
 def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
-    """Yield the members of calls besides names and arguments, such as a signature."""
+    """Yield the contents of calls other than names and arguments, such as a signature."""
     return (content for call in calls for content in _of_members(call.extra))
 
 
@@ -109,7 +109,7 @@ _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 
 def _of_element(element: Payload, location: Location) -> Iterator[Content]:
-    """Yield the contents of a part or an item. A frame has parts; texts and thoughts may have further members."""
+    """Yield the contents of a part or an item. A frame has parts. Texts and thoughts may have further members."""
     if not isinstance(element, dict) or _type_is_in(element, _CALLS):
         return
     if _type_is_in(element, _FRAMES):
@@ -117,14 +117,14 @@ def _of_element(element: Payload, location: Location) -> Iterator[Content]:
     elif _is_thought(element):
         yield from _beside_thought(element)
     elif _is_text(element):
-        left = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
-        yield from (Content(one.kind, "beside a text", one.raw) for one in _of_members(left))
+        members = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
+        yield from (Content(content.kind, "beside a text", content.raw) for content in _of_members(members))
     else:
         yield Content(_kind_of(element), location, element)
 
 
 def _type_is_in(element: Mapping[str, Payload], kinds: frozenset[str]) -> bool:
-    """Whether the `type` of an element, which may be any JSON, is one of these."""
+    """Whether the `type` of an element is one of these. It may be any JSON value."""
     kind = element.get("type")
     return isinstance(kind, str) and kind in kinds
 
@@ -250,10 +250,10 @@ def _listed(name: str, element: Payload) -> Iterator[Content]:
 
 
 def _is_blocked(value: Payload) -> bool:
-    """Whether the report of a filter says, at any depth, that it blocked something."""
+    """Whether the report of a filter states, at any depth, that the filter blocked something."""
     if isinstance(value, list):
         return any(map(_is_blocked, value))
     if not isinstance(value, dict):
         return False
-    stated = value.get("blockReason") or value.get("block_reason") or value.get("filtered") is True
-    return bool(stated) or any(map(_is_blocked, value.values()))
+    has_reason = value.get("blockReason") or value.get("block_reason") or value.get("filtered") is True
+    return bool(has_reason) or any(map(_is_blocked, value.values()))

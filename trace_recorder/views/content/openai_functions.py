@@ -44,12 +44,12 @@ def arguments_text(call: ToolCall) -> str:
 
 
 def result_text(result: ToolResult) -> str:
-    """Return a tool's result as text: the text that the model was shown, else the returned value, else the error.
+    """Return a tool's result as text: the text that the model was shown, or else the returned value, or else the error.
 
     A value that is not text is written as JSON.
     """
     if isinstance(result.sent, str | list):
         return text_of_message(Message("tool", result.sent))
-    said = result.error if result.result is None else result.result
-    said = said if result.sent is None else result.sent
-    return said if isinstance(said, str) else "" if said is None else json.dumps(said, ensure_ascii=False)
+    returned = result.error if result.result is None else result.result
+    value = returned if result.sent is None else result.sent
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)

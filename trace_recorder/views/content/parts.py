@@ -1,6 +1,6 @@
 """The texts that views write for a message's parts (`values/content_parts.py`), and parts in OpenAI's form.
 
-Whether a format has a place for an image, or for a part that is neither text nor image, is decided by the view.
+Each view decides whether its format has a place for an image, or for a part that is neither text nor image.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ def utf8_text(text: str) -> str:
 
 
 def text_of(message: Message) -> str:
-    """Return the texts of a message as one text, with a blank line where another part is between two of them."""
+    """Return the texts of a message as one text.
+
+    Where another part is between two texts, a blank line separates them.
+    """
     return text_of_parts(parts_of(message))
 
 
 def text_of_parts(parts: Iterable[Part]) -> str:
-    """Return the texts of parts as one, by the rule that all dialects share."""
+    """Return the texts of parts as one text, by the rule that all dialects share."""
     blocks = Blocks()
     for part in parts:
         if isinstance(part, Text):
@@ -37,7 +40,7 @@ def text_of_parts(parts: Iterable[Part]) -> str:
 
 
 def lines_of(message: Message) -> str:
-    """Return the texts of a message, each on its own line, as results of tools are shown."""
+    """Return the texts of a message, each on its own line, as tool results are shown."""
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
@@ -64,7 +67,7 @@ def _is_text(part: Payload) -> bool:
 
 
 def chat_part(part: Part) -> Payload:
-    """Return a part in the form of OpenAI's chat API. A part that is neither text nor image is unchanged."""
+    """Return a part in the form of OpenAI's chat API. A part that is neither text nor image is returned unchanged."""
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": part.address}} if isinstance(part, Image) else part.raw

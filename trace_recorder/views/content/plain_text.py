@@ -14,7 +14,7 @@ def json_line(value: Payload) -> str:
 
 
 def text_of(value: Payload, to_json: Callable[[Payload], str] = json_line) -> str:
-    """Return any value as text: a text unchanged, a list as its elements, anything else as JSON."""
+    """Return any value as text: a text unchanged, a list as the texts of its elements, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """The Hierarchy: a run as Trajectory → Step → Message, in the form of `trajectory_sdk.primitives` (0.5.3).
 
-The tree consists of plain dicts, one for each dataclass, with all of its fields. Steps are cumulative: each holds every
-message up to its own end, and `info.turn` says which exchange it belongs to. Recorded facts fill members that the SDK
-leaves empty: times, failures, the arguments of tool responses.
+The tree consists of plain dicts, one for each dataclass of the SDK, with all fields. Steps are cumulative: each has
+every message up to its own end, and `info.turn` is the number of its exchange. Recorded facts fill members that the SDK
+leaves empty: times, failures, and the arguments of tool responses.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def to_hierarchy(
         raise ValueError(f'cut is {cut!r}, and must be "turn" or "message"')
     count_all_but(trajectory, left_out, CHOICES, REWARDS)
     turns = answered_turns(trajectory)
-    count_unsupported_contents((one.turn for one in turns), left_out, _SUPPORTED)
-    count_changed_histories((one.turn for one in turns), left_out, "edits")
+    count_unsupported_contents((answered.turn for answered in turns), left_out, _SUPPORTED)
+    count_changed_histories((answered.turn for answered in turns), left_out, "edits")
     made = snapshots(turns, cut)
-    steps = [_step(one, trajectory.rewards) for one in made]
-    reward = _reward([one for one in trajectory.rewards if one.step_number is None])
+    steps = [_step(snapshot, trajectory.rewards) for snapshot in made]
+    reward = _reward([reward for reward in trajectory.rewards if reward.step_number is None])
     tree: dict[str, Payload] = {
         "task": _task(trajectory, made, data_source),
         "steps": steps,
@@ -74,7 +74,7 @@ def to_hierarchy(
 
 
 def content_hash(tree: Payload) -> str:
-    """Return the SHA-256 of a tree's canonical JSON: with sorted names, without nulls and `idx`, as in the SDK."""
+    """Return the SHA-256 of a tree's canonical JSON, as the SDK does: names sorted, without nulls and `idx`."""
     text = json.dumps(_canonical(tree), separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -92,22 +92,22 @@ def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) ->
         "id": f"{data_source}:{name}" if name else None,
         "data_source": data_source,
         "conversation_id": name,
-        "num_turns": len({one.exchange for one in made}),
+        "num_turns": len({snapshot.exchange for snapshot in made}),
         "num_steps": len(made),
-        "total_tokens": sum_known(one.total for one in _token_counts(trajectory)),
+        "total_tokens": sum_known(counts.total for counts in _token_counts(trajectory)),
         "total_cost": trajectory.metrics.get("cost"),
     }
 
 
 def _step(snapshot: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
-    turns = {line.turn.turn: line.turn for line in snapshot.new if line.said}.values()
-    of = snapshot.new[-1].turn.interaction
+    turns = {line.turn.turn: line.turn for line in snapshot.new if line.after_prompt}.values()
+    last = snapshot.new[-1].turn.interaction
     steps = [turn.step.step_number for turn in turns if turn.step is not None]
-    numbers = sorted({snapshot for snapshot in steps if isinstance(snapshot, int | float)})
+    numbers = sorted({number for number in steps if isinstance(number, int | float)})
     info = {
         "turn": snapshot.exchange,
-        "agent": of.agent,
-        **without_none(agent_id=of.agent_id),
+        "agent": last.agent,
+        **without_none(agent_id=last.agent_id),
         "interaction_ids": [turn.interaction.interaction_id for turn in turns],
         "step_numbers": numbers,
     }
@@ -149,9 +149,9 @@ def _component(reward: Reward, *, is_number: bool) -> dict[str, Payload]:
 def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
     return {
         "steps": len(made),
-        "tokens_generated": sum_known(one.completion for one in _token_counts(trajectory)),
+        "tokens_generated": sum_known(counts.completion for counts in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
-        **_tool_metrics([line.message for one in made for line in one.new]),
+        **_tool_metrics([line.message for snapshot in made for line in snapshot.new]),
     }
 
 
@@ -168,7 +168,8 @@ def _tool_metrics(messages: Sequence[Mapping[str, Payload]]) -> dict[str, Payloa
 
 
 def _token_counts(trajectory: Trajectory) -> list[Counts]:
-    return [found for one in made_calls(trajectory.llm_interactions) if (found := counts_of(one)) is not None]
+    all_counts = map(counts_of, made_calls(trajectory.llm_interactions))
+    return [counts for counts in all_counts if counts is not None]
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
@@ -176,10 +177,10 @@ def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[st
     total = trajectory.execution_time
     if total is None:
         total = seconds_between(trajectory.start_time, trajectory.end_time)
-    results = (one for step in trajectory.agent_steps for one in step.tool_results if not one.replayed)
+    results = (result for step in trajectory.agent_steps for result in step.tool_results if not result.replayed)
     return {
         "env_time": sum_known(result.duration_seconds for result in results),
-        "llm_time": sum_known(one.duration_seconds for one in made_calls(trajectory.llm_interactions)),
+        "llm_time": sum_known(call.duration_seconds for call in made_calls(trajectory.llm_interactions)),
         "total_time": total,
         "termination_reason": _termination(trajectory, turns),
     }
@@ -196,10 +197,10 @@ def _termination(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> str:
 
 
 def _telemetry(tree: dict[str, Payload]) -> dict[str, Payload]:
-    """Return the source of the run, and a hash of its messages and result, which identifies copies."""
+    """Return the source of the run, and a hash of its messages and result. Copies of a run have the same hash."""
     source, name = tree["task"]["data_source"], tree["task"]["conversation_id"]
-    found = content_hash(tree)
-    data = {"conversation_id": name, "content_hash": found, "idempotency_key": f"{source}:{name}:{found}"}
+    digest = content_hash(tree)
+    data = {"conversation_id": name, "content_hash": digest, "idempotency_key": f"{source}:{name}:{digest}"}
     return {"source": source, "data": data}
 
 

@@ -1,4 +1,4 @@
-"""The Hierarchy's messages: what each turn adds to its conversation, as `trajectory_sdk.primitives.Message`.
+"""The Hierarchy's messages: those that each turn adds to its conversation, as `trajectory_sdk.primitives.Message`.
 
 A turn adds the new messages of its request, the answer, and tool results that no request has. A message's `metadata`
 has everything for which the form has no member.
@@ -19,23 +19,23 @@ from trace_recorder.views.conversations.turn import Turn, answer_of
 from trace_recorder.views.replayed_calls import origin_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
-"""The form's four roles. Any other is a user, with its name in `metadata.original_role`."""
+"""The four roles of the form. Another role becomes `user`, and `metadata.original_role` has its name."""
 _INSTRUCTIONS = frozenset({"system", "developer"})
 _UNTRAINED = "not_trainable"
-"""The SDK's default. Its user decides which messages to train on."""
+"""The SDK's default. The users of the SDK decide which messages to train on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A message of a conversation, and its turn.
 
-    `said` is True if the message came after the prompt. `own` is True for an instruction that applies to one request
-    only, and `renews` if it replaces earlier instructions.
+    `after_prompt` is True for the answer, and for tool results that no request has. `own` is True for an instruction
+    that applies to one request only. `renews` is True for an instruction that replaces earlier instructions.
     """
 
     message: dict[str, Payload]
     turn: AnsweredTurn
-    said: bool = False
+    after_prompt: bool = False
     own: bool = False
     renews: bool = False
 
@@ -47,14 +47,14 @@ class Line:
 
 
 def lines_of(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
-    """Return the messages that a turn adds to those of the previous one."""
+    """Return the messages that a turn adds to the messages of the previous turn."""
     lines = [*_prompt_lines(answered, previous)]
     if answered.turn.answered:
-        lines += [Line(message, answered, said=True) for message in _said(answered)]
+        lines += [Line(message, answered, after_prompt=True) for message in _answer_and_results(answered)]
     tools = answered.turn.tools
     if lines and tools and (previous is None or tools != previous.turn.tools):
-        defined = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
-        lines[0] = Line(defined, answered, lines[0].said)
+        with_tools = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
+        lines[0] = Line(with_tools, answered, lines[0].after_prompt)
     return lines
 
 
@@ -68,20 +68,21 @@ def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iter
         yield Line(_message(message, calls, results), answered, own=own, renews=renews)
 
 
-def _calls_and_results(one: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
+def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
     """Index the tool calls of a turn, and their results, by their ids."""
-    calls = {call.call_id: call for call in one.response.tool_calls}
-    return calls, {result.call_id: result for result in one.results}
+    calls = {call.call_id: call for call in answered.response.tool_calls}
+    return calls, {result.call_id: result for result in answered.results}
 
 
-def last_results(one: AnsweredTurn) -> list[Line]:
-    """Return the results for a conversation's last turn, if the prompt that has them begins another conversation."""
-    calls, results = _calls_and_results(one)
-    return [Line(_message(message, calls, results), one) for message in one.next_messages if message.call_id in calls]
+def last_results(answered: AnsweredTurn) -> list[Line]:
+    """Return the results of a conversation's last turn, if the prompt with them begins another conversation."""
+    calls, results = _calls_and_results(answered)
+    messages = [message for message in answered.next_messages if message.call_id in calls]
+    return [Line(_message(message, calls, results), answered) for message in messages]
 
 
 def _added(turn: Turn) -> tuple[Sequence[Message], range]:
-    """Return the messages of a prompt that follow those of the previous turn, and the positions of changed ones."""
+    """Return the messages of a prompt that follow those of the previous turn, and the positions of changed messages."""
     if turn.relation == "extends":
         return turn.appended, range(0)
     if turn.relation in {"refers", "edits"}:
@@ -90,14 +91,14 @@ def _added(turn: Turn) -> tuple[Sequence[Message], range]:
     return messages, range(len(messages))
 
 
-def _said(answered: AnsweredTurn) -> list[dict[str, Payload]]:
+def _answer_and_results(answered: AnsweredTurn) -> list[dict[str, Payload]]:
     """Return the answer of the model, and the results of its tools that the model was never shown."""
     response = answered.response
     calls, results = _calls_and_results(answered)
     shown = {message.call_id for message in answered.next_messages}
     usage = _usage(answered) if answered.turn.was_made else None
-    about = {"usage": usage, "finish_reason": response.finish_reason}
-    answer = _message(answer_of(response), calls, results, **_about(answered)) | about
+    members = {"usage": usage, "finish_reason": response.finish_reason}
+    answer = _message(answer_of(response), calls, results, **_call_metadata(answered)) | members
     unseen = [message for message in answered.tool_messages() if message.call_id not in shown]
     return [answer, *(_message(message, calls, results, shown_to_model=False) for message in unseen)]
 
@@ -142,7 +143,7 @@ def _call(call: ToolCall) -> dict[str, Payload]:
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:
-    """Return a tool response: the object that the agent recorded, else the text that the model saw."""
+    """Return a tool response: the object that the agent recorded, or else the text that the model saw."""
     identity = message.call_id or ""
     call, result = calls.get(identity), results.get(identity)
     text = _text(message) or ""
@@ -157,10 +158,7 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
 
 
 def _error(message: Message, result: ToolResult | None, text: str) -> str | None:
-    """Return why a tool failed, as the agent recorded it or else as the model saw it.
-
-    Returns None if it did not fail.
-    """
+    """Return why a tool failed, as the agent recorded it or as the model saw it. None if it did not fail."""
     if result is not None and result.success is False:
         return result_text(result)
     return text if message.extra.get("is_error") is True else None
@@ -186,7 +184,7 @@ def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
     )
 
 
-def _about(answered: AnsweredTurn) -> dict[str, Payload]:
+def _call_metadata(answered: AnsweredTurn) -> dict[str, Payload]:
     call, response = answered.interaction, answered.response
     others = [choice.to_document() for number, choice in enumerate(response.choices) if number != answered.choice]
     return {

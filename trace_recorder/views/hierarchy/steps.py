@@ -1,15 +1,15 @@
 """The Hierarchy's steps: the conversations of a run, cut into cumulative snapshots.
 
-A conversation is a chain of turns, each of which continues the one before. If answers are gone from a history, or two
-requests continue one place, there are several conversations, and each step holds the messages that the model saw then.
-If only other messages were changed, each message is as it was first sent, and instructions are as they were sent last.
-Two ways to cut:
+A conversation is a chain of turns, each of which continues the turn before it. If answers are gone from a history, or
+two requests continue the same turn, there are several conversations. Each step has the messages that the model saw
+then. If only other messages were changed, a message stays as it was first sent, and instructions are as they were last
+sent. There are two ways to cut:
 
-turn      before each message of a user that follows what an agent did: one step for each exchange
-    message   after the first user message, after each tool message, and after each answer without tool calls, as
-              `trajectory_sdk.build.steps` does; a system message in the middle takes the place of the earlier ones
+- `turn`: before each message of a user that follows an action of the agent. A step is one exchange.
+- `message`: after the first user message, after each tool message, and after each answer without tool calls, as
+  `trajectory_sdk.build.steps` does. A system message in the middle replaces the earlier ones.
 
-What a message looks like is for `messages.py`.
+`messages.py` decides the form of a message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The lines of a conversation. Lines before `begin` belong to another chain, or to the time before this run."""
+    """The lines of a conversation. Lines before `begin` belong to another chain, or are older than this run."""
 
     number: int
     lines: Sequence[Line]
@@ -48,10 +48,10 @@ class _Chain:
 
 def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
     """Cut the conversations of a run into steps, in the order of time."""
-    place = {one.turn: number for number, one in enumerate(turns)}
+    place = {answered.turn: number for number, answered in enumerate(turns)}
     exchanges: dict[Turn, Exchange] = {}
-    made = [one for chain in _chains(turns) for one in _snapshots(chain, cut, exchanges)]
-    made.sort(key=lambda one: place[one[1][-1].turn.turn])
+    made = [step for chain in _chains(turns) for step in _snapshots(chain, cut, exchanges)]
+    made.sort(key=lambda step: place[step[1][-1].turn.turn])
     numbers: dict[Exchange, int] = {}
     return [Snapshot(lines, new, numbers.setdefault(key, len(numbers) + 1)) for lines, new, key in made]
 
@@ -59,7 +59,10 @@ def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
 def _snapshots(
     chain: _Chain, cut: Cut, exchanges: dict[Turn, Exchange]
 ) -> Iterator[tuple[Sequence[Line], Sequence[Line], Exchange]]:
-    """Return each step's lines, the new lines, and its exchange. `exchanges` has those of the turns so far."""
+    """Yield the lines of each step, its new lines, and its exchange.
+
+    The exchanges of all turns so far are in `exchanges`.
+    """
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}
     done = chain.begin
@@ -68,13 +71,13 @@ def _snapshots(
             number = next(number for number, last in enumerate(ends) if end <= last)
             new = chain.lines[done:end]
             exchange = names.setdefault(number, (not names and _resumed(chain, exchanges)) or (chain.number, number))
-            exchanges |= {line.turn.turn: exchange for line in new if line.said}
+            exchanges |= {line.turn.turn: exchange for line in new if line.after_prompt}
             yield lines, new, exchange
             done = end
 
 
 def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
-    """Return the exchange that continues if a history was rewritten without a new message of the user."""
+    """Return the exchange that goes on after a history was rewritten without a new message of the user."""
     first = chain.lines[0].turn.turn
     if first.previous is None or any(message.role == "user" for message in first.new_messages):
         return None
@@ -86,7 +89,7 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
     acted = False
     for position, line in enumerate(lines):
         if line.role == "user" and acted:
-            renewed = itertools.takewhile(lambda at: lines[at].renews, reversed(range(position)))
+            renewed = itertools.takewhile(lambda place: lines[place].renews, reversed(range(position)))
             ends.append(position - sum(1 for _ in renewed))
         acted = line.role in {"assistant", "tool"} or (acted and line.role != "user")
     return [*ends, len(lines)] if lines else []
@@ -98,7 +101,7 @@ def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
     ends = {*_ends_of_exchanges(lines)}
     for end, line in enumerate(lines, start=1):
         if line.renews:
-            running = _instructed_anew(running, line)
+            running = _with_new_instructions(running, line)
         else:
             running.append(line)
         if end in ends:
@@ -106,16 +109,16 @@ def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
 
 
 def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
-    """Cut as the SDK does. Remaining messages at the end form a step."""
+    """Cut as the SDK does. The remaining messages at the end form a step."""
     running: list[Line] = []
     asked = in_block = False
     last = 0
     for end, line in enumerate(lines, start=1):
         if line.renews:
-            running = _instructed_anew(running, line)
+            running = _with_new_instructions(running, line)
             continue
         if line.role == "system" and asked:
-            running = _renewed(running, line, first=not in_block)
+            running = _with_new_system_message(running, line, first=not in_block)
             in_block = True
             continue
         in_block = False
@@ -133,47 +136,51 @@ def _ends_a_step(line: Line) -> bool:
     return line.role == "tool" or (line.role == "assistant" and not line.message["tool_calls"])
 
 
-def _renewed(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
-    """Replace the earlier system messages by a new one. Consecutive new ones are all kept."""
-    before = [] if first else [one for one in running if one.role == "system"]
-    return [*before, line, *(one for one in running if one.role != "system")]
+def _with_new_system_message(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
+    """Replace the earlier system messages by a new one. If several new ones follow each other, all are kept."""
+    kept = [] if first else [earlier for earlier in running if earlier.role == "system"]
+    return [*kept, line, *(earlier for earlier in running if earlier.role != "system")]
 
 
-def _instructed_anew(running: Sequence[Line], line: Line) -> list[Line]:
+def _with_new_instructions(running: Sequence[Line], line: Line) -> list[Line]:
     """Replace the instructions of earlier turns at the beginning of the prompt.
 
-    An instruction for one request only replaces only others of that kind.
+    An instruction that applies to one request only replaces only instructions of that kind.
     """
-    begin = next((at for at, one in enumerate(running) if one.role != "system"), len(running))
-    before = [one for one in running[:begin] if one.turn is line.turn or (line.own and not one.own)]
-    return [*before, line, *running[begin:]]
+    begin = next((place for place, earlier in enumerate(running) if earlier.role != "system"), len(running))
+    kept = [earlier for earlier in running[:begin] if earlier.turn is line.turn or (line.own and not earlier.own)]
+    return [*kept, line, *running[begin:]]
 
 
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
-    """Return the conversations from beginning to end. Messages that two of them share belong to the first."""
-    by_turn = {one.turn: one for one in turns}
-    told: dict[Turn, list[Line]] = {}
+    """Yield the conversations from beginning to end. Messages that two of them share belong to the first."""
+    by_turn = {answered.turn: answered for answered in turns}
+    lines: dict[Turn, list[Line]] = {}
     for number, leaf in enumerate(_leaves(turns)):
         chain = _ancestors(leaf, by_turn)
-        shared = sum(one.turn in told for one in chain)
-        for one, before in [*zip(chain, [None, *chain], strict=False)][shared:]:
-            told[one.turn] = lines_of(one, before)
-        parts = [told[one.turn] for one in chain]
+        shared = sum(answered.turn in lines for answered in chain)
+        for answered, before in [*zip(chain, [None, *chain], strict=False)][shared:]:
+            lines[answered.turn] = lines_of(answered, before)
+        parts = [lines[answered.turn] for answered in chain]
         begin = sum(map(len, parts[:shared]))
         if not begin and chain[0].turn.relation == "rewrites":
-            begin = sum(not line.said for line in parts[0])
+            begin = sum(not line.after_prompt for line in parts[0])
         yield _Chain(number, [*itertools.chain(*parts), *last_results(leaf)], begin)
 
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     """Return the last turns of conversations.
 
-    A turn without an answer is among them only if its agent made no later turn.
+    A turn without an answer is a last turn only if its agent made no later turn.
     """
-    last = {agent_key(one.interaction): one.turn for one in turns}.values()
-    told = [one for one in turns if one.interaction.source.has_request() and (one.turn.answered or one.turn in last)]
-    went_on = {_origin(one.turn) for one in told}
-    return (one for one in told if one.turn not in went_on)
+    last = {agent_key(answered.interaction): answered.turn for answered in turns}.values()
+    known = [
+        answered
+        for answered in turns
+        if answered.interaction.source.has_request() and (answered.turn.answered or answered.turn in last)
+    ]
+    continued = {_origin(answered.turn) for answered in known}
+    return (answered for answered in known if answered.turn not in continued)
 
 
 def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list[AnsweredTurn]:
@@ -184,5 +191,5 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 
 def _origin(turn: Turn) -> Turn | None:
-    """Return the turn that a turn continues in its conversation, or None if it begins one because answers are gone."""
+    """Return the turn that a turn continues in its conversation. None if it begins one, because answers are gone."""
     return None if turn.relation == "rewrites" else turn.previous

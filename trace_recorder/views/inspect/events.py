@@ -32,18 +32,18 @@ _CONFIG = {
 
 @dataclass(slots=True)
 class Events:
-    """Writes the events of a run. `pool` has the messages that they refer to."""
+    """Writes the events of a run. `pool` has the messages to which they refer."""
 
     tree: SpanTree
     pool: MessagePool = field(default_factory=MessagePool)
     start: int = 0
-    _found: list[tuple[int, int, int, dict[str, Payload]]] = field(default_factory=list)
+    _events: list[tuple[int, int, int, dict[str, Payload]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.start = nanoseconds(self.tree.trajectory.start_time) or 0
 
     def all(self, name: str) -> list[dict[str, Payload]]:
-        """Return all events in the order of time; `name` is that of the main agent."""
+        """Return all events in the order of time. `name` is the name of the main agent."""
         run = self.tree.trajectory
         end = max(
             [nanoseconds(run.end_time) or 0, self.start, *(times_of(source)[1] or 0 for source in self.tree.calls)]
@@ -62,14 +62,14 @@ class Events:
         for tool in self.tree.tools:
             self._tool(tool)
         for gap in run.gaps:
-            said = {"event": "info", "source": "gap", "data": {"what": gap.what, "why": gap.why}}
-            self._add(nanoseconds(gap.timestamp) or self.start, 4, self.tree.root, said)
+            info = {"event": "info", "source": "gap", "data": {"what": gap.what, "why": gap.why}}
+            self._add(nanoseconds(gap.timestamp) or self.start, 4, self.tree.root, info)
         for reward in run.rewards:
             self._score(reward, end)
-        return [event for _, _, _, event in sorted(self._found, key=lambda source: source[:3])]
+        return [event for _, _, _, event in sorted(self._events, key=lambda entry: entry[:3])]
 
     def _add(self, time: int, rank: int, span: str, event: dict[str, Payload]) -> None:
-        number = len(self._found)
+        number = len(self._events)
         whole = {
             "uuid": self.tree.ids.span_id("event", str(number)),
             "span_id": span,
@@ -77,7 +77,7 @@ class Events:
             "working_start": max(0, time - self.start) / 1e9,
             **event,
         }
-        self._found.append((time, rank, number, whole))
+        self._events.append((time, rank, number, whole))
 
     def _span(
         self, identity: str, parent: str | None, kind: str, name: str, times: tuple[int, int], *, depth: int
@@ -121,12 +121,12 @@ class Events:
             if tool.execution_id is not None and agent.execution_id == tool.execution_id
         ]
         if agents:
-            self._span(span, self.tree.parent_of_tool(tool), "tool", _name(tool), (start, end), depth=2)
+            self._span(span, self.tree.parent_of_tool(tool), "tool", tool.name, (start, end), depth=2)
         event = {
             "event": "tool",
             "type": "function",
             "id": result.call_id,
-            "function": _name(tool),
+            "function": tool.name,
             "arguments": arguments_of(tool.call) if tool.call else {},
             "result": result_text(result),
             "events": [],
@@ -153,13 +153,9 @@ class Events:
 
 def score_of(reward: Reward) -> dict[str, Payload]:
     """Return a reward as a score."""
-    about = without_none(weight=reward.weight, step_number=reward.step_number)
+    metadata = without_none(weight=reward.weight, step_number=reward.step_number)
     value = reward.value if isinstance(reward.value, bool | int | float | str) else str(reward.value)
-    return {"value": value, **without_none(explanation=reward.explanation), "metadata": about}
-
-
-def _name(tool: ToolRun) -> str:
-    return (tool.call.name if tool.call else None) or tool.result.name or "unnamed"
+    return {"value": value, **without_none(explanation=reward.explanation), "metadata": metadata}
 
 
 def _config(parameters: dict[str, Payload]) -> Iterator[tuple[str, Payload]]:

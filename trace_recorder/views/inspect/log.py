@@ -1,7 +1,7 @@
 """A run as a log of Inspect AI, version 2: an evaluation of one sample, as JSON or as the archive `.eval`.
 
-https://inspect.aisi.org.uk/eval-logs.html. Inspect reads logs of its older versions, so this module writes them by
-their format, without Inspect's library. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
+https://inspect.aisi.org.uk/eval-logs.html. This module writes the format without Inspect's library, because Inspect
+reads logs of its older versions. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _SUPPORTED: FormatSupport = {
 }
 _SAMPLE_MEMBERS = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "error", "total_time")
 _MAX_ID = 1000
-"""Longer ids of runs are cut, because an id is part of a file name in the archive."""
+"""Longer ids of runs are cut to this many characters, because an id is part of a file name in the archive."""
 
 
 @view
 def to_inspect(left_out: LeftOut, trajectory: Trajectory, form: InspectForm = "json") -> Payload:
-    """Return a run as a log of Inspect: a JSON object, or with `form` "eval" the bytes of the archive."""
+    """Return a run as a log of Inspect: a JSON object, or the bytes of the archive if `form` is "eval"."""
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     log = _log(trajectory)
     return _archive(log) if form == "eval" else log
@@ -93,20 +93,20 @@ def _log(run: Trajectory) -> dict[str, Payload]:
 def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[str, Payload]:
     tree = SpanTree.of(run)
     events = Events(tree)
-    happened = events.all(run.metadata["agent"] if isinstance(run.metadata.get("agent"), str) else "agent")
+    all_events = events.all(run.metadata["agent"] if isinstance(run.metadata.get("agent"), str) else "agent")
     messages, output = last_conversation(tree.calls)
-    asked = [message for message in messages if message["role"] == "user"][:1]
+    questions = [message for message in messages if message["role"] == "user"][:1]
     return {
         "id": identity,
         "epoch": 1,
-        "input": text_of_value(run.task) if run.task is not None else asked or "",
+        "input": text_of_value(run.task) if run.task is not None else questions or "",
         "target": "",
         "messages": messages,
         **without_none(output=output),
         "scores": scores,
-        "metadata": _about(run),
+        "metadata": _metadata(run),
         "store": {},
-        "events": happened,
+        "events": all_events,
         "events_data": {"messages": events.pool.messages, "calls": []},
         "model_usage": _usage_by_model(run),
         **without_none(
@@ -122,7 +122,7 @@ def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[
 
 def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], Payload]:
     """Return the prompt of the main agent's last answered call with its answer, and the output of that call."""
-    main = [one for one in calls if one.answered and agent_key(one) is None] or [*calls]
+    main = [call for call in calls if call.answered and agent_key(call) is None] or [*calls]
     if not main:
         return [], None
     last, output = main[-1], output_of(main[-1])
@@ -131,12 +131,15 @@ def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], P
 
 
 def _scores(run: Trajectory) -> dict[str, Payload]:
-    """Return the rewards by their names, and whether the run succeeded. A step's reward names its step."""
+    """Return the rewards by their names, and whether the run succeeded.
+
+    The name of a step's reward has the step's number.
+    """
     scores: dict[str, Payload] = {}
     success = [] if run.success is None else [Reward("success", float(run.success))]
     for reward in (*run.rewards, *success):
-        said = text_of_value(reward.name)
-        name = said if reward.step_number is None else f"{said} (step {reward.step_number})"
+        plain = text_of_value(reward.name)
+        name = plain if reward.step_number is None else f"{plain} (step {reward.step_number})"
         if reward.name != "success" or name not in scores:
             scores[name] = score_of(reward)
     return scores
@@ -148,25 +151,31 @@ def _summed(name: str, score: Mapping[str, Payload]) -> dict[str, Payload]:
     return {"name": name, "scorer": name, "scored_samples": 1, "unscored_samples": 0, "params": {}, "metrics": metrics}
 
 
-def _about(run: Trajectory) -> dict[str, Payload]:
+def _metadata(run: Trajectory) -> dict[str, Payload]:
     """Return the facts of the run for which a sample has no member."""
-    about = {"metadata": run.metadata, "annotations": run.annotations, "status": run.status}
-    more = without_none(final_result=run.final_result, max_steps=run.max_steps, success=run.success)
-    return {name: value for name, value in {**about, **more}.items() if value not in ({}, None)}
+    members = {
+        "metadata": run.metadata,
+        "annotations": run.annotations,
+        "status": run.status,
+        "final_result": run.final_result,
+        "max_steps": run.max_steps,
+        "success": run.success,
+    }
+    return {name: value for name, value in members.items() if value not in ({}, None)}
 
 
 def _usage_by_model(run: Trajectory) -> dict[str, Payload]:
     by_model: dict[str, list[LLMInteraction]] = {}
-    for one in made_calls(run.llm_interactions):
-        by_model.setdefault(one.response.model or one.model or "unknown", []).append(one)
+    for call in made_calls(run.llm_interactions):
+        by_model.setdefault(call.response.model or call.model or "unknown", []).append(call)
     return {model: usage_of(total) for model, calls in by_model.items() if (total := _total(calls)) is not None}
 
 
 def _total(calls: Sequence[LLMInteraction]) -> Counts | None:
-    known = [counts for one in calls if (counts := counts_of(one)) is not None]
+    known = [*filter(None, map(counts_of, calls))]
     if not known:
         return None
-    return Counts(**{name: sum_known(getattr(one, name) for one in known) for name in Counts.__struct_fields__})
+    return Counts(**{name: sum_known(getattr(counts, name) for counts in known) for name in Counts.__struct_fields__})
 
 
 def _error(run: Trajectory) -> dict[str, Payload] | None:

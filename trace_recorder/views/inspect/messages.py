@@ -29,7 +29,7 @@ _MAX_DEPTH = 8
 
 
 class MessagePool:
-    """The distinct messages of a run, which events refer to by their numbers."""
+    """The distinct messages of a run. Events refer to them by their numbers."""
 
     def __init__(self) -> None:
         self._distinct = EqualMessages(_digest)
@@ -57,9 +57,9 @@ def message_of(message: Message) -> dict[str, Payload]:
     parts = [*reasoning, *map(_content, parts_of(message))]
     made: dict[str, Payload] = {"role": role, "content": _plain(parts)}
     if role == "tool":
-        failed = message.extra.get("is_error") is True if isinstance(message.extra, dict) else False
+        has_failed = message.extra.get("is_error") is True if isinstance(message.extra, dict) else False
         made |= without_none(tool_call_id=message.call_id, function=message.name)
-        return made | ({"error": error_of(text_of(message))} if failed else {})
+        return made | ({"error": error_of(text_of(message))} if has_failed else {})
     if role == "assistant" and message.tool_calls:
         made["tool_calls"] = [*map(call_of, message.tool_calls)]
     return made
@@ -76,7 +76,7 @@ def call_of(call: ToolCall) -> dict[str, Payload]:
 
 
 def output_of(call: LLMInteraction) -> dict[str, Payload]:
-    """Return what a model answered: its choices and tokens, or its error."""
+    """Return the output of a model: its choices and tokens, or its error."""
     response, counts = call.response, counts_of(call)
     model = response.model or call.model or "unknown"
     answers: Sequence[Choice | LLMResponse] = response.choices if len(response.choices) > 1 else [response]
@@ -100,7 +100,7 @@ def output_of(call: LLMInteraction) -> dict[str, Payload]:
 
 
 def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
-    """Return tokens as Inspect counts them: its input does not include cached tokens."""
+    """Return tokens as Inspect counts them. Its input does not include cached tokens."""
     read, write, output = counts.cache_read or 0, counts.cache_write or 0, counts.completion or 0
     prompt = counts.prompt or 0
     return {
@@ -117,7 +117,7 @@ def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
 
 
 def tool_of(tool: Tool) -> dict[str, Payload]:
-    """Return a tool, with the parts of its schema that Inspect's schema knows."""
+    """Return a tool, with those parts of its schema that Inspect supports."""
     parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
     properties = parameters.get("properties", {})
     required = [name for name in parameters.get("required", ()) if isinstance(name, str) and name in properties]
@@ -126,7 +126,7 @@ def tool_of(tool: Tool) -> dict[str, Payload]:
 
 
 def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
-    """Return the members of a JSON schema that Inspect knows. A list of types becomes alternatives."""
+    """Return the members of a JSON schema that Inspect supports. A list of types becomes alternatives."""
     kind = schema.get("type")
     made = without_none(
         type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,
@@ -135,19 +135,15 @@ def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
         required=_if(schema.get("required"), list),
     )
     if depth < _MAX_DEPTH:
-        kinds = (
-            [{"type": one} for one in kind if isinstance(one, str) and one in _SCHEMA_TYPES]
-            if isinstance(kind, list)
-            else []
-        )
-        alternatives = [
-            _schema(one, depth + 1) for one in as_list(schema.get("anyOf")) if isinstance(one, dict)
-        ] or kinds
+        kinds = [{"type": name} for name in as_list(kind) if isinstance(name, str) and name in _SCHEMA_TYPES]
+        alternatives = [_schema(inner, depth + 1) for inner in as_list(schema.get("anyOf")) if isinstance(inner, dict)]
         properties, items = schema.get("properties"), schema.get("items")
         made |= without_none(
-            anyOf=alternatives or None,
+            anyOf=alternatives or kinds or None,
             items=_schema(items, depth + 1) if isinstance(items, dict) else None,
-            properties={name: _schema(one, depth + 1) for name, one in properties.items() if isinstance(one, dict)}
+            properties={
+                name: _schema(inner, depth + 1) for name, inner in properties.items() if isinstance(inner, dict)
+            }
             if isinstance(properties, dict)
             else None,
         )
@@ -158,10 +154,10 @@ def _if(value: Payload, kind: type) -> Payload:
     return value if isinstance(value, kind) else None
 
 
-def _answer(said: Choice | LLMResponse, model: str) -> dict[str, Payload]:
-    parts = [*_answer_parts(said.blocks)]
+def _answer(answer: Choice | LLMResponse, model: str) -> dict[str, Payload]:
+    parts = [*_answer_parts(answer.blocks)]
     made = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
-    return made | ({"tool_calls": [*map(call_of, said.tool_calls)]} if said.tool_calls else {})
+    return made | ({"tool_calls": [*map(call_of, answer.tool_calls)]} if answer.tool_calls else {})
 
 
 def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
@@ -174,7 +170,7 @@ def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
 
 
 def _plain(parts: Sequence[dict[str, Payload]]) -> Payload:
-    """Return a content that consists of one text as that text."""
+    """Return a content. A content that consists of one text is returned as that text."""
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else [*parts]
