@@ -1,4 +1,4 @@
-"""Attach a recorder to an existing loop, whatever client it uses: record messages, responses and steps by hand.
+"""Record messages, responses and steps of an existing loop by hand, whatever client the loop uses.
 
 python examples/attach_to_a_loop.py
 """
@@ -7,7 +7,7 @@ from trace_recorder import TrajectoryRecorder
 
 
 def ask_the_model(messages: list[dict]) -> dict:
-    """Stand in for your own client: anything that takes messages and gives an answer."""
+    """Stand in for your own client, which takes messages and returns an answer."""
     if messages[-1]["role"] == "tool":
         return {"content": f"There are {messages[-1]['content']} files.", "finish_reason": "stop"}
     call = {"call_id": "call_1", "name": "count_files", "arguments": {"path": "."}}

@@ -1,4 +1,4 @@
-"""Read the files back: what did each run cost, which tools did it use, where did it fail?
+"""Read the files: the tokens, tools and failures of each run.
 
 python examples/read_the_files.py trajectories/*.json
 """
@@ -14,8 +14,8 @@ for path in sys.argv[1:]:
     print(f"{path}: {trajectory.task!r} {trajectory.status}, success={trajectory.success}")
     print(f"  {len(trajectory.llm_interactions)} LLM calls, {trajectory.metrics.get('output_tokens', '?')} tokens out")
     print(f"  tools: {dict(tools)}")
-    for one in trajectory.llm_interactions:
-        said = one.response.content
-        print(f"  {one.interaction_id} {one.model}: {len(one.input_messages)} messages in, said {said!r}")
-        if one.error or not one.complete:
-            print(f"    {one.error or 'in flight when the process ended'}")
+    for call in trajectory.llm_interactions:
+        content = call.response.content
+        print(f"  {call.interaction_id} {call.model}: {len(call.input_messages)} messages in, said {content!r}")
+        if call.error or not call.complete:
+            print(f"    {call.error or 'in flight when the process ended'}")

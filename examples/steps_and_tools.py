@@ -1,4 +1,4 @@
-"""Mark an existing loop: its steps, its tools, a sub-agent. What calls the model is recorded by itself.
+"""Mark the steps, the tools and a sub-agent of an existing loop. Calls of the model need no mark.
 
 python examples/steps_and_tools.py "What is 17 * 23?"
 """
@@ -24,8 +24,8 @@ def agent(client: OpenAI, recorder: TrajectoryRecorder, task: str) -> str | None
     messages: list = [{"role": "user", "content": task}]
     while True:
         with recorder.step() as step:
-            said = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=[TOOL])
-            answer = said.choices[0].message
+            reply = client.chat.completions.create(model="gpt-4o-mini", messages=messages, tools=[TOOL])
+            answer = reply.choices[0].message
             if not answer.tool_calls:
                 step.reflection = "nothing is left to compute"
                 return answer.content

@@ -1,4 +1,4 @@
-"""Wrap an LLM client: two lines in an agent, and every call of it is on file.
+"""Wrap an LLM client. Two lines in an agent record every call.
 
 OPENAI_API_KEY=… python examples/wrap_a_client.py "What is 17 * 23?"
 """

@@ -1,4 +1,4 @@
-"""One agent for seven providers: the loop is written once, in each of its three forms.
+"""Run one agent with seven providers. The loop is written once for each of three forms: sync, async, streamed.
 
 python -m examples.clients.one_agent anthropic claude-sonnet-4-5 "How many lines do the text files have together?"
 """

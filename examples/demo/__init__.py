@@ -1,1 +1,1 @@
-"""The demo: a small real agent through four real SDKs, recorded; run it with `python -m examples.demo`."""
+"""The demo: a small real agent, through four real SDKs, recorded. Run it with `python -m examples.demo`."""

@@ -1,7 +1,8 @@
-"""The demo, from the root of the repository: `python -m examples.demo`.
+"""The demo.
 
-Without arguments it needs neither keys nor a network: a provider of its own on 127.0.0.1 answers. With `--provider`
-it makes one run at the real provider, with the key that the environment has.
+Run it from the root of the repository: `python -m examples.demo`. Without arguments it needs neither keys nor a
+network, because a provider of its own on 127.0.0.1 answers. With `--provider` it makes one run at the real provider,
+with the key in the environment.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ KEYS = {
     "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "ollama": (),
 }
-"""The variables of which one must be set before a provider is asked; a local Ollama needs none."""
+"""The variables of each provider's key. One of them must be set. A local Ollama needs none."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; 0 where every run did what it was to do."""
+    """Run the demo. Return 0 if every run succeeded."""
     parser = _parser()
     options = parser.parse_args(arguments)
     directory = options.directory or Path("trajectories") / f"demo_{datetime.now():%Y%m%d_%H%M%S}"
@@ -64,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo_local(directory: Path) -> int:
-    """Thirteen runs and one that is killed, all against the local provider."""
+    """Record thirteen runs and a killed one, all against the local provider."""
     _bypass_proxies()
     recordings: dict[tuple[str, str], Recording] = {}
     with LocalProvider() as provider:
@@ -93,7 +94,7 @@ def _run_local(provider: LocalProvider, sdk: str, form: Form, directory: Path) -
 
 
 def _demo_real(job: Job, directory: Path) -> int:
-    """One run at a real provider; that it was recorded is shown even where it fails."""
+    """Record one run at a real provider, and show the recording even if the run fails."""
     try:
         recording = record(job, directory)
     finally:
@@ -109,7 +110,7 @@ def _print_run(sdk: str, form: str, recording: Recording, told: str) -> None:
 
 
 def _bypass_proxies() -> None:
-    """What is on this machine is not to be asked for through a proxy."""
+    """Keep requests to this machine away from proxies."""
     named = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{named},127.0.0.1" if named else "127.0.0.1"
 

@@ -1,7 +1,7 @@
-"""The agent: ask the model, run the tools that it calls, tell it what came back, until it has nothing more to call.
+"""The agent: ask the model, run the tools that it calls, send the results back, until it calls no more tools.
 
-The loop is the same for all SDKs; what differs, how messages and tools look, is in `loops/`, one file a SDK. Nothing
-here knows that a run may be recorded.
+The loop is the same for all SDKs. `loops/` has the form of messages and tools, one file for each SDK. Nothing here
+knows that a run may be recorded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SYSTEM = (
 
 
 class TurnLimitReachedError(Exception):
-    """The model went on calling tools for longer than the agent lets it."""
+    """The model called tools in more turns than the agent allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call as the model asked for it; `call_id` is None where the provider gives none."""
+    """A tool call of the model. `call_id` is None if the provider gives no id."""
 
     call_id: str | None
     name: str
@@ -35,30 +35,30 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answer of the model: its text, and the calls that it asks for."""
+    """One answer of the model: its text, and its tool calls."""
 
     text: str
     calls: tuple[Call, ...]
 
 
 class Chat(Protocol):
-    """A conversation through one SDK: `ask` in three forms, each adds the answer to the conversation."""
+    """A conversation through one SDK. `ask` has three forms, and each adds the answer to the conversation."""
 
     def ask(self) -> Turn:
         """Send the conversation and wait for the answer."""
 
     def ask_streaming(self) -> Turn:
-        """The same, with the answer read as it comes."""
+        """Send the conversation, and read the answer as a stream."""
 
     async def ask_async(self) -> Turn:
-        """The same, through the SDK's async client."""
+        """Send the conversation through the SDK's async client."""
 
     def tell(self, outcomes: list[tuple[Call, ToolOutcome]]) -> None:
-        """Add what the tools of the last answer gave."""
+        """Add the results of the tools that the last answer called."""
 
 
 def solve(chat: Chat, toolbox: Toolbox, *, streaming: bool = False) -> str:
-    """Run the loop and return the model's last words."""
+    """Run the loop, and return the text of the model's last answer."""
     ask = chat.ask_streaming if streaming else chat.ask
     for _ in range(MAX_TURNS):
         turn = ask()
@@ -69,7 +69,7 @@ def solve(chat: Chat, toolbox: Toolbox, *, streaming: bool = False) -> str:
 
 
 async def solve_async(chat: Chat, toolbox: Toolbox) -> str:
-    """The same loop with an async client; tools called together run side by side."""
+    """Run the same loop with an async client. Tools that are called together run side by side."""
     for _ in range(MAX_TURNS):
         turn = await chat.ask_async()
         if not turn.calls:

@@ -31,14 +31,14 @@ def agent(recorder: TrajectoryRecorder, client: OpenAI, tools: Toolbox, kept: in
     messages: list = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": project.TASK}]
     while True:
         with recorder.step():
-            said = client.chat.completions.create(model="demo-1", messages=messages, tools=TOOLS).choices[0].message
+            message = client.chat.completions.create(model="demo-1", messages=messages, tools=TOOLS).choices[0].message
             for old in messages:
                 if isinstance(old, dict) and old["role"] == "tool":
                     old["content"] = old["content"][-kept:]  # keeps prompts short: errors are at the end
-            messages.append(said)
-            if not said.tool_calls:
-                return said.content
-            for call in said.tool_calls:
+            messages.append(message)
+            if not message.tool_calls:
+                return message.content
+            for call in message.tool_calls:
                 try:
                     result = use_tool(recorder, tools, call)
                 except RuntimeError as error:

@@ -1,7 +1,7 @@
-"""A recorded run that is killed with SIGKILL half way, to see what is left of it.
+"""A recorded run that is killed with SIGKILL half way, to show what is on file afterwards.
 
-The parent (`run_and_kill`) has the local provider stall in the middle of a streamed answer and then kills the child;
-the child is this module run as a program. What the child finished, and the call it was in, must be on file.
+The parent (`run_and_kill`) makes the local provider stall in the middle of a streamed answer, and then kills the child,
+which is this module run as a program. The calls that the child finished, and its open call, must be on file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class ChildError(Exception):
-    """The child did not get as far as it was to be killed at."""
+    """The child did not reach the call in which it was to be killed."""
 
 
 def run_and_kill(provider: LocalProvider, directory: Path) -> Path:
@@ -51,7 +51,7 @@ def run_and_kill(provider: LocalProvider, directory: Path) -> Path:
 
 
 def _wait(child: subprocess.Popen[bytes], has_happened: Callable[[], bool], what: str) -> None:
-    """Wait until something has happened; `what` completes "the run to be killed had not …"."""
+    """Wait until a condition is true. `what` completes the message "the run to be killed had not …"."""
     deadline = time.monotonic() + START_SECONDS
     while not has_happened():
         if child.poll() is not None:
@@ -62,13 +62,13 @@ def _wait(child: subprocess.Popen[bytes], has_happened: Callable[[], bool], what
 
 
 def _has_half(path: Path) -> bool:
-    """Whether the half of the answer that has come is on file: the recorder writes a stream every second."""
+    """Return whether the received half of the answer is on file. The recorder writes a stream every second."""
     response = load(path).llm_interactions[FINISHED_CALLS].response
     return bool(response and response.content)
 
 
 def main(endpoint: str, path: Path) -> None:
-    """The child: a run like any other, which does not know what is coming."""
+    """Run the child: an ordinary run, which does not know that it will be killed."""
     job = Job("anthropic", "streaming", "local-model", endpoint, key="local-key", thinking=True)
     record(job, path.parent, path)
 

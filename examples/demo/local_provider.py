@@ -1,8 +1,8 @@
 """An LLM provider on 127.0.0.1: five dialects of four providers over HTTP/1.1, with a small model behind them.
 
-What is said is decided in `policy.py`, and how it is written in `dialects/`; this file holds the server, and what
-goes wrong on purpose: a request refused with 429, and one that stalls in the middle of its answer. Nothing leaves
-the machine, and closing the provider closes every connection and joins every thread.
+`policy.py` decides what an answer says, and `dialects/` writes it. This file has the server, and two failures on
+purpose: a request that is refused with 429, and a request that stalls in the middle of its answer. Nothing leaves the
+machine. Closing the provider closes every connection and joins every thread.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ DIALECTS: tuple[Dialect, ...] = (anthropic_messages, gemini, ollama_chat, openai
 
 
 class LocalProvider:
-    """The server, running from here to `close` (or for a `with` block).
+    """The server, which runs until `close` (or for a `with` block).
 
-    Requests are counted from 1 in the order in which they come. `refuse_at` and `stall_at` name requests by that
-    count: the one is answered 429 with Retry-After, the other stops half way through its answer until `release`.
+    Requests are counted from 1 in the order in which they come. Request `refuse_at` is answered with 429 and
+    Retry-After. Request `stall_at` stops half way through its answer until `release`.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class LocalProvider:
 
     @property
     def hits(self) -> int:
-        """How many requests have come."""
+        """Return the number of requests so far."""
         return self._hits
 
     def refuse_at(self, hit: int) -> None:
@@ -74,15 +74,15 @@ class LocalProvider:
         self._stalling = hit
 
     def wait_until_stalled(self, seconds: float) -> bool:
-        """Wait until the stalling request has been answered by half; False where that took longer."""
+        """Wait until half of the stalling answer is sent. Return False if that took too long."""
         return self._stalled.wait(seconds)
 
     def release(self) -> None:
-        """Let the stalled request go on."""
+        """Let the stalled request continue."""
         self._released.set()
 
     def close(self) -> None:
-        """Stop listening, end what is still open, and wait for the threads."""
+        """Stop listening, close the open connections, and wait for the threads."""
         self.release()
         self._server.shutdown()
         self._thread.join()
@@ -96,19 +96,19 @@ class LocalProvider:
             return self._hits
 
     def admit(self, number: int) -> None:
-        """Raise RefusedError for the request that is to be refused."""
+        """Raise RefusedError if this is the request to refuse."""
         if number == self._refused:
             raise RefusedError(429, "Rate limit reached; try again later.")
 
     def pause(self, number: int) -> None:
-        """Called half way through each answer: hold the one that is to stall."""
+        """Hold the answer that is to stall. Called half way through each answer."""
         if number == self._stalling:
             self._stalled.set()
             self._released.wait()
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """A thread for each connection, all of them known, so that none outlives the server."""
+    """A server with a thread for each connection. It knows its threads, so that none outlives the server."""
 
     allow_reuse_address = True
     request_queue_size = 64
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        """Requests until the client goes away, which is no error, however it does it."""
+        """Answer requests until the client goes away, which is never an error."""
         with suppress(ConnectionError):
             super().handle()
 
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_whole(200, dialect.answer(exchange), number)
 
     def do_GET(self) -> None:
-        """Nothing can be fetched here: no models, no files."""
+        """Answer 404: there are no models and no files to fetch."""
         self.do_POST()
 
     def _send_whole(self, status: int, body: Payload, number: int, extra: Mapping[str, str] | None = None) -> None:
@@ -191,11 +191,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(chunk)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the standard library's
-        """Say nothing: the demo's output is the agent's."""
+        """Log nothing, because the demo prints only the agent's output."""
 
 
 def _exchange(dialect: Dialect, number: int, path: str, text: bytes) -> Exchange:
-    """The request with the model's action; what cannot be read is refused."""
+    """Return the request with the model's action. Raise RefusedError if the request cannot be read."""
     try:
         body = json.loads(text or b"{}")
         conversation = dialect.read(path, body)

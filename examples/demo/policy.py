@@ -1,8 +1,8 @@
-"""The little model behind the local provider: what it does next, decided from what it has seen so far.
+"""The small model behind the local provider.
 
-Pure: a conversation goes in, an action comes out; no clock, no counter, no wire format. The same conversation always
-gets the same answer, in whatever dialect it was asked and however often. It knows one trade, fixing small Python
-projects whose tests fail, by looking at tool results: a listing, test output, the content of files.
+It decides its next action from the conversation so far. It is a pure function: no clock, no counter, no wire format.
+The same conversation always gets the same answer, in every dialect. It knows one task, to fix small Python projects
+whose tests fail, and it looks at tool results: a listing, test output, the content of files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NEEDED_TOOLS = frozenset({"list_files", "read_file", "write_file", "run_python"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool that the model wants run."""
+    """A tool call of the model."""
 
     name: str
     arguments: dict[str, str]
@@ -23,7 +23,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A call from earlier in the conversation with the text that came back."""
+    """An earlier call in the conversation, with its result."""
 
     call: Call
     result: str
@@ -31,7 +31,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the model is shown: the tools on offer, and every call so far with its result, in order."""
+    """What the model sees: the offered tools, and every call so far with its result, in order."""
 
     tools: frozenset[str]
     seen: tuple[Seen, ...] = ()
@@ -39,7 +39,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the model says: its thinking, its words, and the calls it asks for, none in the last answer."""
+    """An answer of the model: its thinking, its words, and its tool calls. The last answer has no calls."""
 
     reasoning: str
     text: str
@@ -48,7 +48,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A mistake that the model knows by sight."""
+    """A mistake that the model recognises."""
 
     why: str
     wrong: re.Pattern[str]
@@ -66,7 +66,11 @@ REPAIRS = (
 
 
 def decide(conversation: Conversation) -> Action:
-    """The next action: look around, run the tests, read what a failure names, fix it, run them again, report."""
+    """Return the next action.
+
+    The model lists the files, runs the tests, reads the files that a failure names, fixes them, runs the tests again,
+    and reports.
+    """
     if not conversation.tools >= NEEDED_TOOLS:
         return Action("No tools are on offer.", "I mend Python projects, and for that I need tools to look and write.")
     listing = _last_result(conversation, "list_files")
@@ -98,7 +102,7 @@ def _run_tests(names: list[str], *, again: bool) -> Action:
 
 
 def _work_on_failure(output: str, names: list[str], contents: dict[str, str]) -> Action:
-    """Read the files that the failure names; fix what is known to be wrong; look further where nothing is."""
+    """Read the files that the failure names, and fix known mistakes. If there are none, read further files."""
     blamed = [name for name in re.findall(r'File "([^"]+)"', output) if name in names]
     modules = re.findall(r"^from (\w+) import", "\n".join(contents.values()), re.MULTILINE)
     unread = [name for name in dict.fromkeys(blamed) if name not in contents]
@@ -141,7 +145,7 @@ def _last_result(conversation: Conversation, tool: str) -> str | None:
 
 
 def _fresh_test_output(conversation: Conversation) -> str | None:
-    """The output of the last test run, unless a file was written since."""
+    """Return the output of the last test run, unless a file was written since."""
     for seen in reversed(conversation.seen):
         if seen.call.name == "write_file":
             return None
@@ -151,7 +155,7 @@ def _fresh_test_output(conversation: Conversation) -> str | None:
 
 
 def _contents(conversation: Conversation) -> dict[str, str]:
-    """Each file that was read or written, with the newest content seen."""
+    """Return each file that was read or written, with its newest content."""
     contents: dict[str, str] = {}
     for seen in conversation.seen:
         path = seen.call.arguments.get("path", "")

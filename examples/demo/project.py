@@ -54,12 +54,12 @@ if __name__ == "__main__":
 
 
 def create(root: Path) -> None:
-    """Write the project, mistakes and all, into an empty directory."""
+    """Write the project, with its mistakes, into an empty directory."""
     for name, content in FILES.items():
         (root / name).write_text(content, encoding="utf-8")
 
 
 def tests_pass(root: Path) -> bool:
-    """Whether the tests, as they were given out, pass now: the agent's own word does not count."""
+    """Return whether the original tests pass now. The agent's own claim does not count."""
     (root / "test_basket.py").write_text(FILES["test_basket.py"], encoding="utf-8")
     return Toolbox(root).run("run_python", {"path": "test_basket.py"}).text.startswith("exit code 0")

@@ -1,4 +1,4 @@
-"""The same run, recorded: this file has everything that the recorder needs from an agent."""
+"""The same run, recorded. This file has everything that the recorder needs from an agent."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run that has ended: its trajectory's file, and its outcome."""
+    """A run that has ended: the file of its trajectory, and its result."""
 
     path: Path
     outcome: Outcome
 
 
 def record(job: Job, directory: Path, path: Path | None = None) -> Recording:
-    """Run the agent and record it, in a new file of the directory, or in the file that `path` names."""
+    """Run the agent and record it, in a new file of the directory or in the file `path`."""
     with TrajectoryRecorder(path, task=TASK, provider=job.provider, model=job.model, directory=directory) as recorder:
         outcome = run(job, wrap=recorder.wrap)
         recorder.finalize(success=outcome.success, final_result=outcome.answer)

@@ -1,7 +1,7 @@
-"""One run of the agent: a fresh project, a client of one SDK in one form, and whether the tests pass in the end.
+"""One run of the agent: a new project, a client of one SDK in one form, and whether the tests pass at the end.
 
-Nothing here knows the recorder. Whoever calls `run` may pass a function that takes the client and returns the one
-that the agent shall use, and so may have each call recorded; without it, the agent runs as it is.
+Nothing here knows the recorder. The caller of `run` may pass a function that takes the client and returns a recorded
+one. Without it, the agent runs unrecorded.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ LOOPS = {
     "google": "google_genai",
     "ollama": "ollama_chat",
 }
-"""The module in `loops/` for each name that a run may ask for; it is imported when it is needed."""
+"""The module in `loops/` for each name that a run may ask for. It is imported when it is needed."""
 
 
 class Loop(Protocol):
-    """What a module in `loops/` has."""
+    """The functions of a module in `loops/`."""
 
     Chat: Callable[..., Chat]
 
@@ -47,7 +47,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run: an SDK, a form, a model; without an `endpoint`, at the provider itself."""
+    """What to run: an SDK, a form, a model. Without an `endpoint`, the real provider answers."""
 
     sdk: str
     form: Form
@@ -58,13 +58,13 @@ class Job:
 
     @property
     def provider(self) -> str:
-        """Who serves it: an SDK may have several APIs of one provider."""
+        """Return the provider. An SDK may have several APIs of one provider."""
         return self.sdk.partition("-")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The model's last words, and whether the tests pass in truth."""
+    """The text of the model's last answer, and whether the tests really pass."""
 
     answer: str
     success: bool

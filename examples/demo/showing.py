@@ -1,4 +1,4 @@
-"""Recorded runs shown by the command line tool, each command printed as one can type it."""
+"""Show recorded runs by the command line tool, and print each command as a user would type it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def show(command: str, path: Path) -> None:
-    """Call `trace-recorder COMMAND PATH`, with its output where ours goes."""
+    """Call `trace-recorder COMMAND PATH`. Its output goes where the output of this process goes."""
     print(f"\n$ {program()} {command} {path}", flush=True)
     if importlib.util.find_spec("trace_recorder.cli") is None:
         print(*(sorted(path.glob("*.json")) if path.is_dir() else [path]), sep="\n")
@@ -18,7 +18,7 @@ def show(command: str, path: Path) -> None:
 
 
 def program() -> str:
-    """Return the command as one can type it: that of this environment if there is one, else the name on the PATH."""
+    """Return the command as a user would type it: that of this environment, or else the name on the PATH."""
     program = Path(sys.executable).with_name("trace-recorder")
     if not program.exists():
         return program.name

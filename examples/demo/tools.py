@@ -1,8 +1,8 @@
 """The agent's tools: list, read and write files below one directory, and run a Python file there.
 
-Every way in which a tool can fail becomes text for the model, never an exception for the agent. Paths that lead out
-of the directory are refused and keys are kept from what is run, but this is no sandbox: code that a model wrote runs
-with the user's rights.
+Every failure of a tool becomes text for the model, never an exception for the agent. Paths that lead out of the
+directory are refused, and the programs that run get no keys. This is not a sandbox: code that a model wrote runs with
+the user's rights.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ TIMEOUT_SECONDS = 60
 
 
 class ToolError(Exception):
-    """A tool was asked for something that it does not do."""
+    """The model asked a tool for something that the tool does not do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What the model is told: the tool's text, and whether the tool failed."""
+    """The answer for the model: the tool's text, and whether the tool failed."""
 
     text: str
     failed: bool = False
@@ -41,7 +41,7 @@ def _schema(**properties: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """A tool as every provider wants it described: each has its own wrapping around these three."""
+    """The description of a tool. Each provider has its own form around these three members."""
 
     name: str
     description: str
@@ -124,6 +124,6 @@ class Toolbox:
 
 
 def _environment() -> dict[str, str]:
-    """The environment without its keys, and without byte code, which would show up in the listing."""
+    """Return the environment without its keys, and without byte code, which would appear in the listing."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith(("_KEY", "_TOKEN", "_SECRET"))}
     return kept | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}

@@ -17,22 +17,22 @@ ERROR_TYPES = {400: "invalid_request_error", 404: "not_found_error", 429: "rate_
 
 
 def owns(path: str, headers: Container[str]) -> bool:
-    """Whether a request is for this dialect."""
+    """Return whether a request is for this dialect."""
     return path.startswith(PATH) or "anthropic-version" in headers
 
 
 def problem(status: int, message: str) -> Payload:
-    """The body of an error."""
+    """Return the body of an error."""
     return {"type": "error", "error": {"type": ERROR_TYPES[status], "message": message}, "request_id": None}
 
 
 def streams(exchange: Exchange) -> bool:
-    """Whether a stream is asked for."""
+    """Return whether the request asks for a stream."""
     return bool(exchange.body.get("stream"))
 
 
 def read(path: str, body: Payload) -> Conversation:
-    """The conversation in a request; thinking that was changed and calls without a result are refused."""
+    """Return the conversation in a request. Raise RefusedError for changed thinking, and for calls without a result."""
     if path != PATH:
         raise RefusedError(404, "Not found")
     blocks = [block for m in body["messages"] if isinstance(m["content"], list) for block in m["content"]]
@@ -59,7 +59,7 @@ def answer(exchange: Exchange) -> Payload:
 
 
 def stream(exchange: Exchange) -> Iterator[bytes]:
-    """The same answer as events: each block is opened, filled by deltas, and closed."""
+    """Yield the same answer as events: each block is opened, filled by deltas, and closed."""
     for event in _events(exchange):
         yield sse(event, event["type"])
 
@@ -124,7 +124,10 @@ def _stop_reason(exchange: Exchange) -> str:
 
 
 def _usage(exchange: Exchange) -> dict[str, Payload]:
-    """Cached tokens are not among `input_tokens` here: the prompt is written to the cache once, then read from it."""
+    """Return the usage.
+
+    `input_tokens` lacks cached tokens: the prompt is written to the cache once, then read from it.
+    """
     body = exchange.body
     prompt = tokens(body.get("system") or "") + tokens(body.get("tools") or [])
     cached = prompt if "cache_control" in str(body.get("system")) else 0

@@ -1,6 +1,7 @@
-"""One request with the action that answers it, and what every dialect needs to write that down.
+"""One request with the action that answers it, and helpers that every dialect uses to write the answer.
 
-A dialect is a module with the names of the Protocol `Dialect`. It reads and writes; what is said is the policy's.
+A dialect is a module with the names of the Protocol `Dialect`. It reads and writes. The policy decides what the answer
+says.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any, Protocol
 from examples.demo.policy import Action, Conversation
 
 Payload = Any
-"""The JSON of a request or an answer, as the dialect has it."""
+"""The JSON of a request or an answer, in the form of the dialect."""
 
 PIECE_LENGTH = 12
 
 
 class RefusedError(Exception):
-    """The request is answered with an error; a dialect gives it its form."""
+    """The provider refuses the request. A dialect writes the error."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -38,17 +39,17 @@ class Exchange:
     action: Action
 
     def ident(self, prefix: str, part: int = 0) -> str:
-        """An id such as the provider would make up, but one that is readable: prefix, request, part."""
+        """Return a readable id in the provider's form: prefix, request, part."""
         return f"{prefix}{self.number:06d}{part:02d}"
 
     @property
     def call_arguments(self) -> list[str]:
-        """The arguments of each call, as JSON text."""
+        """Return the arguments of each call, as JSON text."""
         return [json.dumps(call.arguments) for call in self.action.calls]
 
     @property
     def output_tokens(self) -> int:
-        """The tokens of words and calls, without those of thinking."""
+        """Return the tokens of words and calls, without those of thinking."""
         return (
             tokens(self.action.text)
             + sum(tokens(call.name) for call in self.action.calls)
@@ -57,52 +58,52 @@ class Exchange:
 
     @property
     def reasoning_tokens(self) -> int:
-        """The tokens of thinking."""
+        """Return the tokens of thinking."""
         return tokens(self.action.reasoning)
 
 
 class Dialect(Protocol):
-    """What the module of a dialect has."""
+    """The functions of a dialect's module."""
 
     STREAM_TYPE: str
 
     def owns(self, path: str, headers: Container[str]) -> bool:
-        """Whether a request is for this dialect, by its path and its headers' names, in small letters."""
+        """Return whether a request is for this dialect, by its path and the names of its headers in small letters."""
 
     def read(self, path: str, body: Payload) -> Conversation:
-        """The conversation in a request; RefusedError where the provider would refuse it."""
+        """Return the conversation in a request. Raise RefusedError if the provider would refuse it."""
 
     def streams(self, exchange: Exchange) -> bool:
-        """Whether a stream is asked for."""
+        """Return whether the request asks for a stream."""
 
     def answer(self, exchange: Exchange) -> Payload:
         """The answer, whole."""
 
     def stream(self, exchange: Exchange) -> Iterator[bytes]:
-        """The same answer as the chunks of a stream."""
+        """Return the same answer as the chunks of a stream."""
 
     def problem(self, status: int, message: str) -> Payload:
-        """The body of an error."""
+        """Return the body of an error."""
 
 
 def tokens(value: Payload) -> int:
-    """How many tokens this is, by the rule of thumb of four characters each."""
+    """Return the number of tokens of a text, estimated as a quarter of its characters."""
     return (len(value if isinstance(value, str) else json.dumps(value)) + 3) // 4
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in the small pieces in which a model says it."""
+    """Return a text in small pieces, as a model streams it."""
     for start in range(0, len(text), PIECE_LENGTH):
         yield text[start : start + PIECE_LENGTH]
 
 
 def signature(text: str) -> str:
-    """What proves that thinking was not tampered with on its way back."""
+    """Return the signature of a text, which proves that thinking comes back unchanged."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def is_signed(text: str, claimed: str | None) -> bool:
-    """Whether this is the text's signature; google-genai sends it back in base64's other alphabet."""
+    """Return whether this is the signature of the text. google-genai sends it back in base64's URL-safe alphabet."""
     return claimed is not None and claimed.replace("-", "+").replace("_", "/") == signature(text)
 
 

@@ -18,22 +18,25 @@ STATUS_NAMES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUS
 
 
 def owns(path: str, headers: Container[str]) -> bool:
-    """Whether a request is for this dialect."""
+    """Return whether a request is for this dialect."""
     return path.startswith("/v1beta/") or "x-goog-api-key" in headers
 
 
 def problem(status: int, message: str) -> Payload:
-    """The body of an error."""
+    """Return the body of an error."""
     return {"error": {"code": status, "message": message, "status": STATUS_NAMES[status]}}
 
 
 def streams(exchange: Exchange) -> bool:
-    """Whether a stream is asked for."""
+    """Return whether the request asks for a stream."""
     return exchange.path.endswith(":streamGenerateContent")
 
 
 def read(path: str, body: Payload) -> Conversation:
-    """The conversation in a request; responses are matched to calls by their order, for calls have no ids here."""
+    """Return the conversation in a request.
+
+    Calls have no ids here, so responses are matched to calls by their order.
+    """
     if not PATH.fullmatch(path):
         raise RefusedError(404, f"Path {path} was not found.")
     seen: list[Seen] = []
@@ -65,7 +68,7 @@ def answer(exchange: Exchange) -> Payload:
 
 
 def stream(exchange: Exchange) -> Iterator[bytes]:
-    """The same answer in chunks: text in pieces, each call whole, usage on every chunk (it is never to be summed)."""
+    """Yield the same answer in chunks: text in pieces, each call whole, and cumulative usage on every chunk."""
     if _shows_thoughts(exchange):
         for piece in pieces(exchange.action.reasoning):
             yield sse(_response(exchange, [_thought(piece)]))
@@ -94,7 +97,7 @@ def _thought(text: str) -> Payload:
 
 
 def _calls(exchange: Exchange) -> list[Payload]:
-    """Only the first of parallel calls is signed."""
+    """Sign only the first of parallel calls."""
     parts: list[Payload] = [{"functionCall": {"name": c.name, "args": c.arguments}} for c in exchange.action.calls]
     if parts:
         parts[0]["thoughtSignature"] = signature(exchange.call_arguments[0])
@@ -102,7 +105,7 @@ def _calls(exchange: Exchange) -> list[Payload]:
 
 
 def _shows_thoughts(exchange: Exchange) -> bool:
-    """The SDK writes the members of this object in either spelling."""
+    """Return a member of an object in either spelling, because the SDK writes both."""
     thinking = (exchange.body.get("generationConfig") or {}).get("thinkingConfig") or {}
     return bool(thinking.get("includeThoughts", thinking.get("include_thoughts")))
 

@@ -1,4 +1,4 @@
-"""The dialect of Ollama's chat: POST /api/chat, streaming unless told not to, one JSON object a line."""
+"""The dialect of Ollama's chat: POST /api/chat. It streams by default, one JSON object in each line."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ NANOSECONDS_PER_TOKEN = 10_000_000
 
 
 def owns(path: str, headers: Container[str]) -> bool:  # noqa: ARG001 - the signature is that of all dialects
-    """Whether a request is for this dialect."""
+    """Return whether a request is for this dialect."""
     return path.startswith("/api/")
 
 
 def problem(status: int, message: str) -> Payload:  # noqa: ARG001 - the status stands in the response's head only
-    """The body of an error."""
+    """Return the body of an error."""
     return {"error": message}
 
 
 def streams(exchange: Exchange) -> bool:
-    """Whether a stream is asked for."""
+    """Return whether the request asks for a stream."""
     return exchange.body.get("stream") is not False
 
 
 def read(path: str, body: Payload) -> Conversation:
-    """The conversation in a request; results are matched to calls by their order, for calls have no ids here."""
+    """Return the conversation in a request. Calls have no ids here, so results are matched to calls by their order."""
     if path != PATH:
         raise RefusedError(404, f"{path} not found")
     asked = [
@@ -59,7 +59,7 @@ def answer(exchange: Exchange) -> Payload:
 
 
 def stream(exchange: Exchange) -> Iterator[bytes]:
-    """The same answer in lines: thinking, words, each call whole, and the counts at the end."""
+    """Yield the same answer in lines: thinking, words, each call whole, and the counts at the end."""
     if exchange.body.get("think"):
         for piece in pieces(exchange.action.reasoning):
             yield _ndjson(_line(exchange, {"content": "", "thinking": piece}))
@@ -89,14 +89,14 @@ def _calls(exchange: Exchange) -> list[Payload]:
 
 def _end(exchange: Exchange) -> Payload:
     sent = tokens(exchange.body["messages"]) + tokens(exchange.body.get("tools") or [])
-    said = exchange.output_tokens + (exchange.reasoning_tokens if exchange.body.get("think") else 0)
+    output_tokens = exchange.output_tokens + (exchange.reasoning_tokens if exchange.body.get("think") else 0)
     return {
         "done": True,
         "done_reason": "stop",
-        "total_duration": (sent + said) * NANOSECONDS_PER_TOKEN,
+        "total_duration": (sent + output_tokens) * NANOSECONDS_PER_TOKEN,
         "load_duration": 0,
         "prompt_eval_count": sent,
         "prompt_eval_duration": sent * NANOSECONDS_PER_TOKEN,
-        "eval_count": said,
-        "eval_duration": said * NANOSECONDS_PER_TOKEN,
+        "eval_count": output_tokens,
+        "eval_duration": output_tokens * NANOSECONDS_PER_TOKEN,
     }

@@ -23,17 +23,17 @@ def owns(path: str, headers: Container[str]) -> bool:  # noqa: ARG001 - the sign
 
 
 def problem(status: int, message: str) -> Payload:
-    """The body of an error."""
+    """Return the body of an error."""
     return {"error": {"message": message, "type": ERROR_TYPES[status], "param": None, "code": None}}
 
 
 def streams(exchange: Exchange) -> bool:
-    """Whether a stream is asked for."""
+    """Return whether the request asks for a stream."""
     return bool(exchange.body.get("stream"))
 
 
 def read(path: str, body: Payload) -> Conversation:
-    """The conversation in a request; a call without its tool message is refused, as OpenAI does."""
+    """Return the conversation in a request. Raise RefusedError for a call without its tool message, as OpenAI does."""
     if path != PATH:
         raise RefusedError(404, f"Invalid URL (POST {path})")
     asked = [call for message in body["messages"] for call in message.get("tool_calls") or ()]
@@ -59,7 +59,7 @@ def answer(exchange: Exchange) -> Payload:
 
 
 def stream(exchange: Exchange) -> Iterator[bytes]:
-    """The same answer in deltas; usage, where it is asked for, comes last in a chunk without choices."""
+    """Yield the same answer in deltas. Usage, if the request asks for it, comes last in a chunk without choices."""
     with_usage = (exchange.body.get("stream_options") or {}).get("include_usage")
     head = _head(exchange, "chat.completion.chunk") | ({"usage": None} if with_usage else {})
     for delta in _deltas(exchange):

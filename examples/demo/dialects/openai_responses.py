@@ -20,12 +20,12 @@ STREAM_TYPE = "text/event-stream; charset=utf-8"
 
 
 def owns(path: str, headers: Container[str]) -> bool:  # noqa: ARG001 - the signature is that of all dialects
-    """Whether a request is for this dialect."""
+    """Return whether a request is for this dialect."""
     return path == PATH
 
 
 def read(path: str, body: Payload) -> Conversation:  # noqa: ARG001 - `owns` lets only one path through
-    """The conversation in a request; a call without its output is refused, as OpenAI does."""
+    """Return the conversation in a request. Raise RefusedError for a call without its output, as OpenAI does."""
     items = [item for item in body["input"] if isinstance(item, dict)] if isinstance(body["input"], list) else []
     results = {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
     asked = [item for item in items if item.get("type") == "function_call"]
@@ -50,7 +50,7 @@ def answer(exchange: Exchange) -> Payload:
 
 
 def stream(exchange: Exchange) -> Iterator[bytes]:
-    """The same answer as events: each item is announced, filled in pieces, and given whole at its end."""
+    """Yield the same answer as events: each item is announced, filled in pieces, and given whole at its end."""
     for number, event in enumerate(_events(exchange)):
         yield sse({"type": event["type"], "sequence_number": number} | event, event["type"])
 
@@ -140,7 +140,7 @@ _ECHOED: dict[str, Payload] = {
     "truncation": "disabled",
     "metadata": {},
 }
-"""What an answer repeats of its request, with default values for what the request does not state."""
+"""Return the members of a request that its answer repeats, with defaults for missing members."""
 
 
 def _head(exchange: Exchange) -> dict[str, Payload]:
@@ -161,11 +161,11 @@ def _head(exchange: Exchange) -> dict[str, Payload]:
 def _usage(exchange: Exchange) -> Payload:
     thought = exchange.reasoning_tokens if exchange.body.get("reasoning") else 0
     sent = tokens(exchange.body["input"]) + tokens(exchange.body.get("tools") or [])
-    said = exchange.output_tokens + thought
+    output_tokens = exchange.output_tokens + thought
     return {
         "input_tokens": sent,
         "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": said,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": thought},
-        "total_tokens": sent + said,
+        "total_tokens": sent + output_tokens,
     }

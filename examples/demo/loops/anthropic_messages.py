@@ -14,7 +14,7 @@ SYSTEM_BLOCKS = [{"type": "text", "text": SYSTEM, "cache_control": {"type": "eph
 
 
 def connect(endpoint: str | None, key: str | None) -> Anthropic:
-    """The sync client; without an endpoint, of the provider itself."""
+    """Return the sync client; without an endpoint, that of the real provider."""
     return Anthropic(base_url=endpoint, api_key=key)
 
 
@@ -24,7 +24,7 @@ def connect_async(endpoint: str | None, key: str | None) -> AsyncAnthropic:
 
 
 class Chat:
-    """Messages made of blocks; the blocks of an answer go back as they came, signed thinking too."""
+    """Messages made of blocks. The blocks of an answer go back unchanged, with signed thinking."""
 
     def __init__(self, client: Any, model: str, task: str, *, thinking: bool = False) -> None:
         self._endpoint = client.messages
@@ -38,16 +38,16 @@ class Chat:
         return self._take(self._endpoint.create(messages=self._messages, **self._fixed))
 
     def ask_streaming(self) -> Turn:
-        """One answer, through the SDK's own stream helper."""
+        """Ask for one answer, through the SDK's own stream helper."""
         with self._endpoint.stream(messages=self._messages, **self._fixed) as stream:
             return self._take(stream.get_final_message())
 
     async def ask_async(self) -> Turn:
-        """One answer, whole, awaited."""
+        """Ask for one whole answer, and await it."""
         return self._take(await self._endpoint.create(messages=self._messages, **self._fixed))
 
     def tell(self, outcomes: list[tuple[Call, ToolOutcome]]) -> None:
-        """All results in one user message."""
+        """Add all results in one user message."""
         results = [
             {"type": "tool_result", "tool_use_id": call.call_id, "content": outcome.text, "is_error": outcome.failed}
             for call, outcome in outcomes

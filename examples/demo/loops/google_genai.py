@@ -1,4 +1,4 @@
-"""The agent's conversation through google-genai: contents made of parts, with the tools run by the agent itself."""
+"""The agent's conversation through google-genai: contents made of parts. The agent runs the tools itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOL = types.Tool(
 
 
 def connect(endpoint: str | None, key: str | None) -> genai.Client:
-    """The client; without an endpoint, of the provider itself."""
+    """Return the client; without an endpoint, that of the real provider."""
     options = types.HttpOptions(base_url=endpoint) if endpoint else None
     return genai.Client(api_key=key, vertexai=False, http_options=options)
 
@@ -37,7 +37,7 @@ async def connect_async(endpoint: str | None, key: str | None) -> AsyncIterator[
 
 
 class Chat:
-    """Contents; those of an answer go back as they came, thought signatures too."""
+    """Contents. Those of an answer go back unchanged, with thought signatures."""
 
     def __init__(self, client: genai.Client, model: str, task: str, *, thinking: bool = False) -> None:
         self._client = client
@@ -55,16 +55,16 @@ class Chat:
         return self._take(_parts(self._client.models.generate_content(**self._request())))
 
     def ask_streaming(self) -> Turn:
-        """One answer, its parts gathered as they come."""
+        """Ask for one answer, and gather its parts as they come."""
         stream = self._client.models.generate_content_stream(**self._request())
         return self._take([part for chunk in stream for part in _parts(chunk)])
 
     async def ask_async(self) -> Turn:
-        """One answer, whole, awaited."""
+        """Ask for one whole answer, and await it."""
         return self._take(_parts(await self._client.aio.models.generate_content(**self._request())))
 
     def tell(self, outcomes: list[tuple[Call, ToolOutcome]]) -> None:
-        """All responses in one user content, in the order of the calls."""
+        """Add all responses in one user content, in the order of the calls."""
         parts = []
         for call, outcome in outcomes:
             response = {"error" if outcome.failed else "result": outcome.text}

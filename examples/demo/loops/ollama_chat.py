@@ -16,7 +16,7 @@ TOOLS = [
 
 
 def connect(endpoint: str | None, key: str | None) -> Client:  # noqa: ARG001 - a local Ollama asks for no key
-    """The sync client; without an endpoint, of the machine's own Ollama (or OLLAMA_HOST)."""
+    """Return the sync client; without an endpoint, that of the machine's own Ollama (or OLLAMA_HOST)."""
     return Client(host=endpoint)
 
 
@@ -26,7 +26,7 @@ def connect_async(endpoint: str | None, key: str | None) -> AsyncClient:  # noqa
 
 
 class Chat:
-    """Messages as Ollama wants them: calls have no ids, and results are distinguished by their order and name."""
+    """Messages in Ollama's form. Calls have no ids; the order and the names distinguish results."""
 
     def __init__(self, client: Any, model: str, task: str, *, thinking: bool = False) -> None:
         self._client = client
@@ -38,15 +38,15 @@ class Chat:
         return self._take([self._client.chat(messages=self._messages, **self._fixed)])
 
     def ask_streaming(self) -> Turn:
-        """One answer, its pieces gathered as they come."""
+        """Ask for one answer, and gather its pieces as they come."""
         return self._take(list(self._client.chat(messages=self._messages, stream=True, **self._fixed)))
 
     async def ask_async(self) -> Turn:
-        """One answer, whole, awaited."""
+        """Ask for one whole answer, and await it."""
         return self._take([await self._client.chat(messages=self._messages, **self._fixed)])
 
     def tell(self, outcomes: list[tuple[Call, ToolOutcome]]) -> None:
-        """One tool message for each call."""
+        """Add one tool message for each call."""
         for call, outcome in outcomes:
             self._messages.append({"role": "tool", "tool_name": call.name, "content": outcome.text})
 

@@ -20,7 +20,7 @@ TOOLS = [
 
 
 def connect(endpoint: str | None, key: str | None) -> OpenAI:
-    """The sync client; without an endpoint, of the provider itself."""
+    """Return the sync client; without an endpoint, that of the real provider."""
     return OpenAI(base_url=endpoint and f"{endpoint}/v1", api_key=key)
 
 
@@ -30,7 +30,7 @@ def connect_async(endpoint: str | None, key: str | None) -> AsyncOpenAI:
 
 
 class Chat:
-    """Messages as the chat completions API wants them. It shows no thinking, so there is none to ask for."""
+    """Messages in the form of chat completions. This API shows no thinking, so the agent asks for none."""
 
     def __init__(self, client: Any, model: str, task: str, *, thinking: bool = False) -> None:  # noqa: ARG002
         self._completions = client.chat.completions
@@ -42,17 +42,17 @@ class Chat:
         return self._take(self._completions.create(**self._request()))
 
     def ask_streaming(self) -> Turn:
-        """One answer, through the SDK's own stream helper."""
+        """Ask for one answer, through the SDK's own stream helper."""
         with self._completions.stream(**self._request(), stream_options={"include_usage": True}) as stream:
             stream.until_done()
             return self._take(stream.get_final_completion())
 
     async def ask_async(self) -> Turn:
-        """One answer, whole, awaited."""
+        """Ask for one whole answer, and await it."""
         return self._take(await self._completions.create(**self._request()))
 
     def tell(self, outcomes: list[tuple[Call, ToolOutcome]]) -> None:
-        """One tool message for each call."""
+        """Add one tool message for each call."""
         for call, outcome in outcomes:
             self._messages.append({"role": "tool", "tool_call_id": call.call_id, "content": outcome.text})
 

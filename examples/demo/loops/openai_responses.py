@@ -19,7 +19,7 @@ THINKING = {"reasoning": {"effort": "low", "summary": "auto"}, "include": ["reas
 
 
 class Chat:
-    """Input items; every item of an answer goes back as it came, encrypted reasoning too."""
+    """Input items. Every item of an answer goes back unchanged, with encrypted reasoning."""
 
     def __init__(self, client: Any, model: str, task: str, *, thinking: bool = False) -> None:
         self._responses = client.responses
@@ -33,16 +33,16 @@ class Chat:
         return self._take(self._responses.create(input=self._input, **self._fixed))
 
     def ask_streaming(self) -> Turn:
-        """One answer, through the SDK's own stream helper."""
+        """Ask for one answer, through the SDK's own stream helper."""
         with self._responses.stream(input=self._input, **self._fixed) as stream:
             return self._take(stream.get_final_response())
 
     async def ask_async(self) -> Turn:
-        """One answer, whole, awaited."""
+        """Ask for one whole answer, and await it."""
         return self._take(await self._responses.create(input=self._input, **self._fixed))
 
     def tell(self, outcomes: list[tuple[Call, ToolOutcome]]) -> None:
-        """One output item for each call."""
+        """Add one output item for each call."""
         for call, outcome in outcomes:
             self._input.append({"type": "function_call_output", "call_id": call.call_id, "output": outcome.text})
 
