@@ -218,13 +218,13 @@ _MODULES = {
     "viewer.one_file": ("display",),
     "views.comparison.trajectory_diff": ("diff",),
 }
-"""Where each public name is; it is imported when it is asked for, since few programs need all of them."""
+"""The module of each public name. It is imported when the name is first used, because few programs need all of them."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that importing the package is quick."""
+    """Import a public name when it is first used, so that importing the package is quick."""
     module = _MODULE_OF.get(_ALIASES.get(name, name))
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,14 @@
-"""Yielding in background threads: long work that nobody waits for pauses often, so that other threads can run.
+"""Background threads that yield: long work for which nobody waits pauses often, so that other threads can run.
 
 The interpreter runs one thread at a time, and a waiting thread interrupts the running one only after five milliseconds.
-A background thread therefore sleeps for a moment between short pieces of its work. All of them are started through
-`run_yielding`, and functions that may run there call `yield_to_others` between two pieces. That does nothing in an
-agent's thread, nor while somebody waits for the result. A call into C that keeps other threads from running is given a
-text of limited length.
+A background thread therefore sleeps for a moment between short pieces of its work. All background threads are started
+through `run_yielding`, and functions that may run in them call `yield_to_others` between two pieces. This call does
+nothing in an agent's thread, nor while another thread waits for the result. Calls into C keep other threads from
+running, so they get texts of limited length.
 
-An agent's thread starts such threads and waits for them by `start_thread` and `Event`. In there, a signal's handler may
-raise at any point, and `threading.Condition`, which `threading.Event` is made of, does not bear that: its lock may stay
-taken, or "release unlocked lock" is raised in place of the handler's exception.
+An agent's thread starts such threads and waits for them by `start_thread` and `Event`. A signal handler may raise at
+any point in these. `threading.Condition`, of which `threading.Event` is made, does not tolerate that: its lock may stay
+taken, or it raises "release unlocked lock" in place of the handler's exception.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from trace_recorder.signal_handlers import ours
 YIELD_SECONDS = 0.0001
 """How long a background thread sleeps to let others run."""
 WORK_SECONDS = 0.0005
-"""How long it works, at least, between two sleeps: a sleep costs up to a tenth of that."""
+"""How long it works, at least, between two sleeps. A sleep costs up to a tenth of that."""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
-"""The longest text that is searched in one call: no other thread runs during such a call."""
+"""The longest text that is searched in one call. No other thread runs during such a call."""
 
 current_yield: ContextVar[Callable[[], None] | None] = ContextVar("trace_recorder_yield", default=None)
-"""The function that lets other threads run; None where somebody waits for the result."""
+"""The function that lets other threads run, or None if a thread waits for the result."""
 
 
 def yield_to_others() -> None:
@@ -50,10 +50,10 @@ def run_yielding(
     is_awaited: Callable[[], bool] = lambda: False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Run `work` in this thread, which was started for it; `yield_to_others` sleeps at most every `WORK_SECONDS`.
+    """Run `work` in this thread, which was started for it.
 
-    It does not sleep while `is_awaited` says that another thread waits for the work: each sleep may cost five
-    milliseconds where a third thread is busy.
+    `yield_to_others` sleeps at most every `WORK_SECONDS`. It does not sleep while `is_awaited` says that another thread
+    waits for the work, because each sleep may cost five milliseconds if a third thread is busy.
     """
     next_yield = 0.0
 
@@ -68,10 +68,10 @@ def run_yielding(
 
 
 class Event:
-    """A `threading.Event` that stays whole if an exception of a signal's handler interrupts any of its methods.
+    """A `threading.Event` that still works after a signal handler's exception has interrupted any of its methods.
 
-    The queue's methods are single calls into C. It holds something while the event is set; a waiter that is interrupted
-    between taking that and giving it back leaves other waiters to their time limits.
+    The queue's methods are single calls into C. The queue has a token while the event is set. If a waiter is
+    interrupted between taking the token and putting it back, other waiters wait for their time limits.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Event:
         self._tokens.put(None)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for it, if given, so long at most; return whether it has happened."""
+        """Wait for the event, for `seconds` at most. Return whether it has happened."""
         if not self._is_set:
             try:
                 self._tokens.get(timeout=seconds)
@@ -101,7 +101,7 @@ class Event:
 def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon thread. Raises RuntimeError if the system has no more threads.
 
-    `Thread.start` waits in a `threading.Event`. If a handler's exception is lost in there, this raises it.
+    `Thread.start` waits in a `threading.Event`. If a handler's exception is lost there, this function raises it.
     """
     handled, interrupted_by = sys.exc_info()[1], None
     thread = threading.Thread(target=target, name=name, daemon=True)

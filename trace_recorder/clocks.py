@@ -13,7 +13,7 @@ def now() -> str:
 
 
 def parse_time(timestamp: str | None) -> datetime | None:
-    """Return an ISO 8601 time as a datetime; None if there is none, or if it is not ISO 8601."""
+    """Return an ISO 8601 time as a datetime, or None if there is no time or it is not ISO 8601."""
     try:
         return datetime.fromisoformat(timestamp or "")
     except ours(ValueError, TypeError):
@@ -21,7 +21,7 @@ def parse_time(timestamp: str | None) -> datetime | None:
 
 
 def seconds_between(begin: str | None, end: str | None) -> float | None:
-    """Return the seconds from one ISO 8601 time to another; None if one is unknown, or if only one has an offset."""
+    """Return the seconds from one ISO 8601 time to another, or None if a time is unknown or only one has an offset."""
     begun, ended = parse_time(begin), parse_time(end)
     if begun is None or ended is None or (begun.tzinfo is None) is not (ended.tzinfo is None):
         return None

@@ -21,8 +21,8 @@
         ├── StreamNotFinishedError    the response of a stream that has not been read to its end
         └── AnswerError               the provider answered 200 with an error in the body
 
-They are raised for misuse of the recorder's own methods, and by the clients, only. A failure of recording never raises
-in the agent (see `guard.py`); what a provider's SDK raises passes through untouched.
+Only misuse of the recorder's own methods, and the clients, raise them. A failure of recording never raises in the agent
+(see `guard.py`). Exceptions of a provider's SDK pass unchanged.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class BoundClientError(TraceRecorderError, ValueError):
 
 
 class ReplayMismatchError(TraceRecorderError):
-    """A replay was asked what its recording does not answer, or was not asked what it does."""
+    """A replay got a request that its recording does not answer, or did not get one that it does answer."""
 
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):
-    """`load` was given a file that is not a trajectory, or is one of a newer version."""
+    """`load` was given a file that is not a trajectory, or a trajectory of a newer version."""
 
 
 class QueryError(TraceRecorderError, ValueError):
-    """A query for runs has a term that the language does not have; the message says which terms there are."""
+    """A query for runs has a term that the language does not have. The message lists the terms that it has."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):
@@ -100,11 +100,11 @@ class MessageFormatError(ClientError, ValueError):
 
 
 class StreamNotFinishedError(ClientError, RuntimeError):
-    """The response of a stream was asked for before the stream had been read to its end."""
+    """The response of a stream was used before the stream had been read to its end."""
 
 
 class AnswerError(ClientError):
-    """A provider answered 200 with an error in the body; `error` is that, `status_code` the code in it."""
+    """A provider answered 200 with an error in the body. `error` is that error, and `status_code` the code in it."""
 
     def __init__(self, provider: str, error: object) -> None:
         super().__init__(f"{provider} answered 200 with an error in the body: {error}")

@@ -2,8 +2,8 @@
 
 `try_call` holds the package's only blind `except`. `Guard` is used wherever recording touches the agent: the agent goes
 on, and the failure is counted, logged once for each kind, and kept until it can be written to the journal as a gap.
-KeyboardInterrupt, cancellation and other exits are not failures of recording and pass. So does whatever the agent's own
-signal handler raises while something is recorded.
+KeyboardInterrupt, cancellation and other exits are not failures of recording and pass. So do exceptions of the agent's
+own signal handlers, which may run while something is recorded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Arguments = TypeVarTuple("Arguments")
 def try_call(
     function: Callable[[*Arguments], Result], on_error: Callable[[Exception], Result], *arguments: *Arguments
 ) -> Result:
-    """Call a function that may raise anything, such as a user's `__repr__`; return `on_error(error)` if it does."""
+    """Call a function that may raise anything, such as a user's `__repr__`. If it raises, return `on_error(error)`."""
     try:
         return function(*arguments)
     except Exception as error:  # noqa: BLE001 - the only one: code of others may raise anything
@@ -39,12 +39,12 @@ def try_call(
 
 
 _MAX_BLOCKS = 100
-"""How many context managers a guard keeps, one for each thing that it guards. They have no state."""
+"""How many context managers a guard keeps, one for each guarded action. They have no state."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """Something that could not be recorded: when, what, why, and how often; `reported` of these are on file."""
+    """Something that could not be recorded: when, what, why, and how often. `reported` repetitions are on file."""
 
     time: str
     what: str
@@ -61,17 +61,17 @@ class Failure:
 
 
 class Guard:
-    """Catches failures of recording, so that they do not reach the agent; with `strict` they are raised.
+    """Catches failures of recording, so that they do not reach the agent. With `strict` they are raised.
 
         with guard.protect("record a request"):
             …
 
-    `protect` returns the context manager of a block, the same one each time; its argument completes the sentence
-    "could not …". With costs_record=False a failure loses no record (of the document, for example): repetitions are
-    then counted, and make one gap when they begin and one when they end.
+    `protect` returns the context manager of a block, the same one each time. Its argument completes the sentence "could
+    not …". Use costs_record=False if a failure loses no record, as when the document is written. Repetitions of such a
+    failure are counted, and make one gap when they begin and one when they end.
 
-    `failures` are the newest 1,000 that are not on file yet; `count` is the number of all failures. Methods
-    take no lock, as any thread may fail at any point: operations of a deque are atomic, and `count` may be too low.
+    `failures` are the newest 1,000 that are not on file yet. `count` is the number of all failures. Methods take no
+    lock, because any thread may fail at any point. Operations of a deque are atomic, and `count` may be too low.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -95,7 +95,7 @@ class Guard:
             try_call(lambda: logger.warning(message, what, why, exc_info=error), lambda _: None)
 
     def queue_failure(self, what: str, why: str, *, costs_record: bool = True) -> None:
-        """Queue a failure for the journal. A repetition of one that costs no record is only counted."""
+        """Queue a failure for the journal. A repetition of a failure that costs no record is only counted."""
         last = self._last
         if last is not None and (last.what, last.why) == (what, why):
             last.time, last.count = (now() if last.reported else last.time), last.count + 1
@@ -107,7 +107,7 @@ class Guard:
         self.failures.append(failure)
 
     def note_recovery(self, what: str | None = None) -> None:
-        """End the repetitions of a failure that costs no record, if it is `what`; queue how often it came."""
+        """End the repetitions of a failure that costs no record, if it is `what`. Queue their number."""
         last = self._last
         if last is None or what not in {None, last.what}:
             return
@@ -116,7 +116,7 @@ class Guard:
             self.failures.append(last)
 
     def discard_failures(self) -> None:
-        """Discard the failures that are not on file yet: after a fork, the parent process writes them."""
+        """Discard the failures that are not on file yet. After a fork, the parent process writes them."""
         self._last = None
         self.failures.clear()
 

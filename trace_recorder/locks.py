@@ -1,8 +1,9 @@
 """The locks of recording, and whether the current thread holds one of them.
 
-The garbage collector may close a stream or a step at any moment, also while its thread holds a lock of recording. What
-it closes must not wait for another thread then, which may in turn wait for that lock. `holds_lock` asks the locks
-themselves: Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md has them all.
+The garbage collector may close a stream or a step at any moment, even while its thread holds a lock of recording. The
+closing code must not wait for another thread then, because that thread may wait for the lock. `holds_lock` asks the
+locks themselves: Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md has
+them all.
 """
 
 from __future__ import annotations

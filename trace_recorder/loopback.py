@@ -1,7 +1,7 @@
-"""Which requests a server on the loopback interface answers: those at its own address, of programs and of its own page.
+"""Decides which requests a server on the loopback interface answers: those of programs and of its own page.
 
-Every web page that is open in a browser can send requests to this machine. So `Host` must be the server's own,
-against names that are made to lead here (DNS rebinding), and a request that a browser sends for a page must be of the
+Every web page that is open in a browser can send requests to this machine. So `Host` must be the server's own, because
+other names can be made to lead here (DNS rebinding). A request that a browser sends for a page must come from the
 server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 """
 
@@ -17,15 +17,15 @@ DEFAULT_PORT = 80
 
 
 def own_hosts(port: int) -> frozenset[str]:
-    """Return the values of `Host` that are those of a server at a port."""
+    """Return the values of `Host` that name a server at a port."""
     shown = "" if port == DEFAULT_PORT else f":{port}"
     return frozenset(f"[{name}]{shown}" if ":" in name else f"{name}{shown}" for name in LOOPBACK_NAMES)
 
 
 def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:
-    """Return why a request to the server at a port is refused, as a sentence; None if it may pass.
+    """Return why a request to the server at a port is refused, as a sentence, or None if it may pass.
 
-    `header` returns the value of a header by its name in small letters. A visit by a link from elsewhere may pass.
+    `header` returns the value of a header by its name in small letters. A visit by a link from another site may pass.
     """
     if header("host") not in own_hosts(port):
         return "this server answers only at its own address."

@@ -1,8 +1,8 @@
 """The dialects, the import formats and the export formats by name.
 
-Each is one record in a module of its own, which is imported when the record is asked for. To add one to the package,
-add its module and a row here. A module with several records has the name of each behind a colon. A program adds one of
-its own by one call: `DIALECTS.register(record)`.
+Each is one record in a module of its own, which is imported when the record is first used. To add one to the package,
+add its module and a row here. If a module has several records, the row names the record behind a colon. A program adds
+a record of its own by one call: `DIALECTS.register(record)`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Records(Mapping[str, R]):
-    """Records by name, in the order in which they are asked: registered ones first, then those of the package."""
+    """Records by name, in the order in which they are tried: registered records first, then those of the package."""
 
     def __init__(self, room: str, attribute: str, modules: Mapping[str, str]) -> None:
         self._room = room
@@ -36,7 +36,7 @@ class Records(Mapping[str, R]):
         self._forget()
 
     def unregister(self, name: str) -> None:
-        """Remove a record that was registered. Raises KeyError if it was not."""
+        """Remove a registered record. Raises KeyError if it was not registered."""
         self._registered = {other: record for other, record in self._registered.items() if other != name}
         self._forget()
 
@@ -45,17 +45,17 @@ class Records(Mapping[str, R]):
             forget()
 
     def import_all(self) -> None:
-        """Import all records now, so that no later question imports a module."""
+        """Import all records now, so that no later use imports a module."""
         for name in self:
             self[name]
 
     def __getitem__(self, name: str) -> R:
-        found = self._registered.get(name) or self._imported.get(name)
-        if found is None:
+        record = self._registered.get(name) or self._imported.get(name)
+        if record is None:
             place, _, attribute = self._modules[name].partition(":")
             module = import_module(".".join(filter(None, ("trace_recorder", self._room, place))))
-            found = self._imported[name] = getattr(module, attribute or self._attribute)
-        return found
+            record = self._imported[name] = getattr(module, attribute or self._attribute)
+        return record
 
     def __contains__(self, name: object) -> bool:
         return name in self._registered or name in self._modules
@@ -86,7 +86,7 @@ DIALECTS: Records[Any] = Records(
         "manual": "manual",
     },
 )
-"""The wire dialects (`dialects/dialect.py`). An address that two of them have belongs to the first."""
+"""The wire dialects (`dialects/dialect.py`). If two dialects have an address, the first one is taken."""
 
 IMPORT_FORMATS: Records[Any] = Records(
     "imports.foreign",
@@ -154,7 +154,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "document": "documents:DOCUMENT",
     },
 )
-"""The formats of other tools (`ImportFormat` of `imports/foreign/formats.py`), in the order in which they are asked."""
+"""The formats of other tools (`ImportFormat` of `imports/foreign/formats.py`), in the order in which they are tried."""
 
 EXPORT_FORMATS: Records[Any] = Records(
     "",

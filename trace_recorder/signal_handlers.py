@@ -1,8 +1,8 @@
-"""Which exceptions are the agent's own: those that its signal handlers raised while something was recorded.
+"""Recognises the agent's own exceptions: those that its signal handlers raise while something is recorded.
 
 Python runs a handler between any two bytecodes of the main thread. An alarm's TimeoutError, which is an OSError, may
-therefore come out of any statement of ours. It belongs to the agent. Where recording runs in the agent's threads, each
-`except` that names an exception of Python asks `ours`. A test of the rules holds this.
+therefore come out of any statement of this package. It belongs to the agent. Where recording runs in the agent's
+threads, each `except` that names an exception of Python uses `ours`. A test of the rules checks this.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ class suppress(AbstractContextManager[None, bool]):  # noqa: N801 - it is used a
 
 
 def raised_by_signal_handler(error: BaseException) -> bool:
-    """Whether a signal handler raised this: it belongs to the agent, and only by chance ran during recording.
+    """Whether a signal handler of the agent raised this exception.
 
-    A handler is recognised in the traceback by its arguments: one is the frame that it interrupted, its caller.
-    If it has rebound that argument, its code is compared with that of the handlers that are installed now.
+    A handler is recognised in the traceback by its arguments: one of them is the frame that it interrupted, which is
+    its caller. If the handler has rebound that argument, its code is compared with the code of the handlers that are
+    installed now.
     """
     passed: set[CodeType | None] = set()
-    at = error.__traceback__
+    entry = error.__traceback__
     try:
-        while at is not None and (last := at).tb_next is not None:
-            at = last.tb_next  # the first frame is the one that catches the exception
-            code = at.tb_frame.f_code
+        while entry is not None and (last := entry).tb_next is not None:
+            entry = last.tb_next  # the first frame is the one that catches the exception
+            code = entry.tb_frame.f_code
             if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # a handler has two arguments
-                if _receives_frame(at.tb_frame, last.tb_frame):
+                if _receives_frame(entry.tb_frame, last.tb_frame):
                     return True
                 passed.add(code)
         return bool(passed) and not passed.isdisjoint(_installed_handlers())
@@ -67,8 +68,8 @@ def _receives_frame(called: FrameType, caller: FrameType) -> bool:
     code = called.f_code
     names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
     values = called.f_locals
-    given = [values.get(name) for name in names]
-    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in given)
+    arguments = [values.get(name) for name in names]
+    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in arguments)
 
 
 def _installed_handlers() -> set[CodeType | None]:

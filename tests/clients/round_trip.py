@@ -20,7 +20,7 @@ from trace_recorder.clients.wire_formats import (
     openai_chat,
     openai_responses,
 )
-from trace_recorder.clients.wire_formats.messages import to_messages
+from trace_recorder.clients.wire_formats.inputs import to_messages
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.errors import MessageFormatError
 

@@ -13,8 +13,7 @@ from trace_recorder.clients.wire_formats import (
     openai_chat,
     openai_responses,
 )
-from trace_recorder.clients.wire_formats.messages import to_messages
-from trace_recorder.clients.wire_formats.tools import to_tools
+from trace_recorder.clients.wire_formats.inputs import to_messages, to_tools
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult
 

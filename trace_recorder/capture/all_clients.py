@@ -87,16 +87,16 @@ class TransportPatch:
     def _patch(self, kind: type) -> None:
         if any(one.kind is kind for one in self._patched):
             return
-        found = vars(kind)[TRANSPORT_METHOD]
+        original = vars(kind)[TRANSPORT_METHOD]
         library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
 
-        @wraps(found)
+        @wraps(original)
         def transport_for(client: Any, *arguments: Any, **named: Any) -> Any:
-            transport = found(client, *arguments, **named)
+            transport = original(client, *arguments, **named)
             return self._wrap(transport, library, asynchronous=asynchronous) if self._installed else transport
 
         setattr(kind, TRANSPORT_METHOD, transport_for)
-        self._patched.append(_PatchedClass(kind, found, transport_for))
+        self._patched.append(_PatchedClass(kind, original, transport_for))
 
 
 class ClientPatch:

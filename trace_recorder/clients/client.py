@@ -20,9 +20,14 @@ from trace_recorder.attach.current import current_recorder, unwrap, wrap
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clients.retries import Retrier
 from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, Source
-from trace_recorder.clients.wire_formats.messages import MessagesInput, count_made_up_ids, to_messages
+from trace_recorder.clients.wire_formats.inputs import (
+    MessagesInput,
+    ToolInput,
+    count_made_up_ids,
+    to_messages,
+    to_tools,
+)
 from trace_recorder.clients.wire_formats.provider_turn import prepare_messages, with_turn
-from trace_recorder.clients.wire_formats.tools import ToolInput, to_tools
 from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError

@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trace_recorder.clients.retries import Retrier
-from trace_recorder.clients.wire_formats.stream_events import Finished, StreamEvent, ToolCallDelta
-from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
+from trace_recorder.clients.wire_formats.wire_format import Finished, JsonObject, StreamEvent, ToolCallDelta, WireFormat
 from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.errors import StreamNotFinishedError
 from trace_recorder.values.messages import LLMResponse, Payload

@@ -10,11 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.messages import SYSTEM, media_type_of, object_of, parts_of, rest_of, runs
+from trace_recorder.clients.wire_formats.inputs import (
+    SYSTEM,
+    besides,
+    is_function,
+    media_type_of,
+    named,
+    object_of,
+    parts_of,
+    rest_of,
+    runs,
+)
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
-from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from trace_recorder.clients.wire_formats.tools import besides, is_function, named
-from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
+from trace_recorder.clients.wire_formats.wire_format import (
+    Delta,
+    JsonObject,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    WireFormat,
+)
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.messages import (
+from trace_recorder.clients.wire_formats.inputs import (
     SYSTEM,
+    is_function,
     media_type_of,
+    named,
     names_of_calls,
     object_of,
     parts_of,
@@ -21,9 +23,14 @@ from trace_recorder.clients.wire_formats.messages import (
     text_of,
 )
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
-from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from trace_recorder.clients.wire_formats.tools import is_function, named
-from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
+from trace_recorder.clients.wire_formats.wire_format import (
+    Delta,
+    JsonObject,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    WireFormat,
+)
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, without_none

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.messages import names_of_calls, object_of, parts_of
+from trace_recorder.clients.wire_formats.inputs import is_function, named, names_of_calls, object_of, parts_of
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
-from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from trace_recorder.clients.wire_formats.tools import is_function, named
-from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
+from trace_recorder.clients.wire_formats.wire_format import (
+    Delta,
+    JsonObject,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    WireFormat,
+)
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.errors import MessageFormatError
 from trace_recorder.values.jsonable import to_json

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.messages import address_of, parts_of, rest_of
+from trace_recorder.clients.wire_formats.inputs import address_of, besides, is_function, named, parts_of, rest_of
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
-from trace_recorder.clients.wire_formats.stream_events import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from trace_recorder.clients.wire_formats.tools import besides, is_function, named
-from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
+from trace_recorder.clients.wire_formats.wire_format import (
+    Delta,
+    JsonObject,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    WireFormat,
+)
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, without_none

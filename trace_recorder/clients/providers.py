@@ -1,0 +1,286 @@
+"""The clients of the seven providers, and `create_client`, which makes one by the provider's name.
+
+A provider that speaks OpenAI's dialects is a subclass of `OpenAICompatibleClient`: a name, an address and the names of
+its variables. The others are clients over SDKs of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+
+from trace_recorder.attach.recorder import TrajectoryRecorder
+from trace_recorder.clients.client import AsyncSdk, Client, Sdk, Side
+from trace_recorder.clients.wire_formats import (
+    anthropic_messages,
+    google_generate,
+    ollama_chat,
+    openai_chat,
+    openai_responses,
+)
+from trace_recorder.clients.wire_formats.wire_format import JsonObject
+from trace_recorder.errors import ClientError, MissingKeyError, UnknownProviderError
+
+if TYPE_CHECKING:  # an SDK is imported when a client of it is made
+    import ollama  # noqa: F401 - the bases name it
+    from anthropic import Anthropic, AsyncAnthropic  # noqa: F401 - the bases name it
+    from google import genai  # noqa: F401 - the bases name it
+    from google.genai.client import AsyncClient  # noqa: F401 - the bases name it
+    from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
+
+ATTEMPT_HEADER = "x-stainless-retry-count"
+"""The header in which this family of SDKs sends the number of an attempt; the recording reads it."""
+
+
+class StainlessClient(Client[Sdk, AsyncSdk]):
+    """A client of an SDK that Stainless generates.
+
+    These SDKs share how answers become JSON and how attempts are stated.
+    """
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.to_dict(mode="json", warnings=False)
+        return body
+
+    def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
+        """State the attempt in the SDK's own header."""
+        if not attempt:
+            return request
+        return {**request, "extra_headers": {**(request.get("extra_headers") or {}), ATTEMPT_HEADER: str(attempt)}}
+
+
+class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
+    """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
+
+    `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning.
+    The first one that is present is sent. `Client` describes the other arguments.
+    """
+
+    sdk_name = "openai"
+    extra = "openai"
+    base_url: ClassVar[str | None] = None
+    base_url_names: ClassVar[tuple[str, ...]] = ()
+    reasoning_fields: tuple[str, ...] = ()
+    asks_for_usage: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        api: Literal["chat", "responses"] = "chat",
+        reasoning_fields: tuple[str, ...] | None = None,
+        recorder: TrajectoryRecorder | None = None,
+        retries: int = 2,
+        **options: Any,
+    ) -> None:
+        if api not in ("chat", "responses"):
+            raise ValueError(f"api is {api!r}, and must be 'chat' or 'responses'")
+        self.reasoning_fields = self.reasoning_fields if reasoning_fields is None else reasoning_fields
+        self.wire_format = (
+            openai_chat.wire_format(self.reasoning_fields) if api == "chat" else openai_responses.WIRE_FORMAT
+        )
+        super().__init__(model, recorder=recorder, retries=retries, **options)
+
+    def _make(self, side: Side) -> Any:
+        made = self._module.OpenAI if side == "sync" else self._module.AsyncOpenAI
+        options = {"max_retries": 0, **self._options, "api_key": self._key("workload_identity", "provider")}
+        address = next(filter(None, map(os.environ.get, self.base_url_names)), None) or self.base_url
+        return made(**({"base_url": address} if address else {}) | options)
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        sdk = self._made[side]
+        create: Callable[..., Any] = sdk.chat.completions.create if self._is_chat else sdk.responses.create
+        if not streams:
+            return create
+        usage = {"stream_options": {"include_usage": True}} if self._is_chat and self.asks_for_usage else {}
+        return lambda **request: create(**usage | request, stream=True)
+
+    @property
+    def _is_chat(self) -> bool:
+        return self.wire_format.api == "openai-chat"
+
+
+class OpenAIClient(OpenAICompatibleClient):
+    """OpenAI: OPENAI_API_KEY, OPENAI_BASE_URL."""
+
+    provider = "openai"
+    key_names = ("OPENAI_API_KEY",)
+
+
+_TOKENS = ("azure_ad_token", "azure_ad_token_provider")
+
+
+class AzureClient(OpenAICompatibleClient):
+    """Azure OpenAI: AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_VERSION (or OPENAI_API_VERSION), AZURE_OPENAI_API_KEY.
+
+    In place of the key: AZURE_OPENAI_AD_TOKEN, or the SDK's `azure_ad_token` and `azure_ad_token_provider`.
+    """
+
+    provider = "azure"
+    key_names = ("AZURE_OPENAI_API_KEY",)
+
+    def _make(self, side: Side) -> Any:
+        made = self._module.AzureOpenAI if side == "sync" else self._module.AsyncAzureOpenAI
+        version = self._setting("api_version", "AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
+        where = {} if self._options.get("base_url") else self._setting("azure_endpoint", "AZURE_OPENAI_ENDPOINT")
+        return made(**{"max_retries": 0, **self._options, **version, **where, **self._credential()})
+
+    def _credential(self) -> dict[str, Any]:
+        if any(self._options.get(name) for name in _TOKENS):
+            return {}
+        token = os.environ.get("AZURE_OPENAI_AD_TOKEN")
+        return {"azure_ad_token": token} if token and not self._options.get("api_key") else {"api_key": self._key()}
+
+    def _setting(self, option: str, *names: str) -> dict[str, Any]:
+        value = self._options.get(option) or next(filter(None, map(os.environ.get, names)), None)
+        if value is None:
+            raise ClientError(
+                f"AzureClient has no {option}: set {' or '.join(names)} in the environment, or pass {option}=…"
+            )
+        return {option: value}
+
+
+class DoubaoClient(OpenAICompatibleClient):
+    """Doubao: ARK_API_KEY or DOUBAO_API_KEY; another address by ARK_BASE_URL or DOUBAO_BASE_URL.
+
+    Reasoning goes back as `reasoning_content`, which Ark documents for its models from doubao-seed-1.8 and
+    deepseek-v3.2 on; `reasoning_fields=()` sends none.
+    """
+
+    provider = "doubao"
+    key_names = ("ARK_API_KEY", "DOUBAO_API_KEY")
+    base_url = "https://ark.cn-beijing.volces.com/api/v3"
+    base_url_names = ("ARK_BASE_URL", "DOUBAO_BASE_URL")
+    reasoning_fields = ("reasoning_content",)
+
+
+class OpenRouterClient(OpenAICompatibleClient):
+    """OpenRouter: OPENROUTER_API_KEY; another address by OPENROUTER_BASE_URL.
+
+    Reasoning is sent back as `reasoning_details` with signatures, or as text if there are no details.
+    """
+
+    provider = "openrouter"
+    key_names = ("OPENROUTER_API_KEY",)
+    base_url = "https://openrouter.ai/api/v1"
+    base_url_names = ("OPENROUTER_BASE_URL",)
+    reasoning_fields = ("reasoning_details", "reasoning")
+
+
+class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
+    """Anthropic: ANTHROPIC_API_KEY, or other credentials that the SDK finds; ANTHROPIC_BASE_URL."""
+
+    provider = "anthropic"
+    sdk_name = "anthropic"
+    extra = "anthropic"
+    key_names = ("ANTHROPIC_API_KEY",)
+    wire_format = anthropic_messages.WIRE_FORMAT
+
+    def _make(self, side: Side) -> Any:
+        made = self._module.Anthropic if side == "sync" else self._module.AsyncAnthropic
+        sdk = made(**{"max_retries": 0, **self._options})
+        if not any(getattr(sdk, name, None) for name in ("api_key", "auth_token", "credentials")):
+            raise MissingKeyError(
+                "AnthropicClient has no key: set ANTHROPIC_API_KEY in the environment, or pass api_key=…"
+            )
+        return sdk
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        create: Callable[..., Any] = self._made[side].messages.create
+        return (lambda **request: create(**request, stream=True)) if streams else create
+
+
+_VERTEX = ("vertexai", "credentials")
+_MADE_BY_SDK = {"sdk_http_response", "parsed", "automatic_function_calling_history"}
+
+
+class GoogleClient(Client["genai.Client", "AsyncClient"]):
+    """Gemini: GOOGLE_API_KEY or GEMINI_API_KEY (the first wins, as in the SDK); Vertex AI by `vertexai=True`, ….
+
+    Parameters of a call are members of the SDK's config: `chat(messages, temperature=0)`.
+    """
+
+    provider = "google"
+    sdk_name = "google.genai"
+    extra = "google"
+    key_names = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    wire_format = google_generate.WIRE_FORMAT
+
+    def _make(self, side: Side) -> Any:
+        if side == "async":
+            return self.sdk.aio
+        vertex = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in ("1", "true")
+        key = self._options.get("api_key") if vertex else self._key(*_VERTEX)
+        by_key = {"api_key": key} if key and not any(self._options.get(name) for name in _VERTEX) else {}
+        return self._module.Client(**self._options | by_key)
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        models = self._made[side].models
+        method: Callable[..., Any] = models.generate_content_stream if streams else models.generate_content
+        return method
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_MADE_BY_SDK)
+        return body
+
+
+class OllamaClient(Client["ollama.Client", "ollama.AsyncClient"]):
+    """Ollama: OLLAMA_HOST (else 127.0.0.1:11434), and OLLAMA_API_KEY for ollama.com."""
+
+    provider = "ollama"
+    sdk_name = "ollama"
+    extra = "ollama"
+    wire_format = ollama_chat.WIRE_FORMAT
+
+    def _make(self, side: Side) -> Any:
+        return (self._module.Client if side == "sync" else self._module.AsyncClient)(**self._options)
+
+    def _method(self, side: Side, *, streams: bool) -> Callable[..., Any]:
+        chat: Callable[..., Any] = self._made[side].chat
+        return (lambda **request: chat(**request, stream=True)) if streams else chat
+
+    def _plain(self, answer: Any) -> JsonObject:
+        body: JsonObject = answer.model_dump(mode="json", exclude_unset=True)
+        return body
+
+
+CLIENTS: dict[str, type[Client]] = {
+    kind.provider: kind
+    for kind in (
+        OpenAIClient,
+        AzureClient,
+        DoubaoClient,
+        OpenRouterClient,
+        AnthropicClient,
+        GoogleClient,
+        OllamaClient,
+    )
+}
+"""The clients by the names of their providers."""
+
+
+@overload
+def create_client(provider: Literal["openai"], model: str | None = None, **options: Any) -> OpenAIClient: ...
+@overload
+def create_client(provider: Literal["azure"], model: str | None = None, **options: Any) -> AzureClient: ...
+@overload
+def create_client(provider: Literal["doubao"], model: str | None = None, **options: Any) -> DoubaoClient: ...
+@overload
+def create_client(provider: Literal["openrouter"], model: str | None = None, **options: Any) -> OpenRouterClient: ...
+@overload
+def create_client(provider: Literal["anthropic"], model: str | None = None, **options: Any) -> AnthropicClient: ...
+@overload
+def create_client(provider: Literal["google"], model: str | None = None, **options: Any) -> GoogleClient: ...
+@overload
+def create_client(provider: Literal["ollama"], model: str | None = None, **options: Any) -> OllamaClient: ...
+@overload
+def create_client(provider: str, model: str | None = None, **options: Any) -> Client: ...
+def create_client(provider: str, model: str | None = None, **options: Any) -> Client:
+    """Make the client of a provider. `options` are passed to its class. Raises UnknownProviderError."""
+    if provider not in CLIENTS:
+        raise UnknownProviderError(
+            f"There is no client for {provider!r}; there are {', '.join(CLIENTS)}. For another that speaks OpenAI's "
+            "dialect, make a subclass of OpenAICompatibleClient: four lines."
+        )
+    return CLIENTS[provider](model, **options)
