@@ -36,7 +36,7 @@ export function findingTests(test, setup) {
     mkdirSync(empty);
     const server = python("trace_recorder", "view", empty, "--port", "0", "--no-browser");
     const page = await setup().page({ at: await line(server, /http:\S+token=[\w-]+/) });
-    await page.getByText("There are no runs here yet.").waitFor();
+    await page.getByText("There are no runs yet.").waitFor();
     await page.goto(`${setup().address}#/?text=nothing-has-this-name`);
     await page.getByText("No run matches.").waitFor();
     await closed(page);

@@ -79,7 +79,7 @@ export function safetyTests(test, setup) {
     await page.getByRole("tab", { name: "Raw" }).click();
     await page.locator(".panel").getByText("/v1/chat/completions").waitFor();
     await page.keyboard.press("4");
-    await page.getByText("This is a copy in one file.").waitFor();
+    await page.getByText("This file is a copy.").waitFor();
     await setup().picture(page, "one-file-light-1400");
     assert.deepEqual(page.requests.filter((url) => !url.startsWith("file:") && !url.startsWith("data:")), []);
     await closed(page);
@@ -90,7 +90,7 @@ export function safetyTests(test, setup) {
     const page = await setup().page({ at: "about:blank" });
     await page.addInitScript(() => delete globalThis.DecompressionStream);
     await page.goto(pathToFileURL(file).href);
-    await page.getByText("this browser is too old to open it").waitFor();
+    await page.getByText("this browser is too old to open them").waitFor();
     await closed(page);
     const damaged = join(setup().directory, "damaged.html");
     writeFileSync(damaged, readFileSync(file, "utf8").replace(/"run": "[^"]{100}/, '"run": "'));

@@ -1,4 +1,4 @@
-/** The page begins here: where its data are, which view the address asks for, the bar at the top, the keys. */
+/** The start of the page: it finds the data, shows the view of the address with the bar at the top, and listens to keys. */
 import { render } from "preact";
 import { useMemo } from "preact/hooks";
 import { CompareView } from "./compare/compare_view";

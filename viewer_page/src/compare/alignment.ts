@@ -1,4 +1,4 @@
-/** Two runs side by side: the pairs of their comparison, each with what both runs did there. */
+/** Two runs side by side: the pairs of their comparison, each with the steps of both runs. */
 import { withoutSequences } from "../content/ansi";
 import { argumentsText, partText } from "../content/as_text";
 import type { StepRow } from "../data/rows";
@@ -52,7 +52,7 @@ function toolText(part: Part | null): string {
   return part.type === "json" && !part.cut ? argumentsText(part.value) : partText(part);
 }
 
-/** The pairs of a comparison, with what both runs did there. */
+/** The pairs of a comparison with the steps of both runs. */
 export function pairsOf(comparison: Comparison, a: Side[], b: Side[]): Pair[] {
   const [left, right] = [finder(a), finder(b)];
   return comparison.pairs.map((pair, number) => ({ number, a: left(pair.a), b: right(pair.b), differs: pair.differs }));
@@ -78,7 +78,7 @@ export const WORDS: Record<Difference, string> = {
   missing: "",
 };
 
-/** What differs in a pair, in words. */
+/** The differences of a pair, in words. */
 export function differing({ a, b, differs }: Pair): string {
   if (!a) return "only in B";
   if (!b) return "only in A";

@@ -1,4 +1,4 @@
-/** What differs in a pair of steps and is not in its two sides: prompts, parameters, tools and results, value by value. */
+/** The differences of a pair of steps that its two sides do not show: prompts, parameters, tools and results, value by value. */
 import { useEffect, useState } from "preact/hooks";
 import { jsonText } from "../content/json_text";
 import { LongText } from "../content/long_text";
@@ -7,7 +7,7 @@ import type { Source } from "../data/source";
 import type { Difference, PairDifferences, ValueChange } from "../data/types";
 import { WORDS } from "./alignment";
 
-/** Answers and tool calls are marked by word in the sides. */
+/** The two sides mark the words of answers and tool calls. */
 const IN_THE_SIDES: ReadonlySet<Difference> = new Set(["answer", "tool_call", "missing"]);
 
 export function ChangesView({ source, ids, number }: { source: Source; ids: [string, string]; number: number }) {

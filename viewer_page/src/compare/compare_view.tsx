@@ -1,4 +1,4 @@
-/** Two runs side by side: their figures, then their steps, aligned where they agree and apart where they part. */
+/** Two runs side by side: their figures, then their aligned steps. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Drawn } from "../content/drawn";
 import { jsonText } from "../content/json_text";
@@ -37,7 +37,7 @@ interface Props {
   b: Outline;
 }
 
-/** What is shown: single pairs, and stretches in which both runs agree. */
+/** The rows: single pairs, and stretches in which both runs agree. */
 type Line = { kind: "pair"; pair: Pair } | { kind: "same"; pairs: Pair[]; key: number };
 
 const LEAST_FOLDED = 3;

@@ -1,4 +1,4 @@
-/** A step of each run next to each other. What is equal is quiet; what differs is marked by word. */
+/** A step of each run next to each other. Different words are marked. */
 import { diffWordsWithSpace } from "diff";
 import { useMemo } from "preact/hooks";
 import { LongText } from "../content/long_text";
@@ -75,7 +75,7 @@ function Piece(props: { text: string; other: string | undefined; look: "del" | "
   );
 }
 
-/** The words of a text, and which of them the other one does not have. Long texts are not compared by word. */
+/** The words of a text, with marks for those that the other text does not have. Long texts are not compared by word. */
 function marked(text: string, other: string, look: "del" | "ins"): { value: string; isDifferent: boolean }[] | null {
   if (text.length + other.length > LONGEST) return null;
   const changes = look === "del" ? diffWordsWithSpace(text, other) : diffWordsWithSpace(other, text);

@@ -1,6 +1,6 @@
 /**
- * Text with the colours of a terminal. Only SGR codes are drawn, as spans; other control sequences of a terminal are left
- * out. Text that was to be hidden is shown.
+ * Text with the colours of a terminal. Only SGR codes are drawn, as spans. Other control sequences of a terminal are left out.
+ * Hidden text is shown.
  */
 import Anser, { type AnserJsonEntry } from "anser";
 import { useMemo } from "preact/hooks";
@@ -8,7 +8,7 @@ import { visible } from "./visible";
 
 const SEQUENCE = /\u001b\[/;
 const SEQUENCES = /\u001b\[[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]/g;
-/** Sequences that the parser does not know: colours with colons, and a sequence that is cut off at the end. */
+/** Sequences that the parser does not know: colours with colons, and an incomplete sequence at the end. */
 const UNKNOWN = /\u001b\[[\d;]*:[\d:;]*m|\u001b\[[\x20-\x3f]*$/g;
 const MOST_SEQUENCES = 5_000;
 const LOOKS = new Set(["bold", "dim", "italic", "underline", "strikethrough"]);
@@ -27,13 +27,13 @@ export function AnsiText({ text }: { text: string }) {
   return <div class="plain">{pieces?.map((piece, at) => <Piece key={at} piece={piece} />) ?? visible(withoutSequences(text))}</div>;
 }
 
-/** The pieces of a text, each with its look; nothing where there are too many. */
+/** The pieces of a text, each with its look. Nothing, if there are too many. */
 function coloured(text: string): AnserJsonEntry[] | undefined {
   const known = text.replace(UNKNOWN, "");
   return known.split(SEQUENCE, MOST_SEQUENCES).length < MOST_SEQUENCES ? Anser.ansiToJson(known, { remove_empty: true }) : undefined;
 }
 
-/** A piece whose colours were exchanged by the parser, which gives it the colours of a black terminal where it had none. */
+/** A reversed piece. The parser exchanges its colours, and assumes a black terminal if the piece has no colours. */
 type Piece = AnserJsonEntry & { isInverted?: boolean };
 
 function Piece({ piece }: { piece: Piece }) {

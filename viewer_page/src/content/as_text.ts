@@ -1,4 +1,4 @@
-/** A message as one text, for comparing it with another. */
+/** A message as one text, to compare it with another message. */
 import type { Message, Part } from "../data/types";
 import { jsonText } from "./json_text";
 
@@ -24,7 +24,7 @@ export function pretty(value: unknown): string {
   return typeof value === "string" ? value : jsonText(value, 2);
 }
 
-/** Arguments as lines, `name: value`. Texts of several lines stay as they are, so that their words can be compared. */
+/** Arguments as lines, `name: value`. Texts of several lines are unchanged, so their words can be compared. */
 export function argumentsText(value: unknown): string {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return pretty(value);
   return Object.entries(value)

@@ -1,4 +1,4 @@
-/** Code with colours. highlight.js yields a tree, each node of which becomes a span; long code stays plain. */
+/** Code with colours. highlight.js makes a tree, and each node becomes a span. Long code has no colours. */
 import type { ElementContent, RootContent } from "hast";
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";
@@ -56,7 +56,7 @@ const ENDINGS = new Map(
   }),
 );
 
-/** The language of a file, by the end of its name. */
+/** The language of a file, by the extension of its name. */
 export function languageOf(file: string): string | undefined {
   return ENDINGS.get(/\.([a-z]+)$/i.exec(file)?.[1]?.toLowerCase() ?? "");
 }

@@ -1,10 +1,10 @@
-/** What cannot be drawn takes nothing else with it: its raw text is shown in its place, with a note. */
+/** Keeps a failure of drawing inside one part: the part is then shown as its raw text, with a note. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useErrorBoundary } from "preact/hooks";
 import { LongText } from "./long_text";
 
 interface Props {
-  /** What is drawn. Another value is tried again. */
+  /** The value that is drawn. After a failure, another value is tried again. */
   of: unknown;
   text: () => string;
   children: ComponentChildren;

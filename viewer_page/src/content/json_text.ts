@@ -1,6 +1,6 @@
-/** JSON values as text. Values nested some thousand levels deep overflow the stack of `JSON.stringify`, but not of these. */
+/** JSON values as text. Thousands of nested levels overflow the stack of `JSON.stringify`. These functions need no stack. */
 
-/** The whole text; a value that is nested too deeply for indentation is on one line. */
+/** The whole text. A value that is nested too deeply for indentation is on one line. */
 export function jsonText(value: unknown, indent?: number): string {
   try {
     return JSON.stringify(value, null, indent) ?? "";
@@ -9,7 +9,7 @@ export function jsonText(value: unknown, indent?: number): string {
   }
 }
 
-/** At most the first `limit` characters of the text, without writing the rest. */
+/** At most the first `limit` characters of the text. The rest is not written. */
 export function jsonBeginning(value: unknown, limit: number): string {
   let text = "";
   for (const piece of pieces(value)) {
@@ -28,7 +28,7 @@ function* pieces(value: unknown): Generator<string> {
   }
 }
 
-/** A list or an object, as signs and the members that are still to be written. */
+/** A list or an object: its brackets, and the members that are still to be written. */
 function written(branch: object): (string | { value: unknown })[] {
   const isList = Array.isArray(branch);
   const members = Object.entries(branch).flatMap(([name, value], at) => [

@@ -1,4 +1,4 @@
-/** A JSON value as a tree that opens. What is closed is not in the page; long lists open in portions. */
+/** A JSON value as a tree that opens. A closed branch is not in the page. Long lists open in portions. */
 import { useState } from "preact/hooks";
 import { count, firstLine, plural } from "../ui/format";
 import { jsonBeginning } from "./json_text";
@@ -68,7 +68,7 @@ function Member({ name, value, open }: { name: string; value: Json; open: number
   );
 }
 
-/** What a closed value holds, short. */
+/** A short description of a closed value. */
 function summary(value: Json[] | { [name: string]: Json }): string {
   const text = jsonBeginning(value, INLINE + 1);
   if (text.length <= INLINE) return visible(text);

@@ -1,4 +1,4 @@
-/** A text of any length: what is long is folded, with how much there is, and opens in portions that stay fast. */
+/** A text of any length. A long text is folded, shows its size, and opens in portions. */
 import { useMemo, useState } from "preact/hooks";
 import { amount, count } from "../ui/format";
 import { AnsiText, hasSequences } from "./ansi";
@@ -12,9 +12,9 @@ const PORTION = 100_000;
 interface Props {
   text: string;
   markdown?: boolean;
-  /** A file's name, or a language, for colours. */
+  /** The name of a file, or a language, by which the text is coloured. */
   file?: string | undefined;
-  /** How many characters, and lines, are shown unasked. */
+  /** The number of characters and lines that are shown at first. */
   limit?: number;
   lines?: number;
 }
@@ -58,7 +58,7 @@ function Shown({ text, markdown, file }: { text: string; markdown: boolean; file
   return <div class="plain">{safe}</div>;
 }
 
-/** Where to cut: after so many lines or characters, unless little would be left. */
+/** The place of the cut: after so many lines or characters, unless the rest is short. */
 function beginning(text: string, limit: number, lines: number): number {
   let at = -1;
   for (let line = 0; line < lines; line += 1) {

@@ -1,6 +1,6 @@
 /**
- * Markdown as elements. The text is parsed to a syntax tree, and each node of the tree becomes an element of ours:
- * HTML in it is shown as text, links lead to http, https and mailto only, and images of other sites are never loaded.
+ * Markdown as elements. The text is parsed to a syntax tree, and each node of the tree becomes an element of the page. HTML is
+ * shown as text. Links lead only to http, https and mailto. Images of other sites are never loaded.
  */
 import type { Definition, Nodes, PhrasingContent, RootContent, Table } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
@@ -142,7 +142,7 @@ function Link({ url, children }: { url: string; children: ComponentChildren }) {
   );
 }
 
-/** An image that the text refers to: its address, as nothing is fetched from outside. */
+/** The address of an image in the text. The page fetches nothing from other sites. */
 function ImageAddress({ url, alt }: { url: string; alt?: string | null | undefined }) {
   return (
     <Link url={url}>

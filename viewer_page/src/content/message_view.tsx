@@ -1,4 +1,4 @@
-/** One message of a prompt: its role, then its parts. Closed, it is one line. */
+/** One message of a prompt: its role, then its parts. A closed message is one line. */
 import { useState } from "preact/hooks";
 import type { RunStore } from "../data/run_store";
 import type { Message, Part } from "../data/types";
@@ -38,7 +38,7 @@ export function MessageBody({ message, store }: { message: Omit<Message, "number
   );
 }
 
-/** A message of a list that opens. `place` is where it is in its prompt, counted from 1. */
+/** A message of a list, which can be opened. `place` is its place in the prompt, counted from 1. */
 export function MessageLine(props: { number: number; place?: number | undefined; store: RunStore; open?: boolean; mark?: string }) {
   const { number, store } = props;
   const [open, setOpen] = useState(props.open ?? false);

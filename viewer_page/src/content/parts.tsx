@@ -1,4 +1,4 @@
-/** The parts of messages, answers and tool results, each shown by its type. What was cut can be loaded whole. */
+/** The parts of messages, answers and tool results, each drawn by its type. A cut part can be loaded whole. */
 import { useMemo, useState } from "preact/hooks";
 import type { Part } from "../data/types";
 import { count } from "../ui/format";
@@ -13,7 +13,7 @@ export type LoadWhole = () => Promise<void>;
 
 interface Props {
   part: Part;
-  /** Text of people and models is markdown; that of tools is not. */
+  /** Texts of people and models are markdown. Texts of tools are not. */
   markdown?: boolean;
   whole?: LoadWhole | undefined;
   file?: string | undefined;
@@ -94,7 +94,7 @@ export function Reasoning({ text }: { text: string }) {
   return <LongText text={text} markdown limit={700} lines={8} />;
 }
 
-/** What a tool wrote: JSON as a tree, everything else as it is. */
+/** The output of a tool: JSON as a tree, everything else unchanged. */
 function ToolText({ text, cut, file }: { text: string; cut?: boolean | undefined; file?: string | undefined }) {
   const value = useMemo(() => (cut ? undefined : jsonIn(text)), [text, cut]);
   if (value !== undefined) return <JsonTree value={value} open={2} />;
@@ -113,7 +113,7 @@ function jsonIn(text: string): unknown {
 
 const FILE_NAMES = ["path", "file", "file_path", "filename", "filepath"];
 
-/** The arguments of a tool: its members one by one, those that are a file's content with its colours. */
+/** The arguments of a tool, one by one. The content of a file has the colours of its language. */
 export function Arguments({ value }: { value: unknown }) {
   if (typeof value === "string") return <LongText text={value} />;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return <JsonTree value={value} open={2} />;

@@ -1,6 +1,6 @@
 /**
- * Recorded text as it is shown: characters that would steer a terminal, or the order of the characters around them,
- * are replaced by visible signs. What is copied is the text as it was recorded.
+ * Recorded text for the screen: visible signs replace the characters that control a terminal or the order of other characters.
+ * Copied text is unchanged.
  */
 
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]/g;

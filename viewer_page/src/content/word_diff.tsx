@@ -1,4 +1,4 @@
-/** Two texts, with the words that were removed and added; long stretches that are equal are folded. */
+/** Two texts with the words that were removed and added. Long equal stretches are folded. */
 import { type ChangeObject, diffLines, diffWordsWithSpace } from "diff";
 import { useMemo } from "preact/hooks";
 import { Fold } from "../ui/elements";
@@ -37,7 +37,7 @@ export function WordDiff({ before, after }: { before: string; after: string }) {
   );
 }
 
-/** The differences by word, or by line in a long text; nothing if the texts have too little in common. */
+/** The differences by word, or by line for a long text. Nothing, if the texts have too little in common. */
 function differencesOf(before: string, after: string): ChangeObject<string>[] | undefined {
   const limits = { maxEditLength: MOST_EDITS, timeout: 400 };
   const byWord = before.length + after.length <= LONGEST_BY_WORD;

@@ -1,6 +1,6 @@
 /**
- * The data of the one file: each section is compressed JSON, opened when it is first asked for. Long texts are in the
- * section `texts`, and a string that begins with MARK names one of them by its number.
+ * The data of the self-contained file. Each section is compressed JSON, which is opened at its first use. Long texts are in the
+ * section `texts`. A string that begins with MARK names a text by its number.
  */
 import type { Sections } from "./types";
 
@@ -28,7 +28,7 @@ export class PackedData {
 async function inflated(base64: string): Promise<unknown> {
   if (typeof DecompressionStream === "undefined") {
     throw new Error(
-      "What is in this file is compressed, and this browser is too old to open it. " +
+      "The data of this file are compressed, and this browser is too old to open them. " +
         "Browsers since 2023 can: Chrome and Edge since 80, Firefox since 113, Safari since 16.4.",
     );
   }
@@ -47,7 +47,7 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Put the texts in the place of their names. The value may be nested deeper than the stack allows. */
+/** Replace the names of texts by the texts. The value may be nested deeper than the stack allows. */
 function withTexts(value: unknown, texts: string[]): unknown {
   const whole = [value];
   const waiting: object[] = [whole];

@@ -1,4 +1,4 @@
-/** The prompt of a call as a list of message numbers, and what it changes in the one that it continues. */
+/** The prompt of a call as a list of message numbers, and its differences from the prompt that it continues. */
 import { diffArrays } from "diff";
 import { jsonText } from "../content/json_text";
 import { numbersIn } from "./source";
@@ -6,7 +6,7 @@ import type { Call, Outline, Tool } from "./types";
 
 const REMEMBERED = 40;
 
-/** Message numbers of prompts. Remembers the last few: a prompt is made from the one that it continues. */
+/** The message numbers of prompts. The last few are remembered, because a prompt is made from the prompt that it continues. */
 export class Prompts {
   private readonly known = new Map<number, number[]>();
   private readonly edits = new Map<number, Edit[]>();
@@ -28,7 +28,7 @@ export class Prompts {
     return list;
   }
 
-  /** What a call changes in the prompt before it, in order. What stayed inside a longer change is left out. */
+  /** The changes of a call in the prompt before it, in order. Unchanged messages inside a longer change are left out. */
   editsOf(call: Call): Edit[] {
     let found = this.edits.get(call.number);
     if (!found) {
@@ -61,7 +61,7 @@ function applied(call: Call, before: number[]): number[] {
   return list;
 }
 
-/** At a place of the prompt before, some messages are gone and others have come. */
+/** At a place of the earlier prompt, some messages were removed and others added. */
 export interface Edit {
   at: number;
   gone: number[];
@@ -91,14 +91,14 @@ function refined(at: number, gone: number[], come: number[]): Edit[] {
   return edits;
 }
 
-/** A stretch of a prompt against the one before. */
+/** A stretch of a prompt, compared with the earlier prompt. */
 export type Stretch =
   | { kind: "same"; messages: number[] }
   | { kind: "changed"; before: number[]; after: number[] }
   | { kind: "added"; messages: number[] }
   | { kind: "removed"; messages: number[] };
 
-/** The whole prompt of a call as stretches, in its order. */
+/** The whole prompt of a call as stretches in order. */
 export function stretches(prompts: Prompts, call: Call): Stretch[] {
   const found: Stretch[] = [];
   const isContinued = call.prompt.base !== null && call.prompt.relation !== "refers";
@@ -122,7 +122,7 @@ export interface PromptCounts {
   changed: number;
 }
 
-/** How many messages are the same, added, removed and changed: for one line about a prompt. */
+/** The numbers of messages that are the same, added, removed and changed, for one line about a prompt. */
 export function promptCounts(prompts: Prompts, call: Call): PromptCounts {
   const counts = { same: 0, added: 0, removed: 0, changed: 0 };
   for (const { gone, come } of prompts.editsOf(call)) {
@@ -135,7 +135,7 @@ export function promptCounts(prompts: Prompts, call: Call): PromptCounts {
   return counts;
 }
 
-/** The numbers of the messages that this prompt has and the one before had not. */
+/** The numbers of the messages of this prompt that the earlier prompt did not have. */
 export function insertedMessages(prompts: Prompts, call: Call): number[] {
   return prompts.editsOf(call).flatMap(({ come }) => come);
 }
@@ -146,7 +146,7 @@ export interface Difference<T> {
   after: T | undefined;
 }
 
-/** What differs between the tools of two calls, by name. */
+/** The differences between the tools of two calls, by name. */
 export function toolDifferences(outline: Outline, before: Call | undefined, call: Call): Difference<Tool>[] {
   if (!before || before.tool_list === call.tool_list) return [];
   const byName = (number: number | null) =>
@@ -154,7 +154,7 @@ export function toolDifferences(outline: Outline, before: Call | undefined, call
   return differences(byName(before.tool_list), byName(call.tool_list));
 }
 
-/** What differs between the parameters of two calls, by member. */
+/** The differences between the parameters of two calls, by member. */
 export function parameterDifferences(outline: Outline, before: Call | undefined, call: Call): Difference<unknown>[] {
   if (!before || before.parameters === call.parameters) return [];
   const members = (number: number | null) =>

@@ -1,11 +1,11 @@
-/** The raw request of a call, put together from its items, and as commands that send it again. */
+/** The raw request of a call, restored from its items, and the commands that send it again. */
 import { jsonText } from "../content/json_text";
 import { numbersIn, type Source } from "./source";
 import type { Raw } from "./types";
 
 const NOTHING: NonNullable<Raw["sending"]> = { headers: {}, key: null };
 
-/** The JSON that was sent: each member that is in items gets its place back. */
+/** The JSON that was sent. Each member of `items` is at its place again. */
 export async function wholeRequest(source: Source, run: string, raw: Raw): Promise<unknown> {
   const { body, items } = raw.request ?? { body: null, items: undefined };
   if (typeof body !== "object" || body === null || !items) return body;
@@ -30,7 +30,7 @@ async function itemValues(source: Source, run: string, numbers: number[]): Promi
   return values;
 }
 
-/** JSON in which nothing steers a terminal. */
+/** JSON without characters that control a terminal. */
 function safeJson(value: unknown, indent?: number): string {
   return jsonText(value, indent).replace(
     /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
@@ -43,8 +43,8 @@ function quoted(text: string): string {
 }
 
 /**
- * An address or a method in which control characters, spaces, and letters beyond ASCII are percent-encoded. So is an `@`
- * at its beginning, by which curl would read addresses from a file.
+ * An address or a method with control characters, spaces and letters beyond ASCII percent-encoded. An `@` at the beginning is
+ * encoded too, because curl would read addresses from a file.
  */
 function plain(text: string): string {
   const bytes = (some: string) => [...new TextEncoder().encode(some)];
@@ -52,7 +52,7 @@ function plain(text: string): string {
   return text.replace(/^@|[^\x21-\x7e]+/g, (some) => bytes(some).map(escaped).join(""));
 }
 
-/** A command for bash. The body comes by a here-document, as an argument may not be as long as a prompt. */
+/** A command for bash. The body is a here-document, because a prompt may be longer than an argument may be. */
 export function asCurl(raw: Raw, request: unknown): string {
   const { headers, key } = raw.sending ?? NOTHING;
   const lines = ["curl --silent --show-error --globoff --proto '=http,https'"];
@@ -83,7 +83,7 @@ export function asPython(raw: Raw, request: unknown): string {
   ].join("\n");
 }
 
-/** A JSON value as Python writes it. */
+/** A JSON value as Python code. */
 function literal(value: unknown, depth: number): string {
   if (value === null || value === undefined) return "None";
   if (value === true) return "True";

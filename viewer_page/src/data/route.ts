@@ -1,8 +1,7 @@
 /**
- * Where the reader is, as the part of the address behind `#`, so that every place has a link:
- * `#/`, `#/run/ID`, `#/run/ID/step/3`, `#/run/ID/call/4/prompt`, `#/compare/A/B`, `#/table/A/B/C`. A link from another run names a call by its
- * id, `#/run/ID/call/llm_4`. The filters, or the search, are behind a
- * `?`. So they stay after a reload, and come back with the browser's way back.
+ * The place of the reader in the address after `#`, so that every place has a link: `#/`, `#/run/ID`, `#/run/ID/step/3`,
+ * `#/run/ID/call/4/prompt`, `#/compare/A/B`, `#/table/A/B/C`. A link from another run names a call by its id:
+ * `#/run/ID/call/llm_4`. The filters or the search are after a `?`, so a reload and the browser's "back" keep them.
  */
 import { signal } from "@preact/signals";
 
@@ -18,9 +17,9 @@ export type Route =
 
 export const route = signal<Route>({ page: "list" });
 
-/** The filters of the list, or the search and what is shown above the transcript of a run. */
+/** The filters of the list; or the search in a run and the open part above its transcript. */
 export const query = signal(new URLSearchParams());
-/** The newest filters of the list. A reader who comes back from a run finds them again. */
+/** The newest filters of the list, for a reader who comes back from a run. */
 let listQuery = query.value;
 
 export function parsed(hash: string): Route {
@@ -55,8 +54,8 @@ export function hashOf(to: Route): string {
 }
 
 /**
- * Go somewhere. With `quietly` the browser's way back does not grow, as for a step after a step. Within a run, and to the
- * list, filters stay as they are.
+ * Go to a place. With `quietly` the browser's history does not grow, as for a step after a step. Within a run, and to the list,
+ * the filters stay.
  */
 export function go(to: Route, quietly = false): void {
   if (!isSamePage(route.value, to)) query.value = to.page === "list" ? listQuery : new URLSearchParams();
@@ -64,7 +63,7 @@ export function go(to: Route, quietly = false): void {
   setAddress(quietly);
 }
 
-/** Change filters; an empty text takes one away. */
+/** Change filters. An empty text removes a filter. */
 export function setQuery(changes: Record<string, string>): void {
   const changed = new URLSearchParams(query.value);
   for (const [name, text] of Object.entries(changes)) {
@@ -104,7 +103,7 @@ export function startRouting(first: Route | null): void {
   read();
 }
 
-/** Links within the page are followed here: in a frame without an address the browser would lead them elsewhere. */
+/** Follow links within the page here. In a frame without an address, the browser would open another page. */
 function followLink(event: MouseEvent): void {
   const link = (event.target as Element).closest<HTMLAnchorElement>('a[href^="#/"]');
   if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;

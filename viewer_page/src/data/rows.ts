@@ -1,6 +1,6 @@
 /**
  * The rows of a transcript: one for each step, and one for each call that no step shows, in the order in which they
- * began. What a sub-agent did is a branch below the row in which it was started.
+ * began. The rows of a sub-agent are a branch below the row in which it was started.
  */
 import type { Call, Outline, StepOutline } from "./types";
 
@@ -30,7 +30,7 @@ export type Row = (StepRow | BranchRow) & { depth: number };
 
 export interface RowTree {
   all: StepRow[];
-  /** The rows of the outermost agents. */
+  /** The rows of the agents that no other agent started. */
   top: StepRow[];
   /** The branches that begin in a row, by its key. */
   branches: Map<string, BranchRow[]>;
@@ -94,12 +94,12 @@ function branchOf(agent: string, name: string, rows: StepRow[]): BranchRow {
   return { kind: "branch", key: `b${agent}`, agent, name, rows, failures, seconds };
 }
 
-/** The call that stands for a row: the last one that its own agent made, not one of a sub-agent inside its step. */
+/** The main call of a row: the last call of its own agent. Sub-agents may have made other calls inside the step. */
 export function ownCall(row: StepRow): Call | undefined {
   return row.calls.findLast((call) => call.agent === row.agent) ?? row.calls.at(-1);
 }
 
-/** The sub-agents that made calls inside a row, in the order of their first ones. */
+/** The sub-agents that made calls inside a row, in the order of their first calls. */
 export function agentsInside(row: StepRow): string[] {
   return [...new Set(row.calls.flatMap((call) => (call.agent === null || call.agent === row.agent ? [] : [call.agent])))];
 }
@@ -108,7 +108,7 @@ export function agentName(outline: Outline, key: string | null): string | null {
   return outline.agents.find((one) => one.key === key)?.name ?? key;
 }
 
-/** How long a row took: its step, or its calls and tools; null where none of them is known, as in some imported runs. */
+/** The seconds of a row: of its step, or of its calls and tools. Null if no time is known, as in some imported runs. */
 export function rowSeconds(row: StepRow): number | null {
   if (row.step?.duration_seconds != null) return row.step.duration_seconds;
   const parts = [...row.calls.map((call) => call.duration_seconds), ...(row.step?.tool_calls ?? []).map((tool) => tool.duration_seconds)];
@@ -116,7 +116,7 @@ export function rowSeconds(row: StepRow): number | null {
   return known.length > 0 ? known.reduce((sum, seconds) => sum + seconds, 0) : null;
 }
 
-/** The rows that are to be seen while these branches are open. */
+/** The visible rows while these branches are open. */
 export function visibleRows(tree: RowTree, open: ReadonlySet<string>): Row[] {
   const rows: Row[] = [];
   const add = (row: StepRow, depth: number) => {
@@ -130,7 +130,7 @@ export function visibleRows(tree: RowTree, open: ReadonlySet<string>): Row[] {
   return rows;
 }
 
-/** The agents whose branches must be open for a row to be seen. */
+/** The agents whose branches must be open to show a row. */
 export function branchesAround(tree: RowTree, row: StepRow): string[] {
   const agents: string[] = [];
   for (let agent = row.agent; agent !== null && tree.startedIn.has(agent) && !agents.includes(agent); ) {
@@ -146,7 +146,7 @@ export function rowTools(row: StepRow): { name: string; argument: string | null 
   return tools.map((tool) => ({ name: tool.name ?? "tool", argument: tool.argument }));
 }
 
-/** A short title of a row without tools: what the model said, or why it said nothing. */
+/** A short title of a row without tools: the text of the model, or the reason why there is no text. */
 export function rowTitle(row: StepRow): string {
   const call = ownCall(row);
   const said = call?.error?.message || row.step?.error || call?.excerpt || call?.incomplete || row.step?.summary || row.step?.reflection;

@@ -1,8 +1,8 @@
 /**
- * One open run: its outline, and what was loaded of its messages, answers and steps so far.
+ * One open run: its outline, and the messages, answers and steps that were loaded so far.
  *
- * Parts ask for what they show with `message(n)`, `answer(n)` and `step(n)`. What is not there yet is undefined, is
- * loaded together with everything else that was asked for in the same moment, and renders the page again when it comes.
+ * Views ask with `message(n)`, `answer(n)` and `step(n)`. A missing value is undefined at first. It is loaded together with all others
+ * of the same moment, and then the views are rendered again.
  */
 import { signal, type Signal } from "@preact/signals";
 import type { Source } from "./source";
@@ -43,7 +43,7 @@ export class RunStore {
     return this.steps.get(number);
   }
 
-  /** Load what was cut, whole. */
+  /** Load a cut value whole. */
   async wholeMessage(number: number): Promise<void> {
     this.messages.put(await this.source.message(this.id, number));
   }
@@ -116,7 +116,7 @@ export class RunStore {
   private async follow(): Promise<void> {
     while (!this.ending.signal.aborted) {
       const version = this.outline.value?.version ?? "";
-      // A request that waits holds one of the few connections that a browser opens to one server, for all of its tabs.
+      // A browser opens few connections to one server, for all tabs together. A waiting request occupies one of them.
       const waits = this.outline.value?.run.status === "running" && !document.hidden;
       try {
         this.apply(await this.source.since(this.id, version, waits ? FOLLOW_SECONDS : 0, this.ending.signal));
@@ -142,14 +142,14 @@ async function inPortions<T>(numbers: number[], load: (some: number[]) => Promis
   return found;
 }
 
-/** Load whole blocks of neighbours: what stands next to something shown is shown soon. */
+/** Load whole blocks, because the neighbours of a value are shown soon. */
 async function inBlocks<T>(numbers: number[], load: (from: number, to: number) => Promise<T[]>): Promise<T[]> {
   const blocks = [...new Set(numbers.map((number) => Math.floor((number - 1) / BLOCK)))].sort((a, b) => a - b);
   const loaded = await Promise.all(blocks.map((block) => load(block * BLOCK + 1, (block + 1) * BLOCK)));
   return loaded.flat();
 }
 
-/** What was loaded by number. Reading inside a component makes that component render again when more comes. */
+/** Loaded values by number. A component that reads here is rendered again when more values come. */
 class Loaded<T extends { number: number }> {
   private readonly known = new Map<number, T>();
   private readonly asked = new Set<number>();

@@ -1,4 +1,4 @@
-/** Search in everything that a run says: what is new in each prompt, the answers, the tools and their results. */
+/** The search in a run: in the new messages of each prompt, the answers, the tools and their results. */
 import { withoutSequences } from "../content/ansi";
 import { partText } from "../content/as_text";
 import { insertedMessages, Prompts } from "./prompts";
@@ -8,7 +8,7 @@ import type { Answer, Call, Message, Outline, Part, StepDetail, ToolDetail } fro
 
 export interface Hit {
   row: StepRow;
-  /** Where in the row: a role, "answer", "tool", "result". */
+  /** The place in the row: a role, "answer", "tool" or "result". */
   where: string;
   before: string;
   match: string;
@@ -25,7 +25,7 @@ interface Entry {
 const AROUND = 60;
 const MOST_HITS = 500;
 
-/** The texts of a run. Made once for a version of it. */
+/** The texts of a run. They are made once for each version. */
 export class SearchIndex {
   private constructor(private readonly entries: Entry[]) {}
 
@@ -65,7 +65,7 @@ function hit({ row, where, text }: Entry, at: number, length: number): Hit {
   };
 }
 
-/** The new messages of a call, but for those that repeat an answer. */
+/** The new messages of a call, without those that repeat an answer. */
 function freshMessages(prompts: Prompts, call: Call): number[] {
   const answers = new Set(call.prompt.answers);
   return insertedMessages(prompts, call).filter((one) => !answers.has(one));

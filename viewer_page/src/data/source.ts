@@ -1,4 +1,4 @@
-/** Where the data come from: the server's JSON addresses, or the run that is inside this one file. */
+/** The sources of data: the server, or the run inside the self-contained file. */
 import { PackedData } from "./packed";
 import type {
   Answer, Changes, Comparison, FileData, Item, ListRange, Message, Outline, PageData, PairDifferences, Ranges, Raw, RunData, RunList, RunTable,
@@ -15,7 +15,7 @@ export class RefusedError extends Error {
 }
 
 export interface Source {
-  /** Whether there is a list of runs, and runs can change. */
+  /** Whether the source has a list of runs, and runs can change. */
   readonly live: boolean;
   /** Rows of the list with these filters. */
   runs(filters: string, range: ListRange): Promise<RunList>;
@@ -34,7 +34,7 @@ export interface Source {
   /** Only a server has several runs. */
   table?(runs: string[]): Promise<RunTable>;
   differences(a: string, b: string, pair: number): Promise<PairDifferences>;
-  /** Where the run is one self-contained file; only a server has that. */
+  /** The address of the self-contained file of a run. Only a server has it. */
   saveAddress?(run: string): string;
 }
 
@@ -133,7 +133,7 @@ function refusal(text: string): string | undefined {
   }
 }
 
-/** The runs that are inside this page. Lists are dense: a number is a place, counted from `first`. */
+/** The runs inside this page. Lists are dense: a number is a place, counted from `first`. */
 class OneFile implements Source {
   readonly live = false;
   private readonly runsById: Map<string, PackedData>;
@@ -161,7 +161,7 @@ class OneFile implements Source {
   }
 
   async since(): Promise<Changes> {
-    throw new RefusedError(404, "What is in this file does not change.");
+    throw new RefusedError(404, "A run in a file does not change.");
   }
 
   async messages(run: string, numbers: number[]) {
@@ -200,7 +200,7 @@ class OneFile implements Source {
   }
 
   async add(): Promise<Changes> {
-    throw new RefusedError(409, "This is a copy in one file. Rewards are given where the run itself is.");
+    throw new RefusedError(409, "This file is a copy. Add rewards to the run itself.");
   }
 
   async compare() {
@@ -232,7 +232,7 @@ export function sourceOf(data: Exclude<PageData, { kind: "refused" }>): Source {
   return new Server();
 }
 
-/** The numbers of some ranges, in their order. */
+/** The numbers of some ranges in their order. */
 export function* numbersIn(ranges: Ranges): Generator<number> {
   for (const [first, last] of ranges) for (let number = first; number <= last; number += 1) yield number;
 }

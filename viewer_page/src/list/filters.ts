@@ -1,9 +1,9 @@
-/** The filters and the order of the list of runs: as an address has them, and as the server is asked. Pure functions. */
+/** The filters and the order of the list of runs, in the page's address and in requests. Pure functions. */
 import type { RunSummary } from "../data/types";
 
 export interface Filters {
   text: string;
-  /** A status, or what the caller judged. */
+  /** A status, or "success" and "failure" as the caller judged it. */
   status: string;
   model: string;
   from: string;
@@ -25,7 +25,7 @@ export interface Order {
 
 export const NEWEST_FIRST: Order = { column: "start_time", descending: true };
 
-/** Return the filters that an address has. */
+/** Return the filters of an address. */
 export function filtersIn(query: URLSearchParams): Filters {
   const text = (name: string) => query.get(name) ?? "";
   return {
@@ -44,7 +44,7 @@ export function filtersAsQuery({ minimumCost, errors, ...others }: Filters): Rec
   return { ...others, errors: errors ? "yes" : "", cost: minimumCost };
 }
 
-/** Return the order that an address has: a column, or a column with a minus before it, which is descending. */
+/** Return the order of an address: a column. A minus before it means descending. */
 export function orderIn(query: URLSearchParams): Order {
   const sort = query.get("sort") ?? "";
   const column = COLUMNS.find((name) => name === sort.replace(/^-/, ""));
@@ -55,7 +55,7 @@ export function orderAsQuery({ column, descending }: Order): Record<string, stri
   return { sort: column === "start_time" && descending ? "" : `${descending ? "-" : ""}${column}` };
 }
 
-/** Return the parameters with which the server is asked. A date is a day where the reader is. */
+/** Return the parameters of a request. A date is a day in the reader's zone. */
 export function parametersOf(filters: Filters, order: Order, query: string): string {
   const parameters = {
     ...orderAsQuery(order),

@@ -1,4 +1,4 @@
-/** The runs of a directory: filtered, sorted, live; some of them can be marked, to be compared. */
+/** The runs of a directory: filtered, sorted and live. Marked runs can be compared. */
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../content/visible";
@@ -12,7 +12,7 @@ import { RunSearchBar, useSettled } from "./run_search";
 import { type ChosenRun, RunTable } from "./run_table";
 import type { RunsStore } from "./runs_store";
 
-/** How many runs one table has at most. */
+/** The largest number of runs in a table. */
 const MOST_MARKED = 10;
 
 export function RunListView({ store }: { store: RunsStore }) {

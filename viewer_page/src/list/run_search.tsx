@@ -1,4 +1,4 @@
-/** The search over all runs, in the language of `trace-recorder find`, and counts over the runs that match. */
+/** The search over all runs, in the language of `trace-recorder find`, with counts over the matching runs. */
 import { useEffect, useState } from "preact/hooks";
 import { visible } from "../content/visible";
 import { setQuery } from "../data/route";
@@ -10,7 +10,7 @@ const WAIT_MS = 300;
 const KINDS = ["status", "success", "model", "tool", "reward"] as const;
 const MOST_SHOWN = 8;
 
-/** Return a query when it has not changed for a moment: a term that is half typed is refused. */
+/** Return a query when it has not changed for a moment, because the server refuses an incomplete term. */
 export function useSettled(query: string): string {
   const [settled, setSettled] = useState(query);
   useEffect(() => {
@@ -50,7 +50,7 @@ export function RunSearchBar({ store, query }: { store: RunsStore; query: string
   );
 }
 
-/** How many of the runs have each value. A click adds the value to the search. */
+/** The number of runs with each value. A click adds the value to the search. */
 function Counts({ counts, add }: { counts: SearchCounts; add: (term: string) => void }) {
   return (
     <dl class="run-counts">

@@ -112,7 +112,7 @@ const estimateSize = () => 37;
 
 function whyEmpty({ total, unread, unsearched }: ChangedList): string {
   if (unread > 0) return "Reading runs…";
-  if (total === 0) return "There are no runs here yet. A run appears when its recording begins.";
+  if (total === 0) return "There are no runs yet. A run appears when its recording begins.";
   return unsearched > 0 ? "No run matches yet." : "No run matches.";
 }
 

@@ -1,25 +1,25 @@
 /**
  * The list of runs, which the server filters, sorts and counts. The page has only the rows that were on the screen, by their
- * places. It asks again when the server says, with one request at a time.
+ * places. The server says when to ask again. There is one request at a time.
  */
 import { signal } from "@preact/signals";
 import { RefusedError, type Source } from "../data/source";
 import type { ChangedList, RunList, RunSummary } from "../data/types";
 
 const EVERY_SECONDS = 2;
-/** How many rows are loaded before and behind those on the screen. */
+/** The number of rows that are loaded before and after those on the screen. */
 const AROUND = 50;
 
 type Rows = ReadonlyMap<number, RunSummary | null>;
 
 export class RunsStore {
   readonly list = signal<ChangedList | null>(null);
-  /** The rows that were loaded, by their places in the list. */
+  /** The loaded rows, by their places in the list. */
   readonly rows = signal<Rows>(new Map());
   readonly error = signal<string | null>(null);
-  /** Why the search or a filter is not understood. */
+  /** The error of a search or a filter that is not valid. */
   readonly refusal = signal<string | null>(null);
-  /** Whether the list is not yet that of the filters. */
+  /** Whether the list of these filters is still to come. */
   readonly busy = signal(false);
   private parameters = "";
   private version: string | null = null;
@@ -46,7 +46,7 @@ export class RunsStore {
     this.wake();
   }
 
-  /** Show the runs of these filters, in this order. */
+  /** Show the runs of these filters in this order. */
   show(parameters: string): void {
     if (parameters === this.parameters) return;
     this.parameters = parameters;
@@ -61,7 +61,7 @@ export class RunsStore {
     void this.load();
   }
 
-  /** Ask for what changed. Return how many seconds to wait. */
+  /** Ask for changes. Return the seconds until the next request. */
   private async follow(): Promise<number> {
     const asked = this.parameters;
     try {
@@ -89,7 +89,7 @@ export class RunsStore {
         const list = await this.source.runs(asked, { version: version ?? "", ...this.range() });
         if (asked === this.parameters && version === this.version) this.apply(list);
       } catch {
-        return; // the next poll says why, and asks again
+        return; // the next poll shows the error, and asks again
       } finally {
         this.isLoading = false;
       }

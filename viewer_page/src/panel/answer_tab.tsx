@@ -1,4 +1,4 @@
-/** The answer of a call, its usage, its cost, and whatever else the provider gave. */
+/** The answer of a call, its usage, its cost, and other members of the response. */
 import { JsonTree } from "../content/json_tree";
 import { PartView } from "../content/parts";
 import { visible } from "../content/visible";

@@ -1,4 +1,4 @@
-/** What a request changes in the one before: messages, word by word where they were edited, tools and parameters. */
+/** The changes of a request against the earlier request: messages, with edits word by word, tools and parameters. */
 import { messageText, pretty } from "../content/as_text";
 import { MessageLine, roleClass } from "../content/message_view";
 import { visible } from "../content/visible";
@@ -31,7 +31,7 @@ const RELATIONS: Record<Call["prompt"]["relation"], string> = {
   extends: "Continues",
   edits: "Edits the history of",
   rewrites: "Rewrites the history of",
-  refers: "Refers to, and sends only what is new:",
+  refers: "Sends only new messages, and refers to",
 };
 
 function Summary({ call, before }: { call: Call; before: Call | undefined }) {
@@ -95,7 +95,7 @@ function StretchList({ list }: { list: Stretch[] }) {
   );
 }
 
-/** Messages in the place of others: pairs of the same role are compared by word, what is left over is one-sided. */
+/** Messages that replaced others. Pairs of the same role are compared by word. The others are shown alone. */
 function Changed({ before, after, first }: { before: number[]; after: number[]; first: number }) {
   const { store } = useRun();
   const both = Math.min(before.length, after.length);

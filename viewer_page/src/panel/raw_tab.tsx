@@ -1,4 +1,4 @@
-/** The JSON that was sent and that came, as trees. */
+/** The JSON of the request and of the response, as trees. */
 import { pretty } from "../content/as_text";
 import { JsonTree } from "../content/json_tree";
 import { LongText } from "../content/long_text";

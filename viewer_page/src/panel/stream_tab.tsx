@@ -1,4 +1,4 @@
-/** The events of a stream, each with its time since the request, in the order in which they came. */
+/** The events of a stream in order, each with its time since the request. */
 import { useMemo, useRef, useState } from "preact/hooks";
 import { JsonTree } from "../content/json_tree";
 import { jsonText } from "../content/json_text";
@@ -80,7 +80,7 @@ function Event({ events, at, open, toggle }: { events: Events; at: number; open:
   );
 }
 
-/** The data of an event: JSON where it is that, without the words of the protocol. */
+/** The data of an event without the words of the protocol; as JSON if it is JSON. */
 function dataOf(text: string, before?: string): { short: string; value: unknown } {
   const lines = text.split("\n").map((line) => line.replace(/\r$/, ""));
   const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart()).join("\n");
@@ -93,7 +93,7 @@ function dataOf(text: string, before?: string): { short: string; value: unknown 
   }
 }
 
-/** The members that the event before did not have just so: events repeat ids and names. */
+/** The members that differ from the event before, because events repeat ids and names. */
 function news(value: unknown, before: unknown, whole: string): string {
   if (!isObject(value) || !isObject(before)) return whole;
   const fresh = Object.entries(value).filter(([name, one]) => jsonText(one) !== jsonText(before[name]));

@@ -1,4 +1,4 @@
-/** When a call was made, how long it took, and every attempt of it. */
+/** The time of a call, its duration, and all attempts. */
 import { visible } from "../content/visible";
 import type { Call } from "../data/types";
 import { useRun } from "../run/context";

@@ -1,4 +1,4 @@
-/** What is known of a run as a whole: its task, its result, its metadata, what could not be recorded. */
+/** The facts of a run: its task, its result, its metadata, and gaps of the recording. */
 import { JsonTree } from "../content/json_tree";
 import { LongText } from "../content/long_text";
 import { Parts } from "../content/parts";

@@ -1,4 +1,4 @@
-/** Tokens, context size, cache hits and cost of each call, drawn; the pointer gives the figures of one call. */
+/** Charts of the tokens, context size, cache hits and cost of each call. The pointer shows the figures of a call. */
 import { useMemo, useState } from "preact/hooks";
 import type { Call } from "../data/types";
 import { cost, count, plural, short } from "../ui/format";
@@ -15,7 +15,7 @@ interface Series {
 
 interface Chart {
   title: string;
-  /** Drawn on top of each other, the first at the bottom. */
+  /** The series, which are stacked: the first one is at the bottom. */
   series: Series[];
   most: number;
   figure: (call: Call) => string;
@@ -138,7 +138,7 @@ function ChartView({ chart, calls, hover, setHover, open }: ViewProps) {
   );
 }
 
-/** One path a series, each standing on those before it; steps are as wide as a call. */
+/** One path for each series, stacked on the earlier ones. A step of the path is as wide as a call. */
 function areas(chart: Chart, width: number): string[] {
   const calls = chart.series[0]?.values.length ?? 0;
   const floor = new Array<number>(calls).fill(0);

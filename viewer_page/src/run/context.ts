@@ -1,4 +1,4 @@
-/** What every part of an open run can use. */
+/** The state of an open run, which all of its views can use. */
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Prompts } from "../data/prompts";
@@ -27,6 +27,6 @@ export const RunProvider = Context.Provider;
 
 export function useRun(): OpenRun {
   const run = useContext(Context);
-  if (!run) throw new Error("This part is shown inside an open run only.");
+  if (!run) throw new Error("This view needs an open run.");
   return run;
 }

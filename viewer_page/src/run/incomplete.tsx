@@ -1,4 +1,4 @@
-/** Why there is no more of a call. While its run goes on, the head of the step says that it waits. */
+/** The reason why a call is incomplete. While the run goes on, the head of the step says "waiting". */
 import { visible } from "../content/visible";
 import type { Call } from "../data/types";
 import { useRun } from "./context";

@@ -1,4 +1,4 @@
-/** A line of the transcript: what it is on the left, what it says on the right. */
+/** A line of the transcript: a label on the left, the content on the right. */
 import type { ComponentChildren } from "preact";
 
 export function Labelled({ label, look, children }: { label: ComponentChildren; look?: string; children: ComponentChildren }) {

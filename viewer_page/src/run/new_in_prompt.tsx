@@ -1,4 +1,4 @@
-/** What a prompt says that the one before did not: shown first and open. The history that both share is folded. */
+/** The new messages of a prompt, open. The history that it shares with the earlier prompt is folded. */
 import { MessageBody, MessageLine, roleClass } from "../content/message_view";
 import { visible } from "../content/visible";
 import { insertedMessages, promptCounts, type PromptCounts } from "../data/prompts";
@@ -42,7 +42,7 @@ export function NewInPrompt({ call }: { call: Call }) {
   );
 }
 
-/** Results of tools are shown with the step that ran them. */
+/** The step that ran the tools shows their results. */
 function repeatsResult(message: Message, call: Call, hasSteps: boolean): boolean {
   return hasSteps && message.role === "tool" && call.prompt.base !== null;
 }
@@ -69,7 +69,7 @@ function PromptLine({ call, answers, results, fresh }: { call: Call; answers: nu
   );
 }
 
-/** Says so where the history was not just continued. */
+/** Says how the history was changed, if it was not only continued. */
 function Rewritten({ call, counts }: { call: Call; counts: PromptCounts }) {
   const { openCall, outline } = useRun();
   const before = outline.interactions[(call.prompt.base ?? 0) - 1];

@@ -1,4 +1,4 @@
-/** All steps on one line each: where the reader is, what failed, how long it took. */
+/** All steps, one line each, with marks for the reader's place and for failures, and with their times. */
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "../content/visible";
 import { agentName, agentsInside, ownCall, rowNumber, rowSeconds, rowTitle, rowTools, type Row, type StepRow } from "../data/rows";

@@ -1,4 +1,4 @@
-/** Rewards and notes of a run: those that are there, and new ones, which are appended to its journal. */
+/** The rewards and notes of a run, and forms that add new ones to its journal. */
 import { useState } from "preact/hooks";
 import { JsonTree } from "../content/json_tree";
 import { visible } from "../content/visible";
@@ -59,13 +59,13 @@ export function Rewards() {
 }
 
 function whyNot(outline: Outline, live: boolean): string | null {
-  if (!live) return "This is a copy in one file. Rewards and notes are added where the run itself is.";
+  if (!live) return "This file is a copy. Add rewards and notes to the run itself.";
   if (outline.writable) return null;
   if (outline.run.status === "running") return "The run is still being written. Rewards and notes can be added when it has ended.";
-  return "Nothing can be added to this run: it may still be running, it has no journal, or the viewer was started read-only.";
+  return "Rewards and notes cannot be added: the run may still be running, it has no journal, or the viewer is read-only.";
 }
 
-/** What a form says after it was sent. */
+/** The state of a form after it was sent. */
 function useSending(): [string | null, boolean, (what: "rewards" | "annotations", body: object) => Promise<boolean>] {
   const { store } = useRun();
   const [said, setSaid] = useState<{ text: string; bad: boolean } | null>(null);

@@ -1,4 +1,4 @@
-/** The head of a run: its task, how it ended, its figures, and what is shown above the transcript. */
+/** The head of a run: its task, its status, its figures, and the buttons for the part above the transcript. */
 import { visible } from "../content/visible";
 import { StatusBadge } from "../ui/elements";
 import { RunRelations } from "../ui/relations";
@@ -20,7 +20,7 @@ interface Props {
   setStrip: (strip: Strip) => void;
   outlineOpen: boolean;
   setOutlineOpen: (open: boolean) => void;
-  /** Show all of the head in a narrow window, where it is one line while the transcript is scrolled. */
+  /** Show the whole head in a narrow window, where it is one line while the transcript is scrolled. */
   showHead: () => void;
 }
 

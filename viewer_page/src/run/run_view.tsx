@@ -120,10 +120,10 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
 }
 
 const SMALL_BELOW_PX = 60;
-/** Where there is less to scroll, a smaller head would leave nothing to scroll. */
+/** If there is less to scroll, a smaller head would leave nothing to scroll. */
 const LEAST_SCROLLED_PX = 600;
 
-/** In a narrow window the head of a run is one line while the transcript is scrolled; until it is asked for (run.css). */
+/** In a narrow window the head of a run is one line while the transcript is scrolled, until the reader opens it (run.css). */
 function useShrinkingHead(): { isSmall: boolean; show: () => void; scrolled: (at: HTMLElement) => void } {
   const [isSmall, setSmall] = useState(false);
   const shownAt = useRef(0);
@@ -157,7 +157,7 @@ function callAt(outline: Outline, named: number | string | undefined): Call | un
   return named === undefined ? undefined : outline.interactions.find((one) => one.id === named);
 }
 
-/** The row at which a reader begins: the newest one if the run goes on, the last that failed, or the first. */
+/** The first row for a reader: the newest row of a run that goes on, or the last row that failed, or the first row. */
 function firstShown(all: StepRow[], { status, success }: Head): StepRow | undefined {
   if (status === "running") return all.at(-1);
   if (status === "interrupted") return all.findLast((row) => row.calls.some((call) => call.incomplete)) ?? all.at(-1);
@@ -165,7 +165,7 @@ function firstShown(all: StepRow[], { status, success }: Head): StepRow | undefi
   return all[0];
 }
 
-/** Go where the address says; without a place in it, to where a reader begins. A run that goes on is followed then. */
+/** Go to the place in the address, or else to the first row for a reader. Then a run that goes on is followed. */
 function useArrival(all: StepRow[], step: number | undefined, call: number | undefined, head: Head, arriving: Arriving): void {
   const [arrived, setArrived] = useState<string | null>(null);
   const wanted = `${step ?? ""}/${call ?? ""}`;

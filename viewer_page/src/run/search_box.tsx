@@ -1,4 +1,4 @@
-/** The search in a run: a box, what was found as a list, and marks in the transcript. */
+/** The search in a run: a box, a list of the matches, and marks in the transcript. */
 import { flushSync } from "preact/compat";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../content/visible";

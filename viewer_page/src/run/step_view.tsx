@@ -1,4 +1,4 @@
-/** One row of the transcript: what is new in the prompt, what the model answered, which tools ran. */
+/** One row of the transcript: the new messages of the prompt, the answer of the model, and the tools. */
 import type { ComponentChildren } from "preact";
 import { MessageBody, roleClass } from "../content/message_view";
 import { PartView } from "../content/parts";
@@ -106,7 +106,7 @@ function CallFigures({ call }: { call: Call | undefined }) {
   );
 }
 
-/** A call of a step: its prompt and its answer, and which sub-agent made it. The tools follow, once for the step. */
+/** A call of a step: its prompt, its answer, and the sub-agent that made it. The tools follow once for the whole step. */
 function CallView({ call, row }: { call: Call; row: StepRow }) {
   const { store, outline } = useRun();
   const agent = call.agent === row.agent ? null : agentName(outline, call.agent);

@@ -1,4 +1,4 @@
-/** What is shown above the transcript: the timeline, the charts, the facts of the run, its rewards; or nothing. */
+/** The part above the transcript: the timeline, the charts, the facts of the run, its rewards, or nothing. */
 import { Drawn } from "../content/drawn";
 import { jsonText } from "../content/json_text";
 import { About } from "./about";

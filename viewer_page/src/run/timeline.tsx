@@ -1,4 +1,4 @@
-/** The timeline: model, tools and idle time, one lane for each agent; attempts that failed are marked. */
+/** The timeline: model, tools and idle time, with a lane for each agent and marks for failed attempts and side calls. */
 import { memo } from "preact/compat";
 import type { RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -14,7 +14,7 @@ const BAR = 11;
 const LANE = 2 * BAR + 8;
 const AXIS = 18;
 const TICK_WIDTH = 48;
-/** How wide a bar without an end is at least. */
+/** The smallest width of a bar without an end. */
 const OPEN = 8;
 const ZOOMS = [1, 2, 5, 10, 25, 100];
 
@@ -67,11 +67,11 @@ export function TimelineView() {
   );
 }
 
-/** A scroller in which a place stays where it is on screen when its drawing gets another width, and is in sight when it moves. */
+/** A scroller that keeps a place where it is on the screen when the drawing gets another width, and in sight when it moves. */
 function useScrolledTo(x: number | null, width: number): RefObject<HTMLDivElement | null> {
   const at = useRef<HTMLDivElement>(null);
   const before = useRef<{ x: number; width: number } | null>(null);
-  const left = at.current?.scrollLeft ?? 0; // a drawing that gets narrower may move it
+  const left = at.current?.scrollLeft ?? 0; // a narrower drawing may scroll
   useLayoutEffect(() => {
     const scroller = at.current;
     if (!scroller || x === null) return;

@@ -1,4 +1,4 @@
-/** When what ran: the bars of a timeline, in lanes by agent. Pure functions of an outline. */
+/** The bars of a timeline, in lanes by agent. Pure functions of an outline. */
 import type { RowTree, StepRow } from "../data/rows";
 import type { Call, Outline, ToolOutline } from "../data/types";
 
@@ -7,7 +7,7 @@ export interface Bar {
   start: number;
   end: number;
   failed: boolean;
-  /** No end is on file: it is in progress, or its process was killed. It reaches to the end of what is on file. */
+  /** No end is on file, because the call is in progress or its process was killed. The bar reaches to the last time on file. */
   open: boolean;
   row: StepRow;
   call: Call | null;
@@ -23,12 +23,12 @@ export interface Lane {
 export interface Timeline {
   lanes: Lane[];
   end: number;
-  /** Seconds in which neither a model nor a tool was at work; null if the time of a call or a tool is not known. */
+  /** Seconds without a running call or tool. Null if the time of a call or a tool is not known. */
   idle: number | null;
   llm: number | null;
-  /** Seconds of the tools whose execution was timed; null if others ran and none was timed. */
+  /** Seconds of the tools with a known time. Null if tools ran and no time is known. */
   tool: number | null;
-  /** How many tools ran whose time is not known. */
+  /** The number of tools without a known time. */
   untimed: number;
 }
 
@@ -47,7 +47,7 @@ export function timelineOf(outline: Outline, tree: RowTree): Timeline {
   }
   const seconds = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.end - bar.start, 0);
   const timed = all.length === 0 || outline.interactions.some((call) => call.duration_seconds !== null || call.attempts.length > 0);
-  const took = all.filter((bar) => !bar.call?.replayed_from && !bar.tool?.replayed); // nothing worked for what was replayed
+  const took = all.filter((bar) => !bar.call?.replayed_from && !bar.tool?.replayed); // replayed calls and tools took no time
   const tools = took.filter((bar) => bar.kind === "tool");
   const answered = tree.all.flatMap((row) => (row.step?.tool_calls ?? []).filter((tool) => tool.answered && !tool.replayed));
   const untimed = answered.filter((tool) => tool.duration_seconds === null).length;
@@ -82,7 +82,7 @@ function barsOf(row: StepRow): Bar[] {
   return bars;
 }
 
-/** The seconds that are inside at least one bar. */
+/** The seconds inside at least one bar. */
 function covered(bars: Bar[]): number {
   const sorted = [...bars].sort((a, b) => a.start - b.start);
   let sum = 0;

@@ -1,4 +1,4 @@
-/** A tool call: what it was called with, what came back, and how long it took. */
+/** A tool call: its arguments, its result and its time. */
 import type { ComponentChildren } from "preact";
 import { partText } from "../content/as_text";
 import { Drawn } from "../content/drawn";
@@ -12,7 +12,7 @@ import { Labelled } from "./labelled";
 interface Props {
   outline: ToolOutline;
   detail: ToolDetail | undefined;
-  /** The arguments as the model gave them, where the step has none. */
+  /** The arguments of the model, if the step has no arguments. */
   asked?: Part | undefined;
   step: number | null;
   store: RunStore;
@@ -86,7 +86,7 @@ function ToolResultView({ outline, detail, whole }: { outline: ToolOutline; deta
   );
 }
 
-/** Whether what was sent to the model is no more than the error that is shown above it. */
+/** Whether the model got only the error that is shown above. */
 function repeatsError({ sent, error }: NonNullable<ToolDetail["result"]>): boolean {
   const only = sent?.length === 1 ? sent[0] : undefined;
   return only?.type === "text" && error?.type === "text" && only.text === error.text;

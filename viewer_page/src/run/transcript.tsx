@@ -1,4 +1,4 @@
-/** The transcript: a list of rows of which only those on screen are in the page. */
+/** The transcript: a list of rows. Only the rows on the screen are in the page. */
 import type { VirtualItem } from "@tanstack/virtual-core";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Drawn } from "../content/drawn";
@@ -14,9 +14,9 @@ import { StepView } from "./step_view";
 interface Props {
   rows: Row[];
   following: boolean;
-  /** The row to scroll to; a new object each time that it is wanted. */
+  /** The row to scroll to. Each request to scroll is a new object. */
   target: { key: string; focus: boolean } | null;
-  /** The reader scrolled: to the end, or away from it. What the page scrolls by itself does not count. */
+  /** The reader scrolled to the end, or away from it. Scrolling by the page itself does not count. */
   atEnd: (end: boolean) => void;
   scrolled: (scroller: HTMLElement) => void;
 }
@@ -64,7 +64,7 @@ export function Transcript({ rows, following, target, atEnd, scrolled }: Props) 
   );
 }
 
-/** Scroll to the wanted row, or stay at the end while the run grows. */
+/** Scroll to the requested row, or stay at the end while the run grows. */
 function useFollowing(
   list: Rows,
   rows: Row[],
@@ -84,7 +84,7 @@ function useFollowing(
     if (target.focus) focusRow(target.key);
   });
   useLayoutEffect(() => {
-    // What the rows hold comes after them: the wanted one stays where it is, until the reader scrolls.
+    // The contents of rows come later. The requested row stays in place until the reader scrolls.
     if (following || !target || handled.current > since.current || performance.now() > since.current + SETTLING_MS) return;
     const index = rows.findIndex((row) => row.key === target.key);
     if (index >= 0) list.scrollToIndex(index, { align: "start" });
@@ -96,7 +96,7 @@ function useFollowing(
 
 let wanted = "";
 
-/** Focus a row as soon as it is in the page, unless another one is wanted by then. */
+/** Focus a row as soon as it is in the page, unless another row was requested meanwhile. */
 function focusRow(key: string): void {
   wanted = key;
   const attempt = (tries: number) => {

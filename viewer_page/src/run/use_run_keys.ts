@@ -53,7 +53,7 @@ export function useRunKeys(run: OpenRun, rows: Row[], doing: Doing): void {
   ]);
 }
 
-/** All rows as they stand when every branch is open. */
+/** All rows if every branch is open. */
 function inOrder({ tree, outline }: OpenRun): StepRow[] {
   const agents = new Set(outline.agents.flatMap((agent) => agent.key ?? []));
   return visibleRows(tree, agents).filter((row): row is StepRow & { depth: number } => row.kind === "step");

@@ -12,7 +12,7 @@ const STATUS_WORDS: Record<Status, string> = {
   unknown: "unknown",
 };
 
-/** How a run ended; where somebody said so, whether it was a success. */
+/** The status of a run, and whether it was a success, if that is stated. */
 export function StatusBadge({ status, success }: { status: Status; success?: boolean | null | undefined }) {
   const word = success === true ? "success" : success === false ? "no success" : null;
   const look = status === "completed" && success === false ? "unsuccessful" : status;
@@ -43,7 +43,7 @@ export function CopyButton({ label, text, title }: { label: string; text: () => 
   );
 }
 
-/** Pages from disk, and in frames, may have no clipboard of their own; there the old way works. */
+/** Pages from disk and in frames may have no clipboard of their own. There the old command of the browser works. */
 async function writeClipboard(text: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
@@ -59,7 +59,7 @@ async function writeClipboard(text: string): Promise<void> {
   }
 }
 
-/** A modal dialog: the rest of the page waits, Escape closes it, and the focus returns to where it was. */
+/** A modal dialog. Escape closes it, and the focus returns to the earlier element. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -82,7 +82,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
-/** A line that opens and closes what is below it; what is closed is not in the page. */
+/** A line that opens and closes a part below it. A closed part is not in the page. */
 export function Fold(props: {
   title: ComponentChildren;
   open?: boolean;
@@ -104,7 +104,7 @@ export function Fold(props: {
 const notice = signal("");
 let noticeEnds: ReturnType<typeof setTimeout> | undefined;
 
-/** Say something at the foot of the page, for a moment. */
+/** Show a message at the foot of the page for a moment. */
 export function say(text: string): void {
   notice.value = text;
   clearTimeout(noticeEnds);

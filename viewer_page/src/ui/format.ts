@@ -1,4 +1,4 @@
-/** Numbers, times and sizes as short text for people. Pure functions; what is unknown becomes an empty text. */
+/** Numbers, times and sizes as short text for people. Pure functions. An unknown value becomes an empty text. */
 
 const grouped = new Intl.NumberFormat("en-US");
 
@@ -6,7 +6,7 @@ export function count(value: number | null | undefined): string {
   return value == null ? "" : grouped.format(value);
 }
 
-/** 950, 12.3k, 4.1M: for columns, where the digits matter less than the size. */
+/** 950, 12.3k, 4.1M: for columns, where the size matters more than the digits. */
 export function short(value: number | null | undefined): string {
   if (value == null) return "";
   if (Math.abs(value) < 1000) return String(value);
@@ -45,12 +45,12 @@ export function cost(dollars: number | null | undefined): string {
   return dollars < 0.01 ? `$${dollars.toFixed(5).replace(/0+$/, "")}` : `$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
 }
 
-/** The costs of some calls together, and how they are known. */
+/** The sum of the costs of some calls, and the source of the costs. */
 export interface Cost {
   dollars: number | null;
-  /** Whether a part of it is an estimate by a table of prices, and not the provider's own bill. */
+  /** Whether a part of the sum is an estimate by a table of prices. Other costs are stated by the provider. */
   estimated: boolean;
-  /** Calls with tokens of which no price is known; they are not in the sum. */
+  /** The number of calls with tokens but without a known price. They are not in the sum. */
   withoutPrice: number;
 }
 
@@ -78,7 +78,7 @@ export function percent(part: number, whole: number): string {
   return whole > 0 ? `${Math.round((100 * part) / whole)} %` : "";
 }
 
-/** Milliseconds since the epoch; NaN where the text is no time. */
+/** Milliseconds since 1970, or NaN if the text is not a time. */
 export function instant(iso: string | null | undefined): number {
   return iso ? Date.parse(iso) : Number.NaN;
 }
@@ -87,7 +87,7 @@ function two(value: number): string {
   return String(value).padStart(2, "0");
 }
 
-/** The time of day where the reader is: 11:31:55. */
+/** The time of day in the reader's zone: 11:31:55. */
 export function clock(iso: string | null | undefined): string {
   const date = new Date(instant(iso));
   if (Number.isNaN(date.getTime())) return "";
@@ -101,7 +101,7 @@ export function dateTime(iso: string | null | undefined): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(iso)}`;
 }
 
-/** How long ago: "3 min ago"; the date where it is more than a day. */
+/** The time since then, such as "3 min ago", or the date if that is more than a day. */
 export function ago(iso: string | null | undefined, now: number): string {
   const then = instant(iso);
   if (Number.isNaN(then)) return "";
@@ -112,13 +112,13 @@ export function ago(iso: string | null | undefined, now: number): string {
   return dateTime(iso).slice(0, 16);
 }
 
-/** The first line of a text, at most so long. */
+/** The first line of a text, shortened to a length. */
 export function firstLine(text: string, limit = 160): string {
   const line = text.slice(0, limit * 4).trimStart().split("\n", 1)[0] ?? "";
   return line.length > limit ? line.slice(0, limit - 1) + "…" : line;
 }
 
-/** "12,345 characters, 240 lines": how much a folded text holds. */
+/** The size of a folded text: "12,345 characters, 240 lines". */
 export function amount(text: string): string {
   let lines = 1;
   for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) lines += 1;

@@ -1,4 +1,4 @@
-/** The keys of what is on screen. */
+/** The keys of the views on the screen. */
 import { Dialog, Key } from "./elements";
 import { activeShortcuts, helpOpen } from "./shortcuts";
 

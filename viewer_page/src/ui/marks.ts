@@ -1,10 +1,10 @@
 /**
- * Marks every place of a text in what was recorded, inside the transcript, without changing the page: by the browser's own
- * highlights. Words of the page itself, such as labels and buttons, are not marked.
+ * Marks every match of a text in the recorded texts of the transcript. It uses the browser's own highlights, so the page does not
+ * change. Words of the page itself, such as labels and buttons, are not marked.
  */
 
 const NAME = "found";
-/** The elements that hold what was recorded. */
+/** The elements with recorded text. */
 const RECORDED = ".plain, .markdown, .code, .json-leaf, .json-name, .json-summary, .arguments dt, .tool-name, .agent-name, .mono, .excerpt";
 const MOST = 2000;
 let wanted = "";

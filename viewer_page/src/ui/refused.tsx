@@ -1,10 +1,10 @@
-/** The page for a browser that the server does not let in: the reason, and how to get the right address. */
+/** The page for a browser without access: the reason, and how to get the right address. */
 import { visible } from "../content/visible";
 
 export function Refused({ error }: { error: string }) {
   return (
     <main class="message-page">
-      <h1>The viewer did not let this browser in</h1>
+      <h1>This browser has no access to the viewer</h1>
       <p>It said: {visible(error)}</p>
       <h2>What to do</h2>
       <ol>

@@ -1,9 +1,9 @@
-/** How a run belongs with others: what it continues or repeats, its forks and replays, and where its answers are from. */
+/** The related runs of a run: the run that it continues or repeats, its forks and replays, and the runs that gave its answers. */
 import { visible } from "../content/visible";
 import { hashOf } from "../data/route";
 import type { Call, ForkOrigin, Outline, Relations, ReplayOrigin } from "../data/types";
 
-/** `run` is the id of the run that this one continues or repeats, if that is in the list. */
+/** `run` is the id of the run that this run continues or repeats, if it is in the list. */
 interface Origin<Of> {
   origin: Of;
   run: string | null | undefined;
@@ -26,7 +26,7 @@ export function ReplayOf({ origin, run }: Origin<ReplayOrigin>) {
   );
 }
 
-/** The relations of an opened run; nothing if it has none. */
+/** The related runs of an open run. */
 export function RunRelations({ outline: { run, relations } }: { outline: Outline }) {
   const forks = relations?.forks ?? [];
   const replays = relations?.replays ?? [];
@@ -57,13 +57,13 @@ function Runs({ name, runs }: { name: string; runs: Relations["forks"] }) {
   );
 }
 
-/** Which recorded call gave the answer of a call, with a link if its run is in the list. */
+/** The recorded call that gave the answer of a call, with a link if its run is in the list. */
 export function ReplayedFrom({ call, outline }: { call: Call; outline: Outline }) {
   const source = call.replayed_from;
   if (!source) return null;
   const { run, relations } = outline;
   const origin = [run.replay_of, run.forked_from].find((one) => one?.trajectory_id === source.trajectory_id);
-  // The sources are those of the calls that were there when the page was opened.
+  // The outline has the sources of the calls that existed when the page was opened.
   const sources = relations?.sources ?? {};
   const named = source.trajectory_id ?? "";
   const id = (Object.hasOwn(sources, named) ? sources[named] : undefined) ?? (origin && (relations?.replay_of ?? relations?.forked_from));

@@ -1,9 +1,9 @@
-/** Keys: each view says which it knows, and what they do; `?` lists them. */
+/** Keys: each view registers its keys with their meaning, and `?` lists them. */
 import { signal } from "@preact/signals";
 import { useLayoutEffect } from "preact/hooks";
 
 export interface Shortcut {
-  /** As KeyboardEvent.key has them; the first is shown. */
+  /** Names of KeyboardEvent.key. The help shows the first one. */
   keys: string[];
   label: string;
   run: () => void;

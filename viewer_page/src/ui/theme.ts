@@ -1,4 +1,4 @@
-/** Light or dark: as the system has it until the reader chooses. Without storage the choice lasts as long as the page. */
+/** Light or dark: the setting of the system, until the reader chooses. Without storage the choice lasts as long as the page. */
 import { signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";

@@ -1,4 +1,4 @@
-/** The width of an element, as it changes. */
+/** The current width of an element. */
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
