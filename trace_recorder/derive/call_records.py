@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 from trace_recorder.background_work import yield_to_others
 from trace_recorder.derive.newest_results import newest_results
@@ -33,7 +32,6 @@ from trace_recorder.values.structs import Struct, field, replace
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 """A stream may unpack to so many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
 _NOT_READ = JoinedStream(None, None, 0)
-_NO_DATA: Mapping[str, Payload] = MappingProxyType({})
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
@@ -53,8 +51,6 @@ class CallRecords(Struct, gc=False, eq=False):
     - `is_damaged`: whether a stream was found that cannot be unpacked
     - `dialect`: the dialect of its request
     - `size`: how many bytes its records have in the journal
-    - `places`: where its records begin in the journal, if they were put away; then only its id, place and dialect are
-      here
     """
 
     interaction_id: str
@@ -74,7 +70,6 @@ class CallRecords(Struct, gc=False, eq=False):
     is_damaged: bool = False
     dialect: str | None = None
     size: int = 0
-    places: tuple[int, ...] | None = None
     _records: list[Record] = field(default_factory=list)
     _whole: bool | None = None
     _request: RequestReading | None = None
@@ -117,21 +112,11 @@ class CallRecords(Struct, gc=False, eq=False):
             earlier.add(one)
         return earlier
 
-    def put_away(self) -> None:
-        """Keep only the places of its records in the journal, and what its request has in common with others."""
-        self.places = tuple(record.offset for record in self._records)  # which the garbage collector skips
-        if self.incremental is not None:
-            self.incremental = self.incremental.put_away()
-        self.request_data, self._body_in_parts, self._joined, self.ending = _NO_DATA, None, _NOT_READ, None
-        del self.first, self.newest, self._records, self.requests, self.streams, self.endings
-
-    def again(self) -> CallRecords:
-        """Return it with its records, which are read from the journal again. Raises KeyError if one is not there."""
-        again = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
-        for place in self.places or ():
-            again.add(self.items.record_at(place))
-        again.incremental = self.incremental
-        return again
+    def put_away(self) -> PutAwayCall:
+        """Return the places of its records in the journal, and what its request has in common with others."""
+        places = tuple([record.offset for record in self._records])
+        reading = None if self.incremental is None else self.incremental.put_away()
+        return PutAwayCall(self.interaction_id, self.first_seq, reading, places)
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
@@ -242,7 +227,8 @@ class CallRecords(Struct, gc=False, eq=False):
         parts = self._parts(attempt, plain=True)
         if parts is None or ending.data["parts"] != len(parts):
             return {}
-        data = b"".join(text for text, _ in parts)
+        data = b"".join([text for text, _ in parts])
+        del parts  # of many MB perhaps
         yield_to_others()
         try:
             return {"body": parse_bytes(data)}
@@ -317,6 +303,23 @@ class CallRecords(Struct, gc=False, eq=False):
         if not response.tool_calls or not count_made_up(response.tool_calls):
             return response
         return reader.read_response(body, self._made_up_ids())
+
+
+class PutAwayCall(Struct, frozen=True, gc=False):
+    """An interaction whose records are only in the journal, where they begin at `places`. The rest is as above."""
+
+    interaction_id: str
+    first_seq: int
+    incremental: IncrementalReading | None
+    places: tuple[int, ...]
+
+    def read_again(self, items: ItemTable) -> CallRecords:
+        """Return the interaction with its records. Raises KeyError if one is not in the journal."""
+        call = CallRecords(self.interaction_id, items, self.first_seq)
+        for place in self.places:
+            call.add(items.record_at(place))
+        call.incremental = self.incremental
+        return call
 
 
 def _contains(texts: Iterable[bytes], word: bytes) -> bool:

@@ -20,16 +20,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 from itertools import count
-from operator import itemgetter
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.derive.call_records import ENDINGS, CallRecords
+from trace_recorder.derive.call_records import ENDINGS, CallRecords, PutAwayCall
 from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of, unreadable_gaps
 from trace_recorder.derive.requests import RequestReader
 from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key, is_step, step_of
+from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.dialects.dialect import MANUAL, is_embedding
 from trace_recorder.dialects.manual import message_of, read_step
 from trace_recorder.guard import try_call
@@ -44,7 +44,6 @@ from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 MAX_READINGS = 256
 """How many elements of requests a fold of an open journal keeps as they were read."""
-_Begun: TypeAlias = tuple[int, RecordedStep | ToolStep | LLMInteraction]
 
 
 @dataclass(slots=True)
@@ -67,7 +66,7 @@ class Fold:
     items: ItemTable = field(init=False)
     table: MessageTable = field(init=False)
     run: RunFacts = field(default_factory=RunFacts)
-    calls: dict[str, CallRecords] = field(default_factory=dict)
+    calls: dict[str, CallRecords | PutAwayCall] = field(default_factory=dict)
     tools: ToolExecutions = field(default_factory=ToolExecutions)
     steps: list[RecordedStep] = field(default_factory=list)
     steps_by_id: dict[str, RecordedStep] = field(default_factory=dict)
@@ -145,8 +144,8 @@ class Fold:
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
-        elif call.places is not None:
-            self.calls[identity] = call = call.again()
+        elif isinstance(call, PutAwayCall):
+            self.calls[identity] = call = call.read_again(self.items)
         call.add(record)
         self._interactions.pop(identity, None)
         self._pending.append((call, record))
@@ -198,7 +197,7 @@ class Fold:
         pending, self._pending = self._pending, []
         for call, record in pending:
             if call is None:
-                match = Fold._match_tool if record.kind != "agent_step" else Fold._claim_calls
+                match = self._match_tool if record.kind != "agent_step" else self._claim_calls
                 self._unmatched.append((record, match, record))
                 continue
             if "items" in record.data:
@@ -217,7 +216,7 @@ class Fold:
         unmatched, self._unmatched = self._unmatched, []
         self._has_matched = self._has_matched or self.tools.steps.has_started
         for record, match, *arguments in unmatched:
-            try_call(match, partial(self.run.add_unusable, record), self, *arguments)
+            try_call(match, partial(self.run.add_unusable, record), *arguments)
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
         """Read what is new in a request; the tool results that it carries are left to `match_tools`."""
@@ -229,38 +228,17 @@ class Fold:
         else:
             results = try_call(lambda: call.new_tool_results, lambda _: [])
         if results or "parent_execution_id" in data or asks_for_stream(data, data.get("body")):
-            self._unmatched.append((record, Fold._match_request, call.interaction_id, data, results))
-
-    def _match_request(self, identity: str, data: Mapping[str, Any], results: Sequence[ToolResult]) -> None:
-        """Assign the tool results that a request carries to the calls that they answer."""
-        self.tools.add_sub_agent(data.get("parent_execution_id"))
-        streams = asks_for_stream(data, data.get("body"))
-        self.tools.read_request(identity, agent_key(data), results, streams=streams)
+            self._unmatched.append((record, self.tools.read_request, call.interaction_id, data, results))
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
         """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
         call = whole if whole.newest is record else whole.as_of(record)
         one = self.interaction(call)
-        if one is not None and one.api is None and self.duplicates.has(one):
+        if one is not None and (not one.answered or (one.api is None and self.duplicates.has(one))):
             one = None
-        answered = one if one is not None and one.answered else None
-        duplicates = self.duplicates.add(answered) if answered is not None and answered.response.id else {}
-        self._unmatched.append((record, Fold._match_response, call, answered, duplicates))
-
-    def _match_response(self, call: CallRecords, one: LLMInteraction | None, duplicates: Iterable[str]) -> None:
-        """Read the tool calls of a response, if there is one, and what came while its stream was open.
-
-        What was attached to its `duplicates` may belong to it.
-        """
-        during = self.tools.end_stream(call.interaction_id)
-        if one is None:
-            return
-        for duplicate in duplicates:
-            left = self.tools.detach(duplicate, one.agent_id or one.agent)
-            later = {name: tool for name, tool in left.executions.items() if tool.first_seq > call.first_seq}
-            during.executions |= later
-            during.results += left.results
-        self.tools.read_response(one, call.first.seq, during)
+        duplicates = self.duplicates.add(one) if one is not None and one.response.id else {}
+        seqs = call.first_seq, call.first.seq
+        self._unmatched.append((record, self.tools.read_response, call.interaction_id, one, *seqs, duplicates))
 
     def _match_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._recorded_step(record))
@@ -281,23 +259,26 @@ class Fold:
                 del self._newly_read[identity]
                 self._kept_bytes += call.size
                 if self._kept_bytes > self.max_kept_bytes:
-                    call.put_away()
+                    self.calls[identity] = call.put_away()
                     self._interactions.pop(identity, None)
 
     def interactions(self) -> Iterator[LLMInteraction]:
-        """Yield the interactions in the order in which they began, without duplicates."""
-        for identity, call in [*self.calls.items()]:
-            one = self._interactions.get(identity) or self.interaction(call)
-            if one is not None and (one.api is not None or not self.duplicates.has(one)):
-                yield one
+        """Return the interactions in the order in which they began, without duplicates. Each is made on demand."""
+        return filter(None, map(self._shown_interaction, [*self.calls.values()]))
 
-    def interaction(self, call: CallRecords) -> LLMInteraction | None:
+    def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
+        """Return an interaction; None if it cannot be read, or was recorded by hand and captured too."""
+        one = self._interactions.get(call.interaction_id) or self.interaction(call)
+        return one if one is not None and (one.api is not None or not self.duplicates.has(one)) else None
+
+    def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
         """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
         identity = call.interaction_id
         made = self._interactions.get(identity)
         if identity in self.unreadable_ids or (made is not None and made.source is call):
             return made
-        call = call if call.places is None else call.again()
+        if isinstance(call, PutAwayCall):
+            call = call.read_again(self.items)
         made = try_call(interaction_of, partial(self._note_unreadable, call), call)
         if made is not None and self.calls.get(identity) is call:  # not one as it was before its newest record
             self._interactions[identity] = made
@@ -339,30 +320,28 @@ class Fold:
 
         Tools that ran outside of these have steps of their own among them.
         """
-        calls = () if self.steps else filter(is_step, self.interactions())
-        of_calls: Iterator[_Begun] = ((self.calls[one.interaction_id].first_seq, one) for one in calls)
-        shown: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
-        recorded: list[_Begun] = [(step.first_seq, step) for step in shown]
-        numbers = count(1)
-        for _, one in merge(sorted(recorded, key=itemgetter(0)), of_calls, key=itemgetter(0)):
-            if isinstance(one, RecordedStep):
-                step = self.recorded_step(one)
-            elif isinstance(one, ToolStep):
-                step = one.step(next(numbers), self.tools.answers)
+        calls = () if self.steps else [*self.calls.values()]
+        recorded: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
+        place, numbers = attrgetter("first_seq"), count(1)
+        for begun in merge(sorted(recorded, key=place), calls, key=place):
+            if isinstance(begun, RecordedStep):
+                step = self.recorded_step(begun)
+            elif isinstance(begun, ToolStep):
+                step = begun.step(next(numbers), self.tools.answers)
             else:
-                step = self.derived_step(next(numbers), one)
+                one, identity = self._shown_interaction(begun), begun.interaction_id
+                if one is None or is_embedding(one.api):
+                    continue
+                answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
+                step = step_of(next(numbers), one, answers, executions)
+                del one
             yield self.with_summary(step) if self.run.summaries else step
-
-    def derived_step(self, number: int, one: LLMInteraction) -> AgentStep:
-        """Make the step that is derived from an interaction."""
-        identity = one.interaction_id
-        return step_of(number, one, self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ()))
+            del step  # it may be large, and the next one is made meanwhile
 
     def recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
         calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
-        read = [one for call in calls if (one := self.interaction(call)) is not None]
-        made = [one for one in read if one.api is not None or not self.duplicates.has(one)]
+        made = [one for call in calls if (one := self._shown_interaction(call)) is not None]
         attached = (execution for one in made for execution in self.tools.executions.get(one.interaction_id, ()))
         return step.step(made, self.tools.answers, [one for one in attached if one.requested_by])
 

@@ -56,16 +56,17 @@ class RequestReader:
         if not isinstance(items.get(history), list | dict):
             return None
         numbers = _BEGINNING + self._items.numbers(history, items[history])
-        request = _Request(reader, history, data["body"], items)
+        rest = {"body": data["body"], "items": {name: part for name, part in items.items() if name != history}}
         readings = self.readings.get(reader.name) or self._new_readings(reader, reader.history)
-        key = _dump([reader.name, request.body, request.other_items])
-        return self._prompts.read(key, numbers, readings, partial(self._without_history, request))
+        key = _dump([reader.name, *rest.values()])
+        return self._prompts.read(key, numbers, readings, partial(self._without_history, reader, history, rest))
 
-    def _without_history(self, request: _Request) -> tuple[RequestReading, list[Message]]:
+    def _without_history(
+        self, dialect: Dialect, history: str, rest: Mapping[str, Payload]
+    ) -> tuple[RequestReading, list[Message]]:
         """Read a request without its history. Return the messages that come before it apart."""
-        body = self._items.expand({"body": request.body, "items": request.other_items})
-        base = request.dialect.read_request(body | {request.history: []})
-        return replace(base, messages=SharedSequence(), tools=SharedSequence.of(base.tools)), [*base.messages]
+        base = dialect.read_request(self._items.expand(rest) | {history: []})
+        return replace(base, messages=SharedSequence(), tools=tuple(base.tools)), [*base.messages]
 
     def _new_readings(self, dialect: Dialect, elements: History) -> ElementReadings:
         """Return the readings that all requests of a dialect share."""
@@ -78,15 +79,6 @@ class RequestReader:
             max_kept=self._max_readings,
         )
         return self.readings[dialect.name]
-
-
-class _Request:
-    """One request: its dialect, the name of its history, and what it has in common with others but the history."""
-
-    def __init__(self, dialect: Dialect, history: str, body: Payload, items: Mapping[str, Payload]) -> None:
-        self.dialect, self.history, self.body = dialect, history, body
-        self.other_items = dict(items)
-        del self.other_items[history]
 
 
 _BEGINNING = array("q", [PREAMBLE])

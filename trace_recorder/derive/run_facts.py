@@ -17,7 +17,6 @@ from trace_recorder.values.checked_types import check_types, text_of_member
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import Tally
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Trajectory
 
@@ -57,7 +56,7 @@ class RunFacts:
     records: int = 0
     last_seq: int = 0
     damaged_since: int = 0
-    redactions: Tally = field(default_factory=lambda: Tally({"redactions": 0}))
+    redactions: int = 0
     _annotated: dict[int, str] = field(default_factory=dict)
     _reported_lines: int = 0
     _unreported_lines: int = 0
@@ -79,7 +78,7 @@ class RunFacts:
         A record that follows the last one, with nothing masked in it, need not be passed to this.
         """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
-            self.redactions.add({"redactions": redacted})
+            self.redactions += redacted
         if isinstance(record.seq, int):
             if record.seq > self.last_seq + 1:
                 self._report_missing(record)

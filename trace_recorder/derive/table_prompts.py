@@ -186,7 +186,9 @@ class TablePrompts:
         if prompt is None or not self._extend(prompt, elements, readings):
             prompt = self._edited(key, elements, readings) or self._whole(key, elements, readings, begin)
         if not self._prompts or prompt is not self._prompts[0]:
-            self._remember(prompt)
+            others = [other for other in self._prompts[1:] if other is not prompt]
+            long = [newest for newest in self._prompts[:1] if len(newest.elements) >= MIN_ELEMENTS]
+            self._prompts = [prompt, *long, *others][:MAX_PROMPTS]
         numbers, results = prompt.messages, tuple(prompt.results)
         return IncrementalReading(prompt.offer, self._table, numbers, len(numbers), results, prompt.made_up)
 
@@ -205,8 +207,8 @@ class TablePrompts:
             beginning.elements.append(PREAMBLE)
             self._append(beginning, [(1, [*map(self._table.instruction, messages)])], readings)
             self._beginnings[key] = beginning
-        prompt = TablePrompt(key, beginning.offer, made_up=beginning.made_up)
-        prompt.keep(beginning, 0, 1)
+        lists = beginning.elements[:], beginning.counts[:], beginning.messages[:]
+        prompt = TablePrompt(key, beginning.offer, *lists, made_up=beginning.made_up)
         self._extend(prompt, elements, readings)
         return prompt
 
@@ -282,12 +284,6 @@ class TablePrompts:
         prompt.results = newest_results(NumberedMessages(self._table, prompt.messages))
         self._prompts.remove(before)
         return prompt
-
-    def _remember(self, prompt: TablePrompt) -> None:
-        """Make a prompt the newest, unless it is, and forget a short one that was the newest."""
-        others = [one for one in self._prompts[1:] if one is not prompt]
-        long = [one for one in self._prompts[:1] if len(one.elements) >= MIN_ELEMENTS]
-        self._prompts = [prompt, *long, *others][:MAX_PROMPTS]
 
 
 class _Edit(NamedTuple):

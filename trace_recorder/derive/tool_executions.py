@@ -7,16 +7,18 @@ ran, and which results came back meanwhile, is matched again at its end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trace_recorder.derive.interactions import asks_for_stream
 from trace_recorder.derive.open_calls import OpenCalls
-from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution, is_step
+from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution, agent_key
 from trace_recorder.derive.tool_steps import ToolSteps
+from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import ToolCall, ToolResult
+from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 
 
 @dataclass(slots=True)
@@ -53,31 +55,38 @@ class ToolExecutions:
         if step is None and identity not in self._running:
             self.steps.start(identity, record)
 
-    def add_sub_agent(self, execution_id: str | None) -> None:
-        """Note that an agent was started in a tool that still runs."""
-        execution = self._running.get(execution_id or "")
+    def read_request(self, identity: str, data: Mapping[str, Payload], results: Sequence[ToolResult]) -> None:
+        """Read the data of a request, which carries these tool results."""
+        execution = self._running.get(data.get("parent_execution_id") or "")
         if execution is not None:
             execution.has_sub_agent = True
-
-    def read_request(self, identity: str, agent: Hashable, results: Sequence[ToolResult], *, streams: bool) -> None:
-        """Read the tool results that a request carries. `streams` says whether its answer is a stream."""
+        agent = agent_key(data)
         unclaimed = self._assign_results(agent, results) if results else []
         for during in self._open_streams.values():
             during.results += ((agent, result) for result in unclaimed)
-        if streams:
+        if asks_for_stream(data, data.get("body")):
             self._open_streams[identity] = DuringStream()
 
-    def end_stream(self, identity: str) -> DuringStream:
-        """Note that a response has ended; return what came while it was open."""
-        return self._open_streams.pop(identity, DuringStream())
+    def read_response(
+        self, identity: str, one: LLMInteraction | None, call_seq: int, first_seq: int, duplicates: Iterable[str]
+    ) -> None:
+        """Read the tool calls of a response, if there is one, and what came while its stream was open.
 
-    def read_response(self, one: LLMInteraction, first_seq: int, late: DuringStream) -> None:
-        """Read the calls of a response. It may have asked for what is in `late`."""
-        if is_step(one):
-            self._open_calls.add(one, first_seq, self.step_of_interaction.get(one.interaction_id))
-            for execution in late.executions.values():
-                self._find_late(execution, one.interaction_id)
-            for agent, result in late.results:
+        What was attached to its `duplicates` may belong to it. `call_seq` is the number of the first record of the
+        interaction, `first_seq` that of its request.
+        """
+        during = self._open_streams.pop(identity, None) or DuringStream()
+        if one is None:
+            return
+        for duplicate in duplicates:
+            removed = self.detach(duplicate, one.agent_id or one.agent)
+            during.executions |= {name: tool for name, tool in removed.executions.items() if tool.first_seq > call_seq}
+            during.results += removed.results
+        if not is_embedding(one.api):
+            self._open_calls.add(one, first_seq, self.step_of_interaction.get(identity))
+            for execution in during.executions.values():
+                self._find_late(execution, identity)
+            for agent, result in during.results:
                 self._assign_results(agent, [result])  # unclaimed results wait with the other open streams already
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:

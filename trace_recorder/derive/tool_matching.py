@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from trace_recorder.dialects.background import goes_on
-from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import texts_of_members
@@ -119,11 +118,6 @@ def tool_calls_and_results(
         calls[key] = asked, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
     results = (result for _, result in calls.values() if result is not None)
     return tuple(call for call, _ in calls.values()), tuple(results)
-
-
-def is_step(one: LLMInteraction) -> bool:
-    """Whether an interaction is a decision of an agent."""
-    return not is_embedding(one.api)
 
 
 def step_of(

@@ -114,7 +114,7 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
     for record in sound:
         yield from _expanded(record, checks)
     yield from _unmasked(sound)
-    yield from _requests(fold.calls)
+    yield from _requests(call for call in fold.calls.values() if isinstance(call, CallRecords))
     yield from _streams(sound, fold.items)
     if fold.run.end is None:
         yield Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
@@ -180,10 +180,10 @@ def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
             yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
 
 
-def _requests(calls: Mapping[str, CallRecords]) -> Iterator[Finding]:
-    for identity, call in calls.items():
+def _requests(calls: Iterable[CallRecords]) -> Iterator[Finding]:
+    for call in calls:
         if not call.request_data:
-            yield Finding("error", _at(call.first), f"the request of {identity} is missing")
+            yield Finding("error", _at(call.first), f"the request of {call.interaction_id} is missing")
 
 
 def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from zlib import crc32
 
 from trace_recorder.signal_handlers import ours, suppress
@@ -25,9 +25,10 @@ _MAX_BUFFERS = 1000
 
 
 Named = TypeVar("Named")
+Buffer: TypeAlias = "bytes | memoryview"
 
 
-def replace_file(path: Path, content: Iterable[bytes], *, sync: bool = False) -> None:
+def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -> None:
     """Replace the content of `path`, mode 0600; with `sync`, it is on disk on return.
 
     Raises OSError, and what `content` raises; the old content is then unchanged.
@@ -82,9 +83,9 @@ def create_filled(
             temporary.unlink()
 
 
-def write_all(fd: int, content: Iterable[bytes]) -> None:
+def write_all(fd: int, content: Iterable[Buffer]) -> None:
     """Write this content to an open file. Raises OSError."""
-    waiting: list[bytes] = []
+    waiting: list[Buffer] = []
     size = 0
     for part in content:
         waiting.append(part)
@@ -93,10 +94,11 @@ def write_all(fd: int, content: Iterable[bytes]) -> None:
             _write_buffers(fd, waiting)
             waiting.clear()
             size = 0
+        del part  # it may be long, and the next one is made meanwhile
     _write_buffers(fd, waiting)
 
 
-def _write_buffers(fd: int, texts: Sequence[bytes]) -> None:
+def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:
     """Write buffers one after another, without joining them where the system supports that."""
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]

@@ -15,10 +15,9 @@ not a field, such as the messages of a call, the class inserts it into the objec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from itertools import chain
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from trace_recorder.values.structs import defaults_of
@@ -118,28 +117,42 @@ def render(value: object) -> dict[str, Any]:
 
 
 @cache
-def renderer_of(kind: Any, first: int = 0, end: int | None = None) -> Callable[[object], dict[str, Any]]:
+def renderer_of(
+    kind: Any,
+    first: int = 0,
+    end: int | None = None,
+    *,
+    without: str = "",
+    inserts_after: tuple[str, ...] = (),
+) -> Callable[..., dict[str, Any]]:
     """Return a function that renders a value of a class, or the members `first` to `end` of it.
+
+    The function leaves out the member `without`. For each name in `inserts_after`, it takes one more argument: further
+    members, which come after that member.
 
     A document takes one call of it for each message and each LLM call. A loop over the members would take three to five
     times as long. So the function is compiled from statements, as `dataclasses` does.
     """
-    members = members_of(kind)[first:end]
-    lines = ["def render(value):", "document = {}", *chain.from_iterable(map(_statements, members)), "return document"]
-    names: dict[str, Any] = {}
+    lines, names = [f"def render(value, {', '.join(inserts_after)}):", "document = {}"], dict[str, Any]()
+    for member in members_of(kind)[first:end]:
+        lines += () if member.name == without else _statements(member)
+        lines += [f"document |= {member.name}"] if member.name in inserts_after else []
+        names[f"render_{member.field}"] = renderer_of(member.value_class) if _is_rendered(member.value_class) else None
+    lines.append("return document")
     # Compiled first: `exec` of a text at the exit after Ctrl-C makes CPython forget the interrupt, and exit with 1.
     exec(compile("\n ".join(lines), __file__, "exec"), names)  # noqa: S102 - of names of fields only
-    renderer: Callable[[object], dict[str, Any]] = names["render"]
+    renderer: Callable[..., dict[str, Any]] = names["render"]
     return renderer
 
 
 def _statements(member: Member) -> list[str]:
     """Return the statements that put one member into the object."""
     part, value_class = "part", member.value_class
+    rendered = f"render_{member.field}({{}})" if _is_rendered(value_class) else "{}.to_document()"
     if tuple in member.classes:
-        part = "[element.to_document() for element in part]" if value_class else "[*part]"
+        part = f"[{rendered.format('element')} for element in part]" if value_class else "[*part]"
     elif value_class:
-        part = "part and part.to_document()"
+        part = f"part and {rendered.format('part')}"
     if Mark.NULL_IF_EMPTY in marks_of(member.hint):
         part += " or None"
     condition = "" if member.is_always_there else "if part is not None: " if member.default is None else "if part: "
@@ -147,14 +160,9 @@ def _statements(member: Member) -> list[str]:
     return [f"part = value.{member.field}", *conversion, f"{condition}document[{member.name!r}] = part"]
 
 
-def insert_after(document: dict[str, Any], further: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return an object with further members. `further` has them by the name of the member before them."""
-    whole: dict[str, Any] = {}
-    for name, part in document.items():
-        whole[name] = part
-        if name in further:
-            whole |= further[name]
-    return whole
+def _is_rendered(value_class: Any) -> bool:
+    """Whether `render` alone makes the objects of a class."""
+    return getattr(value_class, "to_document", None) is render
 
 
 def marks_of(hint: Any) -> tuple[Any, ...]:

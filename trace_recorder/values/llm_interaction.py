@@ -19,7 +19,6 @@ from trace_recorder.values.document_members import (
     Seconds,
     StatedTime,
     Text,
-    insert_after,
     render,
     renderer_of,
 )
@@ -260,14 +259,19 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
         return self.source.raw_chunks()
 
     def to_document(
-        self, messages: dict[str, Payload] | None = None, response: Payload = None, request: Payload = None
+        self,
+        messages: dict[str, Payload] | None = None,
+        response: Payload = None,
+        request: Payload = None,
+        reading: RequestReading | None = None,
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `messages`, `response` and `request` replace the members `input_messages`, `response` and `request`. A replaced
-        member is not read.
+        `messages`, `response` and `request` replace the members `input_messages`, `response` and `request`. A member
+        that is replaced is not read. `reading` is the request, if the caller has read it.
         """
-        reading = self.source.request() if messages is None else self.source.request_without_messages()
+        if reading is None:
+            reading = self.source.request() if messages is None else self.source.request_without_messages()
         if messages is None:
             is_known = self.source.has_request()
             messages = {"input_messages": [one.to_document() for one in reading.messages]} if is_known else {}
@@ -276,4 +280,4 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
             "tools_available": [tool.name for tool in reading.tools] or None,
         }
         sent = {"request": reading.to_document() if request is None else request}
-        return insert_after(renderer_of(LLMInteraction)(self), {"model": messages | answer, "api": sent})
+        return renderer_of(LLMInteraction, inserts_after=("model", "api"))(self, messages | answer, sent)

@@ -234,10 +234,8 @@ class LLMResponse(Struct, frozen=True, gc=False):
         """Render for the document. `choices` is missing if there is only one, without `extra`."""
         if self.given is not None:
             return self.given
-        document = renderer_of(LLMResponse)(self)
-        if len(self.choices) == 1 and not self.choices[0].extra:
-            del document["choices"]
-        return document
+        shows_choices = len(self.choices) != 1 or self.choices[0].extra
+        return renderer_of(LLMResponse, without="" if shows_choices else "choices")(self)
 
 
 NO_RESPONSE = LLMResponse(given={})
@@ -259,11 +257,12 @@ class RequestReading(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render the request for the document, without its messages."""
-        return without_none(
-            parameters=self.parameters or None,
-            tools=[tool.raw for tool in self.tools] or None,
-            instructions=self.instructions or None,
-        )
+        document: dict[str, Payload] = {"parameters": self.parameters} if self.parameters else {}
+        if tools := [tool.raw for tool in self.tools]:
+            document["tools"] = tools
+        if self.instructions:
+            document["instructions"] = self.instructions
+        return document
 
 
 class JoinedStream(Struct, frozen=True, gc=False):

@@ -7,6 +7,7 @@ is the part of them that was read from a cache.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -29,26 +30,23 @@ _MAX_VALUE = 1e12
 COMPUTED = ("total_input_tokens", "cached_input_tokens")
 _ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
-Counts = Mapping[str, int]
-"""Integers by the name of a metric; fractions are counted in the units of `_UNITS`. Unknown metrics are absent."""
-
 
 def metrics_of(
-    interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep], *others: Tally
+    interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep], redactions: int | None = None
 ) -> dict[str, Payload]:
     """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models.
 
     `replayed_llm_calls` is the number of LLM calls that were answered from a recording. No other figure counts them.
     Tool calls are counted whether the tool ran or its result was replayed.
 
-    `others` are counts of other things than interactions and steps, such as masked secrets.
+    `redactions` is how many secrets were masked, if that is known.
     """
     tally = Tally()
     for one in interactions:
-        tally.add(interaction_counts(one))
+        tally.add_interaction(one)
     for step in steps:
-        tally.add(step_counts(step))
-    return tally.metrics(*others)
+        tally.add_step(step)
+    return tally.metrics(redactions)
 
 
 def are_of_older_version(metrics: Mapping[str, object]) -> bool:
@@ -56,54 +54,47 @@ def are_of_older_version(metrics: Mapping[str, object]) -> bool:
     return "input_tokens" in metrics and "total_input_tokens" not in metrics
 
 
-def interaction_counts(interaction: LLMInteraction) -> Counts:
-    """Return the counts that one interaction adds to the metrics.
-
-    A replayed call costs nothing, and is counted apart.
-    """
-    if interaction.is_replayed:
-        return {"replayed_llm_calls": 1}
-    counts = {"llm_calls": 1, "attempts": len(interaction.attempts)}
-    if interaction.error is not None:
-        counts["failed_llm_calls"] = 1
-    usage = interaction.response.usage
-    for name in _TOKEN_COUNTS:
-        value = getattr(usage, name)
-        if value is not None:
-            counts[name] = value
-    is_whole = interaction.api is not None and counting_of(interaction.api) is WHOLE
-    total = usage.input_tokens if is_whole else prompt_tokens(interaction)
-    if total is not None:
-        counts["total_input_tokens"] = total
-    if usage.cache_read_input_tokens is not None:
-        counts["cached_input_tokens"] = usage.cache_read_input_tokens
-    for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", usage.cost)):
-        if fraction is not None and abs(fraction) < _MAX_VALUE:
-            counts[name] = round(fraction * _UNITS[name])
-    return counts
-
-
-def step_counts(step: AgentStep) -> Counts:
-    """Return what one step adds to the metrics."""
-    failed = sum([result.success is False for result in step.tool_results])
-    return {"agent_steps": 1, "tool_calls": len(step.tool_calls), "failed_tool_calls": failed}
-
-
 class Tally:
-    """Sums of counts. A metric is absent if it is in no counts."""
+    """Sums of counts. A count that no interaction states is absent.
 
-    def __init__(self, first: Counts | None = None) -> None:
-        self._sums: dict[str, int] = {**(first or {})}
+    `_sums` has integers by the name of a metric, fractions in the parts of `_UNITS`.
+    """
 
-    def add(self, counts: Counts) -> None:
-        """Add counts."""
+    def __init__(self) -> None:
+        self._sums: defaultdict[str, int] = defaultdict(int)
+
+    def add_interaction(self, interaction: LLMInteraction) -> None:
+        """Add an interaction. A replayed call costs nothing, and is counted apart."""
         sums = self._sums
-        for name, value in counts.items():
-            sums[name] = sums.get(name, 0) + value
+        if interaction.replayed_from is not None:
+            sums["replayed_llm_calls"] += 1
+            return
+        sums["llm_calls"] += 1
+        sums["attempts"] += len(interaction.attempts)
+        sums["failed_llm_calls"] += interaction.error is not None
+        usage = interaction.response.usage
+        for name in _TOKEN_COUNTS:
+            if (value := getattr(usage, name)) is not None:
+                sums[name] += value
+        is_whole = interaction.api is not None and counting_of(interaction.api) is WHOLE
+        total = usage.input_tokens if is_whole else prompt_tokens(interaction)
+        if total is not None:
+            sums["total_input_tokens"] += total
+        if usage.cache_read_input_tokens is not None:
+            sums["cached_input_tokens"] += usage.cache_read_input_tokens
+        for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", usage.cost)):
+            if fraction is not None and abs(fraction) < _MAX_VALUE:
+                sums[name] += round(fraction * _UNITS[name])
 
-    def metrics(self, *others: Tally) -> dict[str, Payload]:
-        """Return the sums, with those of other tallies, in the order of the document."""
-        found: dict[str, int] = dict.fromkeys(_ALWAYS, 0)
-        for tally in (self, *others):
-            found |= tally._sums
-        return {name: found[name] / _UNITS[name] if name in _UNITS else found[name] for name in _ORDER if name in found}
+    def add_step(self, step: AgentStep) -> None:
+        """Add a step."""
+        self._sums["agent_steps"] += 1
+        self._sums["tool_calls"] += len(step.tool_calls)
+        self._sums["failed_tool_calls"] += sum([result.success is False for result in step.tool_results])
+
+    def metrics(self, redactions: int | None) -> dict[str, Payload]:
+        """Return the sums in the order of the document. `redactions` is absent if it is None."""
+        sums = dict.fromkeys(_ALWAYS, 0) | self._sums
+        if redactions is not None:
+            sums["redactions"] = redactions
+        return {name: sums[name] / _UNITS[name] if name in _UNITS else sums[name] for name in _ORDER if name in sums}

@@ -29,7 +29,6 @@ from trace_recorder.values.document_members import (
     StatedTime,
     Text,
     Time,
-    insert_after,
     render,
     renderer_of,
 )
@@ -133,8 +132,9 @@ class AgentStep(Struct, frozen=True, gc=False):
         if llm_response is None and self.llm_response is not None:
             llm_response = self.llm_response.to_document()
         origin = {} if self.interaction is None else {"interaction_id": self.interaction.interaction_id}
-        further = {"state": {**messages, "llm_response": llm_response}, "error": self.extra, "derived": origin}
-        return insert_after(renderer_of(AgentStep)(self), further)
+        messages_and_response = {**messages, "llm_response": llm_response}
+        renderer = renderer_of(AgentStep, inserts_after=("state", "error", "derived"))
+        return renderer(self, messages_and_response, self.extra, origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +314,8 @@ class Trajectory(_ReadOnDemand):
 
     def tail(self, history: History) -> dict[str, Payload]:
         """The document's members after `agent_steps`."""
-        further: dict[str, dict[str, Payload]] = {
-            "execution_time": {"schema_version": SCHEMA_VERSION},
-            "gaps": {"history": history},
-        }
-        return insert_after(renderer_of(Trajectory, _HEAD_MEMBERS)(self), further)
+        renderer = renderer_of(Trajectory, _HEAD_MEMBERS, inserts_after=("execution_time", "gaps"))
+        return renderer(self, {"schema_version": SCHEMA_VERSION}, {"history": history})
 
 
 _HEAD_MEMBERS = [*Trajectory.__dataclass_fields__].index("llm_interactions")

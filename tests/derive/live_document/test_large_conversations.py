@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.chat_calls import asked, call, said
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
@@ -85,3 +87,20 @@ def test_another_conversation_with_the_same_beginning(tmp_path: Path) -> None:
     recorder.finalize()
 
     assert agrees(recorder)
+
+
+def test_large_responses_one_after_another(tmp_path: Path) -> None:
+    """A write forgets each response before it reads the next one, for the calls and for the steps."""
+    peaks = []
+    for count in (1, 3):
+        recorder = SOON_LONG(tmp_path / f"{count}.json")
+        for number in range(count):
+            call(recorder, asked(f"{number}?"), said("large " * 500_000))
+        recorder.finalize()
+        path = recorder.trajectory_path
+        tracemalloc.start()
+        WholeDocument(path.with_suffix(".jsonl"), "auto").write(path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    assert peaks[1] < 1.2 * peaks[0]

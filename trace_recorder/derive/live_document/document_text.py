@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.interactions import unreadable_gaps
 from trace_recorder.signal_handlers import ours
+from trace_recorder.storage.atomic_write import Buffer
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
@@ -20,7 +21,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.long_strings import make_json_bytes_writer
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload
-from trace_recorder.values.metrics import Tally, interaction_counts, step_counts
+from trace_recorder.values.metrics import Tally
 from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History
 
@@ -69,9 +70,9 @@ class MessageTexts:
             self._sizes.append(len(text))
             self._keep(number, text)
 
-    def size_of(self, prompt: NumberedMessages) -> int:
-        """Return the size of the messages of a prompt, which were measured."""
-        return sum(map(self._sizes.__getitem__, prompt.numbers))
+    def size_of(self, numbers: Iterable[int]) -> int:
+        """Return the size of the messages of these numbers, which were measured."""
+        return sum(map(self._sizes.__getitem__, numbers))
 
     def texts_of(self, messages: Sequence[Message]) -> Iterable[bytes]:
         """Return the text of each message."""
@@ -108,28 +109,30 @@ class DocumentText:
         self._number_of_steps = 0
         self._calls, self._steps = MessageDeltas(_numbers_of), MessageDeltas(_numbers_of)
 
-    def interaction(self, one: LLMInteraction) -> list[bytes]:
+    def interaction(self, one: LLMInteraction) -> list[Buffer]:
         """Encode an interaction."""
-        self.counts.add(interaction_counts(one))
+        self.counts.add_interaction(one)
         source = one.source
         if not source.has_request():
-            parts = [self._texts.encode(one.to_document())]
+            parts: list[Buffer] = [self._texts.encode(one.to_document())]
             self.gaps += unreadable_gaps([one])
             return parts
-        messages = source.request().messages
+        reading = source.request()
+        messages = reading.messages
         if self._history == "inline":
-            parts = self._with_messages(one.to_document({"input_messages": None}), "input_messages", None, messages)
+            document = one.to_document({"input_messages": None}, reading=reading)
+            parts = self._with_messages(document, "input_messages", None, messages)
         else:
             since, new = self._delta(self._calls, one.interaction_id, messages)
-            document = one.to_document({"input_messages_delta": None})
+            document = one.to_document({"input_messages_delta": None}, reading=reading)
             parts = self._with_messages(document, "input_messages_delta", since, new)
         if isinstance(source, CallRecords) and source.is_damaged:
             self.gaps += unreadable_gaps([one])
         return parts
 
-    def step(self, one: AgentStep) -> list[bytes]:
+    def step(self, one: AgentStep) -> list[Buffer]:
         """Encode a step."""
-        self.counts.add(step_counts(one))
+        self.counts.add_step(one)
         identity = f"messages_{self._number_of_steps}"
         self._number_of_steps += 1
         messages = one.messages
@@ -159,14 +162,14 @@ class DocumentText:
 
     def _with_messages(
         self, document: dict[str, Payload], name: str, since: dict[str, Payload] | None, messages: Sequence[Message]
-    ) -> list[bytes]:
+    ) -> list[Buffer]:
         """Encode an object of which one member, in the middle, has these messages, or a delta with them."""
         members = [*document.items()]
         place = [*document].index(name)
         texts = b",".join(self._texts.texts_of(messages))
         for encode in (self._encode, _encode_described):
             try:
-                before, behind = encode(dict(members[:place]))[:-1], encode(dict(members[place + 1 :]))[1:]
+                before, behind = encode(dict(members[:place]))[:-1], memoryview(encode(dict(members[place + 1 :])))[1:]
                 begin = b"[" if since is None else encode(since)[:-1] + b',"messages":['
             except ours(UnicodeEncodeError):
                 continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from trace_recorder.derive.live_document.document_text import DocumentText, Mess
 from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
-from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.storage.atomic_write import Buffer, replace_file
 from trace_recorder.storage.items.disk_backed import JournalFile
 from trace_recorder.values.message_table import NumberedMessages
 from trace_recorder.values.messages import Payload
@@ -120,14 +120,15 @@ class WholeDocument:
         """Whether the complete messages of all calls and steps together are longer than they may be inline."""
         if not self._measures:
             return False
-        of_calls = (call.incremental.messages for call in self._fold.calls.values() if call.incremental is not None)
+        readings = (call.incremental for call in self._fold.calls.values())
+        of_calls = (islice(reading.numbers, reading.count) for reading in readings if reading is not None)
         of_steps = (step.stated.messages for step in self._fold.steps)
+        numbered = (prompt.numbers for prompt in of_steps if isinstance(prompt, NumberedMessages))
         size = 0
-        for number, prompt in enumerate(chain(of_calls, of_steps)):
+        for number, numbers in enumerate(chain(of_calls, numbered)):
             if number % _PROMPTS_BETWEEN_PAUSES == 0:
                 self._pause()
-            if isinstance(prompt, NumberedMessages):
-                size += self._texts.size_of(prompt)
+            size += self._texts.size_of(numbers)
             if size > self._limits.inline_bytes:
                 return True
         return False
@@ -139,22 +140,23 @@ class WholeDocument:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _content(self) -> Iterator[bytes]:
+    def _content(self) -> Iterator[Buffer]:
         """Yield the text of the document. Other threads may run between two calls or steps."""
         fold, text = self._fold, DocumentText(self.history, self._texts)
         outline = fold.run.outline(self._status, next(fold.interactions(), None))
-        parts = [b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": [']
-        lists: tuple[tuple[Iterator[Any], Callable[[Any], list[bytes]], bytes], ...] = (
+        parts: list[Buffer] = [b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": [']
+        lists: tuple[tuple[Iterator[Any], Callable[[Any], list[Buffer]], bytes], ...] = (
             (fold.interactions(), text.interaction, b'],\n"agent_steps": ['),
             (fold.agent_steps(), text.step, b"],\n"),
         )
         for values, encode, end in lists:
-            separator = b"\n"
-            for number, value in enumerate(values):
-                parts += (separator, *encode(value))
-                separator = b",\n"
+            separator, number = b"\n", 0
+            for texts in map(encode, values):  # a loop over the values would keep each until the next one is read
+                parts += (separator, *texts)
+                texts.clear()
+                separator, number = b",\n", number + 1
                 size = sum(map(len, parts))
-                if number % _PARTS_BETWEEN_PAUSES == 0 or size > MAX_UNINTERRUPTED_CHARS:
+                if number % _PARTS_BETWEEN_PAUSES == 1 or size > MAX_UNINTERRUPTED_CHARS:
                     self._pause()
                     yield from parts if size > MAX_UNINTERRUPTED_CHARS else (b"".join(parts),)
                     parts.clear()

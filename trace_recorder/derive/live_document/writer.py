@@ -90,7 +90,7 @@ class DocumentWriter:
             process_thread.remove(self)
             with self._guarded:
                 try:
-                    self._write_requested(self._go_on)
+                    self._write_requested(gives_way=False)
                 except ours(RecursionError):  # the agent is deep in a recursion; another thread has a stack of its own
                     self._write_in_other_thread()
         except BaseException:
@@ -104,7 +104,7 @@ class DocumentWriter:
         def write() -> None:
             try:
                 with self._guarded:
-                    self._write_requested(self._go_on)
+                    self._write_requested(gives_way=False)
             finally:
                 written.set()
 
@@ -115,7 +115,7 @@ class DocumentWriter:
         """Write the document, unless a caller waits to write it, or has written it for the last time."""
         try:
             with self._guarded:
-                self._write_requested(self._give_way)
+                self._write_requested(gives_way=True)
         except _OvertakenError:
             self._caller_waits = False  # a caller who was interrupted twice does not write
 
@@ -124,7 +124,7 @@ class DocumentWriter:
         self._closed = True
         self.save()
 
-    def _write_requested(self, look: Callable[[], None]) -> None:
+    def _write_requested(self, *, gives_way: bool) -> None:
         self._requested = True
         # This thread is in the middle of a write: the garbage collector ended a stream there, or a signal handler
         # records. The outer call sees `_requested` and writes again. A flag of our own could be left set by Ctrl-C.
@@ -135,8 +135,11 @@ class DocumentWriter:
             while self._requested:
                 try:
                     self._requested = False
-                    look()
-                    self._write(look)
+                    if gives_way:
+                        self._give_way()
+                    else:
+                        self._caller_waits = False
+                    self._write(self._give_way if gives_way else lambda: None)
                 except BaseException:
                     self._requested = True  # it may have been that of a caller who waits for the lock, and writes now
                     raise
@@ -157,11 +160,8 @@ class DocumentWriter:
         if document.history == "delta":
             self._history = "delta"
 
-    def _go_on(self) -> None:
-        """The thread need not give way any more: its caller is writing."""
-        self._caller_waits = False
-
     def _give_way(self) -> None:
+        """Raise _OvertakenError if a caller writes the document instead of the thread."""
         if self._caller_waits or self._closed:
             raise _OvertakenError
 

@@ -90,7 +90,7 @@ class ItemTable:
         full = {}
         for name, part in items.items():
             if isinstance(part, list) and len(part) > MAX_FULL_RANGES:
-                full[name] = self._numbers(part, _NO_NUMBERS)
+                full[name] = self.numbers(name, part)
         if full:
             self._bases[seq] = full
             if len(self._bases) > self._max_bases:
@@ -110,9 +110,6 @@ class ItemTable:
         """Return a record by its place in the journal. Raises KeyError if the journal is not open."""
         raise KeyError(place)
 
-    def _base(self, seq: int) -> Mapping[str, array[int]]:
-        return self._bases[seq]
-
     def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
         """Return the JSON that was sent, from a record with `body` and `items`. Parts may be shared: do not change."""
         body: dict[str, Payload] = dict(data["body"])
@@ -125,13 +122,10 @@ class ItemTable:
 
     def numbers(self, name: str, part: Payload) -> array[int]:
         """Return the item numbers of a list, in order. Raises KeyError if it refers to missing items."""
-        if isinstance(part, list):
-            return self._numbers(part, _NO_NUMBERS)
-        return self._numbers(part["ranges"], self._base(part["base"])[name])
-
-    def _numbers(self, ranges: list[Payload], base: array[int]) -> array[int]:
-        """Return the numbers of ranges, after checking them: a hostile file may claim billions."""
-        end = self._end
+        is_full = isinstance(part, list)
+        ranges = part if is_full else part["ranges"]
+        base = _NO_NUMBERS if is_full else self._bases[part["base"]][name]
+        end = self._end  # ranges are checked, because a hostile file may claim billions
         left = len(ranges) + _MAX_REPEATS * max(end, len(base))
         if len(self._all_numbers) < end:
             self._all_numbers.extend(range(len(self._all_numbers), end))
