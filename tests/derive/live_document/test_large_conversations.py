@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import tracemalloc
+from itertools import accumulate, repeat, takewhile
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, said
+from tests.counting import kept_by, watch
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.storage.items.disk_backed import JournalFile
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
@@ -91,16 +94,20 @@ def test_another_conversation_with_the_same_beginning(tmp_path: Path) -> None:
 
 def test_large_responses_one_after_another(tmp_path: Path) -> None:
     """A write forgets each response before it reads the next one, for the calls and for the steps."""
-    peaks = []
-    for count in (1, 3):
-        recorder = SOON_LONG(tmp_path / f"{count}.json")
-        for number in range(count):
-            call(recorder, asked(f"{number}?"), said("large " * 500_000))
-        recorder.finalize()
-        path = recorder.trajectory_path
-        tracemalloc.start()
-        WholeDocument(path.with_suffix(".jsonl"), "auto").write(path)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
+    recorder = SOON_LONG(tmp_path / "run.json")
+    response = "large " * 50_000
+    for number in range(3):
+        call(recorder, asked(f"{number}?"), said(response))
+    recorder.finalize()
+    characters: list[int] = []
 
-    assert peaks[1] < 1.2 * peaks[0]
+    def look(frame: FrameType) -> None:
+        if frame.f_code is JournalFile.record_at.__code__:
+            frames = takewhile(bool, accumulate(repeat(frame), lambda inner, _: inner.f_back))
+            characters.append(kept_by([one.f_locals for one in frames]).characters)
+
+    path = recorder.trajectory_path
+    document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=SOON_LONG._limits.document)
+    watch(lambda: document.write(path), look)
+
+    assert max(characters) < characters[0] + len(response) / 2
