@@ -243,7 +243,8 @@ def _tools(directory: Path) -> Path:
                 recorder.record_llm_interaction([{"role": "user", "content": place}], {"content": "seen"}, "p", "m")
             return {"seen": place}
 
-        asked = [{"call_id": f"c{n}", "name": "look", "arguments": {"at": at}} for n, at in enumerate(("a", "nothing"))]
+        places = enumerate(("a", "nothing"))
+        asked = [{"call_id": f"c{n}", "name": "look", "arguments": {"place": place}} for n, place in places]
         question = [{"role": "user", "content": "Look."}]
         recorder.record_llm_interaction(question, {"content": None, "tool_calls": asked}, "p", "m")
         look(place="a")
