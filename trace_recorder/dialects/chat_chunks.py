@@ -177,7 +177,9 @@ def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload
         return True
     arguments = known.get("arguments")
     if isinstance(arguments, GrowingText):
-        arguments = str(arguments) if arguments.may_be_json() else ""
+        if not arguments.may_be_json():
+            return False
+        arguments = str(arguments)
     complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
     return complete and bool(called.get("arguments") or called["name"] != known["name"])
 
