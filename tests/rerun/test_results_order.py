@@ -44,7 +44,29 @@ def _google(*order: str) -> dict[str, Any]:
     return {"contents": [{"role": "user", "parts": parts}]}
 
 
-BODIES = {"chat": _chat, "responses": _responses, "anthropic": _anthropic, "google": _google}
+def _anthropic_apart(*order: str) -> dict[str, Any]:
+    """Return a request with a message for each result."""
+    [message] = _anthropic(*order)["messages"]
+    return {"model": "m", "messages": [{**message, "content": [block]} for block in message["content"][:-1]]}
+
+
+def _google_apart(*order: str) -> dict[str, Any]:
+    """Return a request with a content for each result."""
+    return {"contents": [{"role": "user", "parts": [part]} for part in _google(*order)["contents"][0]["parts"]]}
+
+
+BODIES = {
+    "chat": _chat,
+    "responses": _responses,
+    "anthropic": _anthropic,
+    "anthropic, apart": _anthropic_apart,
+    "google": _google,
+    "google, apart": _google_apart,
+}
+
+
+def address(kind: str) -> str:
+    return ADDRESSES[kind.partition(",")[0]]
 
 
 def _recorded(path: Path, kind: str, *bodies: dict[str, Any]) -> Path:
@@ -52,7 +74,7 @@ def _recorded(path: Path, kind: str, *bodies: dict[str, Any]) -> Path:
     with serving(*[Answer(answer.chunks, headers=answer.headers) for _ in bodies]) as server:
         with TrajectoryRecorder(path, strict=True) as recorder, recorder.wrap(httpx.Client()) as client:
             for body in bodies:
-                client.post(ADDRESSES[kind].replace("http://127.0.0.1:9", server.url), json=body)
+                client.post(address(kind).replace("http://127.0.0.1:9", server.url), json=body)
     return path
 
 
@@ -62,10 +84,10 @@ def test_results_of_a_turn_may_come_in_any_order(tmp_path: Path, kind: str) -> N
     path = _recorded(tmp_path / "run.json", kind, make("a", "b"))
 
     with replay(path, match=results_in_any_order) as run, run.wrap(httpx.Client()) as client:
-        assert client.post(ADDRESSES[kind], json=make("b", "a")).status_code == 200
+        assert client.post(address(kind), json=make("b", "a")).status_code == 200
     with replay(path, strict=False) as run, run.wrap(httpx.Client()) as client:
         with pytest.raises(ReplayMismatchError):
-            client.post(ADDRESSES[kind], json=make("b", "a"))
+            client.post(address(kind), json=make("b", "a"))
 
 
 @pytest.mark.parametrize("kind", BODIES)

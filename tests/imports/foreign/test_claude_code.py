@@ -215,6 +215,29 @@ def test_a_sub_agent_of_an_older_version_is_found_by_its_prompt(tmp_path: Path) 
     assert read.llm_interactions[1].parent_execution_id == read.agent_steps[0].tool_results[0].execution_id
 
 
+def test_a_line_of_progress_names_the_call_of_a_sub_agent(tmp_path: Path) -> None:
+    """A sub-agent that was stopped has no result with its id, and its prompt may differ from that of the call."""
+    lines = [
+        _user("u", None, "Delegate."),
+        _said("a", "u", "m1", _use("t1", "Task", subagent_type="explorer", prompt="Search.")),
+        _line("progress", "p", "a", data={"type": "agent_progress", "agentId": "x7"}, parentToolUseID="t1"),
+        _user("r1", "p", [_result("t1", "Stopped.")]),
+    ]
+    side = {"isSidechain": True, "agentId": "x7"}
+    path = _written(tmp_path, lines)
+    sub_agent = [_user("v", None, "Look.", **side), _said("vw", "v", "m2", _text("I look."), **side)]
+    _written(tmp_path, sub_agent, "s-1/subagents/agent-x7.jsonl")
+
+    read = load(path)
+
+    result = read.agent_steps[0].tool_results[0]
+    assert [(call.agent, call.agent_id, call.parent_execution_id) for call in read.llm_interactions] == [
+        (None, None, None),
+        ("explorer", "x7", result.execution_id),
+    ]
+    assert result.execution_id is not None
+
+
 def test_failures_and_interruptions_are_stated(tmp_path: Path) -> None:
     overloaded = {"status": 529, "error": {"type": "error"}, "message": "Overloaded"}
     lines = [
