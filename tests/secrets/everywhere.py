@@ -20,8 +20,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tests.chat_calls import Answer, asked, call, said, streamed
+from tests.limits import limited
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.values.messages import Payload
 
 _PACKED = re.compile(rb'"(?:zlib|base64)":"([^"]*)"')
@@ -184,6 +186,10 @@ def _strings(files: Sequence[bytes]) -> Iterator[bytes]:
         yield from re.findall(rb'"((?:[^"\\]|\\.)*)"', file)
 
 
+_Recorder = limited(document=DocumentLimits(at_once_bytes=0))
+"""Its documents are not written with each of the hundreds of records, but by the thread and at the end."""
+
+
 @cache
 def samples() -> tuple[Key, ...]:
     """A secret of every kind."""
@@ -196,7 +202,7 @@ def missed(name: str, directory: Path, kinds: Sequence[Key] | None = None) -> li
     place = PLACES[name]
     texts = [place.form(key.text) for key in kinds]
     together = "\n\n".join(texts)
-    recorder = TrajectoryRecorder(
+    recorder = _Recorder(
         directory / f"{name.replace(' ', '_').replace(',', '')}.json",
         task=together if name == "task" else "x",
         metadata={"a": texts} if name == "metadata" else None,
