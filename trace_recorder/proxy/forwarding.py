@@ -1,8 +1,8 @@
 """The ASGI application of the proxy. It forwards each request to its upstream, and returns the answer to the client.
 
 Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, except those of one
-connection (`_HOP_BY_HOP`). The HTTP client records. A request to a model is read whole, because it must be on file
-before it is sent. It is sent in the context of its session.
+connection (`_HOP_BY_HOP`). The HTTP client records the calls. A request to a model is read whole, because it must be on
+file before it is sent. It is sent in the context of its session, so recording finds the run and the agent.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Proxy:
         self._token = token
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
-        """Answer one request, or keep what all requests share until the server ends."""
+        """Answer one request, or keep the HTTP clients of all requests until the server ends."""
         if scope["type"] == "lifespan":
             await self._run(receive, send)
         elif scope["type"] == "http":
@@ -92,7 +92,7 @@ class Proxy:
             "follow_redirects": False,
             "timeout": None,
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
-            # cookies are between the program and its provider
+            # Cookies are between the program and its provider, so the proxy keeps none.
             "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             "verify": httpx.create_ssl_context(),  # reading the authorities takes longer than all else here
         }
@@ -114,12 +114,12 @@ class Proxy:
     async def _answer(self, incoming: _Incoming, send: Send) -> None:
         refused = self._why_refused(incoming)
         if refused is not None:
-            await _give(send, 403, refused)
+            await _send_error(send, 403, refused)
             return
         route = self._route(incoming)
         if route is None:
             names = ", ".join(f"/{name}" for name in self._upstreams)
-            await _give(send, 404, f"the path has to begin with the name of an upstream: {names}")
+            await _send_error(send, 404, f"the path has to begin with the name of an upstream: {names}")
             return
         try:
             await self._forward(incoming, route, send)
@@ -158,15 +158,22 @@ class Proxy:
         body = b"".join([chunk async for chunk in incoming.body()])
         request = incoming.request_to(route.url, body)
         plain_body = partial(plain_request, request.headers.raw, body)
-        asked = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
-        if (session_and_context := await self._sessions.of(asked)) is None:
-            # The recording client would record it to the run of another session.
+        session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
+        if (session_and_context := await self._sessions.of(session_request)) is None:
+            # The recording client would write this call to the run of another session.
             await _until_client_is_gone(incoming, _exchange(self._unrecorded, request, send), Context())
         else:
-            await self._forward_call(incoming, _exchange(self._client, request, send), asked, *session_and_context)
+            await self._forward_call(
+                incoming, _exchange(self._client, request, send), session_request, *session_and_context
+            )
 
     async def _forward_call(
-        self, incoming: _Incoming, exchange: Exchange, asked: SessionRequest, session: Session, context: Context
+        self,
+        incoming: _Incoming,
+        exchange: Exchange,
+        session_request: SessionRequest,
+        session: Session,
+        context: Context,
     ) -> None:
         """Forward a request to a model in the context of its session."""
         session.requests += 1
@@ -176,20 +183,20 @@ class Proxy:
         finally:
             session.requests -= 1
             if status not in _SUCCESS:
-                session.remember_failure(asked, context)
+                session.remember_failure(session_request, context)
 
 
 async def _until_client_is_gone(incoming: _Incoming, exchange: Exchange, context: Context) -> int:
     """Run an exchange, and return its status. If the client closes its connection, cancel the exchange and return 0.
 
-    Without a proxy, the client's own call would end too.
+    Without a proxy, the call would end at that moment too.
     """
     work = asyncio.create_task(exchange, context=context)
-    gone = asyncio.create_task(incoming.gone())
+    disconnect = asyncio.create_task(incoming.wait_for_disconnect())
     try:
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((work, disconnect), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        gone.cancel()
+        disconnect.cancel()
         if not work.done():
             work.cancel()
     with suppress(asyncio.CancelledError):
@@ -203,23 +210,23 @@ async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Sen
         response = await client.send(request, stream=True, auth=None)
     except httpx.TransportError as error:
         message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
-        await _give(send, _BAD_GATEWAY, message)
+        await _send_error(send, _BAD_GATEWAY, message)
         return _BAD_GATEWAY
     try:
         await send(
             {
                 "type": "http.response.start",
                 "status": response.status_code,
-                "headers": _headers_to_give(response, request),
+                "headers": _headers_for_client(response, request),
             }
         )
-        await _give_body(response, send)
+        await _send_body(response, send)
     finally:
         await response.aclose()
     return response.status_code
 
 
-def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
+def _headers_for_client(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
     """Return the headers for the client, in their order.
 
     A program believes a server of this machine that marks an answer as replayed. The proxy is such a server, so it
@@ -229,7 +236,7 @@ def _headers_to_give(response: httpx.Response, request: httpx.Request) -> list[t
     return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
 
 
-async def _give_body(response: httpx.Response, send: Send) -> None:
+async def _send_body(response: httpx.Response, send: Send) -> None:
     """Pass the body of a response to the client. The last chunk of a plain body waits until the body is on file.
 
     If the provider closes in mid-stream, all received chunks are passed before the exception is raised.
@@ -247,7 +254,7 @@ async def _give_body(response: httpx.Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": held, "more_body": False})
 
 
-async def _give(send: Send, status: int, message: str) -> None:
+async def _send_error(send: Send, status: int, message: str) -> None:
     """Answer with an error of the proxy."""
     body = json.dumps({"error": {"type": "trace_recorder_proxy", "message": message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
@@ -257,7 +264,7 @@ async def _give(send: Send, status: int, message: str) -> None:
 
 
 class _Incoming:
-    """A request of a client. `body` must be read before `gone` can return."""
+    """A request of a client. `body` must be read before `wait_for_disconnect` can return."""
 
     def __init__(self, scope: Event, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -297,7 +304,7 @@ class _Incoming:
                 yield event["body"]
         self._is_read.set()
 
-    async def gone(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         """Return when the client has closed its connection."""
         await self._is_read.wait()
         while (await self._receive())["type"] != "http.disconnect":

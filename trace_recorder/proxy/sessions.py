@@ -88,7 +88,7 @@ class Session:
     context: Context
     agents: dict[str, Context] = field(default_factory=dict)
     failed: deque[tuple[bytes, Context]] = field(default_factory=lambda: deque(maxlen=_MAX_FAILED))
-    """A digest of each of the last requests that failed, and its context. Two workers may have sent equal requests."""
+    """The digests and the contexts of the last failed requests. Two workers may have sent equal requests."""
     requests: int = 0
     """The number of requests that are being answered now."""
     last_used: float = field(default_factory=time.monotonic)
@@ -96,7 +96,8 @@ class Session:
     def context_for(self, request: SessionRequest) -> Context:
         """Return the context in which to send a request.
 
-        If an equal request failed, that is its context: there, recording takes the request for the next attempt.
+        If an equal request failed, return the context of that request. There, recording counts the new request as the
+        next attempt.
         """
         digest = request.digest() if self.failed else b""
         for failure in self.failed:
@@ -106,7 +107,7 @@ class Session:
         return self._context_of(request.sub_agent())
 
     def remember_failure(self, request: SessionRequest, context: Context) -> None:
-        """Note that a request failed, which its program may send again."""
+        """Remember a failed request, because its program may send it again."""
         self.failed.append((request.digest(), context))
 
     def _context_of(self, agent: SubAgent | None) -> Context:
@@ -150,7 +151,7 @@ class SessionRequest:
         return SubAgent(name, None if parent == _CODEX_MAIN else parent)
 
     def digest(self) -> bytes:
-        """Return a digest of the request and its agent, because two agents of a session may send equal requests."""
+        """Return a digest of the request and its agent. Two agents of a session may send equal requests."""
         sender = f"{self.url}\0{self.sub_agent()}\0".encode("utf-8", "surrogatepass")
         return blake2b(sender + self.body, digest_size=16).digest()
 
@@ -278,7 +279,7 @@ class Sessions:
 
 
 class _Conversations:
-    """Finds the conversation that a request continues: that of the longest earlier prompt that begins its prompt."""
+    """Finds the conversation that a request continues: its prompt begins with the prompt of that conversation."""
 
     def __init__(self) -> None:
         self._of_prompt: dict[bytes, str] = {}
@@ -298,7 +299,7 @@ class _Conversations:
         return identity
 
     def forget(self, identity: str) -> None:
-        """Forget a conversation, which no request can continue then."""
+        """Forget a conversation. After that, no request continues it."""
         prompt = self._prompt_of.pop(identity, None)
         if prompt is not None and self._of_prompt.get(prompt) == identity:
             del self._of_prompt[prompt]

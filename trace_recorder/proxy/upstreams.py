@@ -49,28 +49,28 @@ _KNOWN = (
 
 
 def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> dict[str, Upstream]:
-    """Return the upstreams by name. An option `NAME=URL` adds one or replaces one. Raises UpstreamError."""
+    """Return the upstreams by name. An option `NAME=URL` adds or replaces an upstream. Raises UpstreamError."""
     by_name = {known.name: _in_environment(known, environment) for known in _KNOWN}
     for option in options:
         name, equals, url = option.partition("=")
         if not equals or not name.isidentifier() or name == "run":
             raise UpstreamError(f"{option!r} is not NAME=URL, such as vllm=http://localhost:8000")
         known = by_name.get(name, Upstream(name, "", {}))
-        by_name[name] = _at(known, url)
+        by_name[name] = _upstream_at(known, url)
     return {name: upstream for name, upstream in by_name.items() if upstream.url}
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
-    """Return an upstream at the address of its variable, if that is set. It has no address if that is invalid."""
+    """Return an upstream at the address of its variable, if that is set. An invalid address is no address."""
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
-        return known if url is None else _at(known, url)
+        return known if url is None else _upstream_at(known, url)
     except UpstreamError:  # the program may not use it, and gets the variable unchanged
         return replace(known, url="")
 
 
-def _at(known: Upstream, url: str) -> Upstream:
-    """Return an upstream at another address. A path that programs add themselves is not part of it."""
+def _upstream_at(known: Upstream, url: str) -> Upstream:
+    """Return an upstream at another address, without the path that programs add themselves."""
     url = (url if "://" in url else f"http://{url}").rstrip("/")
     if not _is_address(url):
         raise UpstreamError(f"{url!r} is not the address of a server, such as https://gateway.example/v1")
