@@ -28,3 +28,8 @@ def rows(name: str, heading: str) -> list[list[str]]:
     section = (ROOT / name).read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def results_of(name: str) -> list[list[str]]:
+    """The results in a document, one row for each Python. A row of the document may name several Pythons."""
+    return [[row, python, *cells] for row, pythons, *cells in rows(name, "Results") for python in pythons.split(", ")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from tests.supported_versions import EXTRAS, PROJECT, matrix, rows
+from tests.supported_versions import EXTRAS, PROJECT, matrix, results_of, rows
 
 
 def supported() -> dict[str, str]:
@@ -33,7 +33,7 @@ def test_the_results_are_those_of_the_matrix() -> None:
     """docs/versions.md has one row for each session, without failed tests."""
     tables = matrix()
     names = [name for table in ("OLDEST", "BETWEEN", "NEWEST") for name in tables[table]]
-    said = [(row, python, failed) for row, python, _, _, failed, _ in rows("docs/versions.md", "Results")]
+    said = [(row, python, failed) for row, python, _, _, failed, _ in results_of("docs/versions.md")]
 
     assert said == [(name, python, "0") for name, python in product(names, tables["PYTHONS"])]
 

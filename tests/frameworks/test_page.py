@@ -9,7 +9,7 @@ import pytest
 
 from tests.frameworks.page import PAGE, agent, blocks, without_us
 from tests.processes import ROOT
-from tests.supported_versions import matrix, rows
+from tests.supported_versions import matrix, results_of, rows
 
 PAGE_NAME = "docs/frameworks.md"
 RESULTS = "docs/frameworks-results.md"
@@ -49,7 +49,7 @@ def test_an_agent_without_us_is_a_program(name: str) -> None:
 def test_the_results_are_those_of_the_sessions() -> None:
     """Each framework of noxfile.py has tests and results on the same Pythons, without failures and skips."""
     tables = matrix()
-    results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in rows(RESULTS, "Results")]
+    results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in results_of(RESULTS)]
     pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in results)]  # type: ignore[attr-defined]
 
     assert results == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]
