@@ -83,20 +83,20 @@ class FollowedRuns:
         """Whether the first look stopped before its end."""
         return self._remaining is not None
 
-    def look(self, until: float = math.inf) -> None:
+    def look(self, seconds: float = math.inf) -> None:
         """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory.
 
-        The first look stops at the time `until`, with the runs that it has compared. The next call continues it.
+        The first look stops after `seconds`, with the runs that it has compared. The next call continues it.
         """
-        began = time.monotonic()
         if self._kept is None:
             self._kept = self.known_to_index("summary")
+        began = time.monotonic()
         is_first, remaining, self._remaining = not self._looked_at, self._remaining, None
         if remaining is None:
             remaining, self._states, self._look_seconds = self._files.states(), {}, 0.0
         for name, state in remaining:
             self._states[name] = state
-            if is_first and time.monotonic() >= until:
+            if is_first and time.monotonic() >= began + seconds:
                 self._remaining = remaining
                 break
         with self.lock:

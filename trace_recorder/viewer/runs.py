@@ -154,7 +154,7 @@ class RunList:
         began = time.thread_time()
         is_looking = self._followed.is_look_due(POLL_SECONDS if request.since == "" else None)
         if is_looking:
-            self._followed.look(time.monotonic() + WORK_SECONDS)
+            self._followed.look(WORK_SECONDS)
         seconds = time.thread_time() - began
         until = time.monotonic() + WORK_SECONDS
         if not is_looking:
