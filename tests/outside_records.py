@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_text, json_value
-from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Call, Conversation, ForeignRun
 from trace_recorder.imports.foreign.source import Source

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.seams.frames import CLAUDE, CONVERSE, frame, wrapped
-from trace_recorder.dialects.event_stream import FrameDecoder, encode_line
+from trace_recorder.dialects.stream_framing import FrameDecoder, encode_line
 
 JSON = some.recursive(
     some.none() | some.booleans() | some.integers() | some.text(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_recorder.dialects.sse import events, json_lines, unstreamed
+from trace_recorder.dialects.stream_framing import events, json_lines, unstreamed
 from trace_recorder.values.messages import JoinedStream
 
 

@@ -24,7 +24,7 @@ from tests.secrets.corpus import innocent, keys
 from trace_recorder.derive.fold import Fold
 from trace_recorder.dialects import manual as by_hand
 from trace_recorder.dialects.dialect import dialect_of, join_stream
-from trace_recorder.dialects.sse import events, json_lines
+from trace_recorder.dialects.stream_framing import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import read

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from tests.poison.mutations import APIS
 from tests.secrets.corpus import keys
 from trace_recorder.dialects.dialect import join_stream
-from trace_recorder.dialects.sse import events, json_lines
+from trace_recorder.dialects.stream_framing import events, json_lines
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal_reader import read
 from trace_recorder.storage.redaction.redactor import Redaction

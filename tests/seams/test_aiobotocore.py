@@ -18,7 +18,7 @@ from tests.provider import SILENCE, Answer, plain, serving
 from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from tests.seams.frames import CLAUDE, CONVERSE, WHOLE, cut, frame
 from trace_recorder import TrajectoryRecorder, instrument, load, replay, uninstrument, unwrap
-from trace_recorder.dialects.event_stream import encode_line
+from trace_recorder.dialects.stream_framing import encode_line
 
 aiobotocore = pytest.importorskip("aiobotocore.session", reason="aiobotocore has an environment of its own")
 pytestmark = [

@@ -15,7 +15,7 @@ from tests.provider import Answer, Server, plain, serving
 from tests.seams.bedrock import ASK, KEYS, MODEL, lines_on_file, only_call
 from tests.seams.frames import CLAUDE, CONVERSE, TYPE, WHOLE, cut, delta, frame, wrapped
 from trace_recorder import TrajectoryRecorder, fork, instrument, load, replay, uninstrument
-from trace_recorder.dialects.event_stream import encode_line
+from trace_recorder.dialects.stream_framing import encode_line
 
 boto3 = pytest.importorskip("boto3", reason="boto3 has an environment of its own")
 pytestmark = [

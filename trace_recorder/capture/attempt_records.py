@@ -14,8 +14,14 @@ from trace_recorder.capture import attempts, background_responses
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.background_responses import BackgroundCall
 from trace_recorder.capture.received_response import ReceivedResponse
-from trace_recorder.dialects.background import answers_in_background
-from trace_recorder.dialects.dialect import USAGE_ADVICE, dialect_of, join_stream, may_omit_usage, why_incomplete
+from trace_recorder.dialects.dialect import (
+    USAGE_ADVICE,
+    answers_in_background,
+    dialect_of,
+    join_stream,
+    may_omit_usage,
+    why_incomplete,
+)
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.run import Run

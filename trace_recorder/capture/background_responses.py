@@ -18,8 +18,7 @@ from weakref import ref
 from trace_recorder.capture import attempts
 from trace_recorder.capture.attempts import SentRequest
 from trace_recorder.capture.received_response import ReceivedResponse
-from trace_recorder.dialects.background import NOT_FINAL, background_id, is_final, tells_all
-from trace_recorder.dialects.dialect import join_stream
+from trace_recorder.dialects.dialect import NOT_FINAL, background_id, has_whole_response, is_final, join_stream
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.signal_handlers import ours
@@ -162,7 +161,7 @@ class PollRecords:
     def _body(self, data: bytes) -> Payload:
         """Return the response, or None if it is not valid JSON or the stream is incomplete."""
         if self.response.is_stream:
-            joined = join_stream(self._call.api, data) if tells_all(self._call.api, self.sent.url) else None
+            joined = join_stream(self._call.api, data) if has_whole_response(self._call.api, self.sent.url) else None
             return joined.body if joined is not None and joined.ended else None
         try:
             return parse_leniently(data.decode())

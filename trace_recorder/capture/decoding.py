@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from importlib import import_module
 
-from trace_recorder.dialects.event_stream import MEDIA_TYPE, FrameDecoder
+from trace_recorder.dialects.stream_framing import MEDIA_TYPE, FrameDecoder
 from trace_recorder.guard import try_call
 
 Decoder = Callable[[bytes], bytes]

@@ -24,7 +24,7 @@ from trace_recorder.capture.decoding import decoder_of
 from trace_recorder.capture.event_loops import run_in_thread, start_or_run
 from trace_recorder.capture.received_response import PART, SHORT
 from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
-from trace_recorder.dialects.event_stream import FRAMING, MEDIA_TYPE
+from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
 from trace_recorder.locks import holds_lock
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.body_encoding import error_text

@@ -27,8 +27,7 @@ from trace_recorder.cli.text_layout import (
     seconds,
 )
 from trace_recorder.clocks import now, seconds_between
-from trace_recorder.dialects.background import goes_on
-from trace_recorder.dialects.dialect import is_embedding
+from trace_recorder.dialects.dialect import is_embedding, is_in_progress
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -301,7 +300,7 @@ def _key(part: StepOrCall) -> Hashable:
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
     """Whether a step is settled: its call has ended, and its tools have returned or another step has begun."""
     call = part.call
-    has_answer = call is not None and call.answered and call.complete and not goes_on(call.response)
+    has_answer = call is not None and call.answered and call.complete and not is_in_progress(call.response)
     if call is not None and not (has_answer or call.error or call.ended_by):
         return False
     return not is_last or (call is not None and len(part.tool_results) >= len(part.tool_calls))

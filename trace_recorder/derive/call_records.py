@@ -17,7 +17,7 @@ from trace_recorder.derive.record_bodies import raw_body, read_body
 from trace_recorder.derive.table_prompts import IncrementalReading
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
-from trace_recorder.dialects.event_stream import EXCEPTION_HEADER, FRAMING
+from trace_recorder.dialects.stream_framing import EXCEPTION_HEADER, FRAMING
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.body_encoding import MAX_EXPANSION
 from trace_recorder.storage.items.table import ItemTable

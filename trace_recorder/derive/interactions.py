@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.derive.record_bodies import read_body
-from trace_recorder.dialects.dialect import join_stream, why_incomplete
-from trace_recorder.dialects.error_body import read_error
+from trace_recorder.dialects.dialect import join_stream, read_error, why_incomplete
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import MAX_SECONDS, text_of_member, texts_of_members
 from trace_recorder.values.llm_interaction import Attempt, ErrorInfo, LLMInteraction, call_seconds

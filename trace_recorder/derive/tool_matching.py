@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from trace_recorder.dialects.background import goes_on
+from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.values.checked_types import texts_of_members
@@ -151,7 +151,7 @@ def _state(one: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
         return "thinking"
     if calls_tools:
         return "calling_tool"
-    return "completed" if one.response.finish_reason or not goes_on(one.response) else "thinking"
+    return "completed" if one.response.finish_reason or not is_in_progress(one.response) else "thinking"
 
 
 @dataclass(slots=True, eq=False)

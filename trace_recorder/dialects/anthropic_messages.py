@@ -2,9 +2,9 @@
 
 A message is a list of blocks. Text becomes content, `tool_use` a tool call, `thinking` reasoning, and `tool_result` a
 separate tool message. Blocks that the values cannot hold without loss (signed thinking, cited text, work of the
-server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does not include cached tokens.
-
-In a stream `message_start` gives the frame, blocks grow by deltas, and `message_delta` ends it with the usage.
+server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does not include cached tokens. A stream begins
+with `message_start`, which has the members of the message. Blocks grow by deltas. `message_delta` ends the message and
+has the usage.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_recorder.dialects.json_access import (
     json_value,
     role_of,
 )
-from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import (
     Choice,
     JoinedStream,
@@ -117,7 +117,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream to the body of the same answer without streaming."""
-    joined = _Joined()
+    joined = _JoinedMessage()
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
         joined.add(name, data)
@@ -225,7 +225,7 @@ class _Block:
         return self._members
 
 
-class _Joined:
+class _JoinedMessage:
     """A message that grows by events."""
 
     def __init__(self) -> None:

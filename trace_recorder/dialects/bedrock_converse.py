@@ -1,12 +1,10 @@
 """Bedrock's Converse dialect (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
 
-A message is a list of blocks, each an object with one member that names it. Text becomes content, `toolUse` a tool
-call, `reasoningContent` reasoning, and `toolResult` a tool message of its own. Other blocks are kept as they are.
-Blocks of an answer that the values cannot hold without loss (signed reasoning, citations, media) are kept in
-`extra["content"]`. `inputTokens` leaves cached tokens out.
-
-In a stream `contentBlockStart` and `contentBlockDelta` make the blocks, `messageStop` has the reason, and `metadata`,
-which comes last, the usage.
+A message is a list of blocks. Each block is an object with one member, which names the block. Text becomes content,
+`toolUse` a tool call, `reasoningContent` reasoning, and `toolResult` a tool message of its own. Other blocks are kept
+as they are. Blocks of an answer that the values cannot hold without loss (signed reasoning, citations, media) are kept
+in `extra["content"]`. `inputTokens` does not include cached tokens. In a stream, `contentBlockStart` and
+`contentBlockDelta` build the blocks. `messageStop` has the finish reason, and `metadata`, which comes last, the usage.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from trace_recorder.dialects.json_access import (
     text_part,
 )
 from trace_recorder.dialects.openai_chat import not_found
-from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import (
     Choice,
     JoinedStream,
@@ -105,7 +103,7 @@ def join_stream(text: str) -> JoinedStream:
 
 def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
     """Join events. Each is a type and its data."""
-    joined = _Joined()
+    joined = _JoinedAnswer()
     for name, event in typed_events:
         joined.add(name, as_dict(event))
     return joined.stream(len(typed_events))
@@ -192,7 +190,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
     )
 
 
-class _Joined:
+class _JoinedAnswer:
     """An answer that grows by events."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import json
 from trace_recorder.dialects import anthropic_messages, bedrock_converse, openai_chat
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_dict, as_list, as_text, join_texts, json_value
-from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import (
     Choice,
     JoinedStream,

@@ -50,7 +50,7 @@ class Blocks:
         self._gathered.append(("tool_call", [], None))
 
     def add_other(self, position: int | None = None) -> None:
-        """Add another block. `position` is its place in the list that `extra` keeps of the answer."""
+        """Add another block. `position` is its place in the list of the answer that `extra` keeps."""
         self._gathered.append(("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:
@@ -59,14 +59,14 @@ class Blocks:
         self._gathered[-1][1].append(text)
 
     def _texts(self, kind: BlockType) -> list[str]:
-        return [text for one, pieces, _ in self._gathered if one == kind and (text := "".join(pieces))]
+        return [text for other, pieces, _ in self._gathered if other == kind and (text := "".join(pieces))]
 
     def all_text(self) -> str | None:
-        """Return the joined texts, or None if there are none."""
+        """Return the joined texts, or None if no text was added."""
         return BLOCK_SEPARATOR.join(self._texts("text")) if self._has_text else None
 
     def all_reasoning(self) -> str | None:
-        """Return the joined reasoning, or None if none is shown."""
+        """Return the joined reasoning, or None if no reasoning is shown."""
         return BLOCK_SEPARATOR.join(self._texts("reasoning")) or None
 
     def content(self, parts: list[Payload]) -> str | list[Payload] | None:
@@ -78,7 +78,7 @@ class Blocks:
     def interleaved(self, calls: Iterable[ToolCall]) -> tuple[Block, ...]:
         """Return the blocks, with the ids of tool calls, if their order is unusual."""
         kinds = [kind for kind, _, _ in self._gathered]
-        if "other" not in kinds and all(_USUAL.index(one) <= _USUAL.index(other) for one, other in pairwise(kinds)):
+        if "other" not in kinds and all(_USUAL.index(kind) <= _USUAL.index(after) for kind, after in pairwise(kinds)):
             return ()
         return tuple(self._blocks(iter(calls)))
 
@@ -93,9 +93,9 @@ class Blocks:
 
 
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
-    """Read the blocks of a document.
+    """Read the blocks of a document. Its content and reasoning have the texts.
 
-    Its content and reasoning have their texts. Returns no blocks if one is malformed.
+    Returns no blocks if one of them is malformed.
     """
     texts = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []

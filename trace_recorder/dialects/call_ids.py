@@ -1,9 +1,8 @@
 """Ids for tool calls without an id. Gemini and Ollama may omit the id, other servers send null.
 
-Made-up ids are call_0, call_1 …, counted over the calls
-without an id in the order of the conversation. So a call has the same id in every longer request that repeats it. An id
-of the provider is never changed. A result without an id is matched with an open call by name and order. The dialects
-know the wire form of calls and results.
+Made-up ids are call_0, call_1 …, counted over the calls without an id in the order of the conversation. So a call has
+the same id in every longer request that repeats it. An id of the provider is never changed. A result without an id is
+matched with an open call by name and order. The dialects read the wire form of calls and results.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def count_made_up(calls: Iterable[ToolCall]) -> int:
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
-    """Make up the missing ids of a complete conversation, and match the results that have none."""
+    """Make up the missing ids of a complete conversation, and match the results without ids."""
     numbering = CallNumbering()
     return [numbering.number(message) for message in messages]
 
@@ -44,8 +43,8 @@ class CallNumbering:
     """Makes up the missing ids of a conversation, message by message.
 
     A result without an id answers the first open call of the latest turn with the same name, or with any name if the
-    result has none. If there is no such call, the id stays None. Adjacent messages with calls are one turn. `made_up`
-    counts the ids of calls that were made up; `has_added_ids` is whether any message got an id.
+    result has no name. If there is no such call, the result gets no id. Adjacent messages with calls are one turn.
+    `made_up` is the number of made-up ids of calls. `has_added_ids` is True if any message got an id.
     """
 
     def __init__(self) -> None:
@@ -56,7 +55,7 @@ class CallNumbering:
 
     @property
     def has_open_calls(self) -> bool:
-        """Whether a call has no result yet: a result without an id may answer it."""
+        """Whether some call has no result yet, so that a result without an id may answer it."""
         return any(self._open_turns)
 
     def number(self, message: Message) -> Message:

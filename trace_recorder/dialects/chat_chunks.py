@@ -1,21 +1,130 @@
 """Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
 
-A chunk has members of its own and choices, each of which grows by deltas. Servers disagree on what identifies a tool
-call in a delta: its index, its id, or neither. `_Calls` holds the one rule for this. Chunks are fresh from the parser
-and are modified in place.
+A chunk has members of its own and choices. Each choice grows by deltas. Servers disagree on what identifies a tool call
+in a delta: its index, its id, or neither. `_Calls` has the one rule for this. Chunks are modified in place, because
+only this module has them.
 
-How two values are merged is defined in `chat_deltas.py`, the framing of events in `sse.py`, and what the body means in
-`openai_chat.py` and `openai_completions.py`.
+`merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
+in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
+other member, the last value is kept. A part of a list is merged into the part before it if both have the same type:
+`reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
+
+`openai_chat.py` and `openai_completions.py` read the body. `stream_framing.py` splits the stream into events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from trace_recorder.dialects.chat_deltas import GrowingText, finish_texts, keeps_first, merge
-from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value
-from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value, text_part
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
+
+# Strings that come in pieces. Every other string is sent whole.
+_PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
+_PIECEWISE |= {"arguments", "input", "data", "transcript"}
+# Deeper than the JSON of any dialect, and far from the interpreter's limit.
+_DEPTH = 8
+
+
+class GrowingText:
+    """A text whose pieces are still arriving. `finish_texts` joins them once."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, *pieces: str) -> None:
+        self.pieces = [*pieces]
+
+    def may_be_json(self) -> bool:
+        """Whether it ends like a JSON object. This is checked without joining the pieces."""
+        return next((piece for piece in reversed(self.pieces) if piece.strip()), "").rstrip().endswith("}")
+
+    def __str__(self) -> str:
+        self.pieces = ["".join(self.pieces)]
+        return self.pieces[0]
+
+    def __bool__(self) -> bool:
+        return any(self.pieces)
+
+
+def append_text(seen: Payload, piece: str) -> Payload:
+    """Append a piece to a text. The earlier value may not be a text."""
+    if isinstance(seen, GrowingText):
+        seen.pieces.append(piece)
+        return seen
+    return GrowingText(seen, piece) if isinstance(seen, str) and seen else piece
+
+
+def finish_texts(value: Payload) -> Payload:
+    """Return a value with every `GrowingText` in it replaced by its text."""
+    if isinstance(value, GrowingText):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: finish_texts(member) for name, member in value.items()}
+    return [finish_texts(element) for element in value] if isinstance(value, list) else value
+
+
+def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEPTH) -> None:
+    """Merge a delta into the value so far, in place. Objects are merged down to `depth`."""
+    for key, value in delta.items():
+        seen = into.get(key)
+        if value is None:
+            into.setdefault(key)
+        elif type(seen) is GrowingText and type(value) is str and key in _PIECEWISE:
+            seen.pieces.append(value)  # nearly every delta: without another call
+        elif value is not seen or type(value) is str:  # the index, for example, stays the same
+            into[key] = _joined(key, seen, value, depth)
+
+
+def _joined(key: str, seen: Payload, value: Payload, depth: int) -> Payload:
+    if isinstance(value, str) and isinstance(seen, str | GrowingText) and key in _PIECEWISE:
+        return append_text(seen, value)
+    if isinstance(value, list) or isinstance(seen, list):
+        return _with_parts(_as_parts(seen), _as_parts(value), depth)
+    if isinstance(value, dict) and isinstance(seen, dict) and depth:
+        merge(seen, value, depth - 1)
+        return seen
+    return seen if keeps_first(key, seen, value) else value
+
+
+def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
+    """Whether the first value is kept: an id, or any value if the next value is null or an empty string."""
+    return value is None or bool(seen and (value == "" or key == "id"))
+
+
+def _as_parts(value: Payload) -> list[Payload]:
+    """Return a member as a list. Mistral's content is a text first and a list once it has thinking."""
+    if isinstance(value, str | GrowingText):
+        return [text_part(str(value))] if value else []
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _with_parts(parts: list[Payload], more: list[Payload], depth: int) -> list[Payload]:
+    """Append parts to a list. A fragment is merged into the part before it."""
+    for part in more:
+        if parts and depth and _is_fragment(part, parts[-1]):
+            merge(parts[-1], part, depth - 1)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _is_fragment(part: Payload, before: Payload) -> bool:
+    """Whether a part continues the part before it. A signed part is closed, and another id means another part."""
+    if not isinstance(part, dict) or not isinstance(before, dict):
+        return False
+    if not part.get("type") or part["type"] != before.get("type"):
+        return False
+    if _differ(part, before, "id") or _differ(part, before, "index"):
+        return False
+    texts = [name for name in ("text", "summary", "thinking") if name in part or name in before]
+    return bool(texts) and not (before.get("signature") and any(part.get(name) for name in texts))
+
+
+def _differ(part: dict[str, Payload], other: dict[str, Payload], name: str) -> bool:
+    """Whether both parts have this member, with different values."""
+    return None not in (part.get(name), other.get(name)) and part.get(name) != other.get(name)
+
 
 _FUNCTION_KEYS = ("function", "custom")
 # Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
@@ -27,7 +136,7 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
 
     If every event was converted, it is unknown whether the stream is complete.
     """
-    joined = _Joined()
+    joined = _JoinedChunks()
     for name, data in events(text):
         joined.events += 1
         if data.strip() == "[DONE]":
@@ -50,7 +159,7 @@ def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:
     return chunk.get("error")
 
 
-class _Joined:
+class _JoinedChunks:
     """A body that grows by chunks."""
 
     __slots__ = ("_choices", "_members", "adapted", "done", "error", "events")
@@ -76,7 +185,7 @@ class _Joined:
             if index not in self._choices:
                 self._choices[index] = _Choice()
             self._choices[index].add(choice)
-        if chunk.items() <= self._members.items():  # most chunks only repeat these members members
+        if chunk.items() <= self._members.items():  # most chunks only repeat these members
             return
         for key, value in chunk.items():
             seen = self._members.get(key)
@@ -144,10 +253,10 @@ class _Calls:
         call = self._call(index, delta)
         if index is not None:
             self._by_index[index] = call
-        called = _function_in(delta)
-        if name := as_text(called.get("name")):
+        function = _function_in(delta)
+        if name := as_text(function.get("name")):
             known = as_text(_function_in(call).get("name")) or ""
-            called["name"] = name if name == known else known + name
+            function["name"] = name if name == known else known + name
         merge(call, delta)
         if identity := as_text(call.get("id")):
             self._by_id.setdefault(identity, call)
@@ -166,9 +275,9 @@ class _Calls:
 
 
 def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
-    """Whether a delta that was matched with this call begins another one."""
-    called = _function_in(delta)
-    if not called.get("name"):
+    """Whether a delta begins another call than the one that its index or position suggests."""
+    function = _function_in(delta)
+    if not function.get("name"):
         return False
     known = _function_in(candidate)
     if not known.get("name"):
@@ -180,19 +289,19 @@ def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload
         if not arguments.may_be_json():
             return False
         arguments = str(arguments)
-    complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
-    return complete and bool(called.get("arguments") or called["name"] != known["name"])
+    is_complete = isinstance(json_value(arguments) if isinstance(arguments, str) else arguments, dict)
+    return is_complete and bool(function.get("arguments") or function["name"] != known["name"])
 
 
 def function_key(call: dict[str, Payload]) -> str:
-    """Return the member of a call or a declared tool that holds its function: "function" or "custom".
+    """Return the member of a call or a declared tool that has its function: "function" or "custom".
 
-    The type decides; if there is none, the member that is not empty.
+    The type decides. Without a type, it is the member that is not empty.
     """
-    there = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
-    if call.get("type") in there:
+    names = [name for name in _FUNCTION_KEYS if isinstance(call.get(name), dict)]
+    if call.get("type") in names:
         return str(call["type"])
-    return next((name for name in there if is_nonempty(call[name])), [*there, "function"][0])
+    return next((name for name in names if is_nonempty(call[name])), [*names, "function"][0])
 
 
 def _function_in(call: dict[str, Payload]) -> dict[str, Payload]:

@@ -1,11 +1,11 @@
 """Cohere's chat dialect, /v2/chat (https://docs.cohere.com/reference/chat).
 
 Messages, tools and tool calls have OpenAI's form, so its reader reads them. `tool_plan`, the plan that a model states
-before its tool calls, is reasoning. An answer has one `message`; citations are kept in `extra`. `usage` counts all
-tokens and the billed tokens, which are fewer. The counts of all tokens are read.
+before its tool calls, is reasoning. An answer has one `message`. Citations are kept in `extra`. `usage` has counts of
+all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
 
-In a stream the `type` of an event says what it begins, continues or ends. `index` is the place of a content block or of
-a tool call; `message-end` comes last and has the reason and the usage.
+In a stream, the `type` of an event tells whether something begins, continues or ends. `index` is the place of a content
+block or of a tool call. `message-end` comes last and has the finish reason and the usage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import number_messages
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_int, as_list, as_text, json_value
-from trace_recorder.dialects.sse import events, unstreamed
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -42,7 +42,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     if isinstance(message, dict):
         choice = {"index": 0, "message": _with_reasoning(message), "finish_reason": reason}
         answer = openai_chat.read_response({"choices": [choice], **members.rest()}, made_up_ids)
-    else:  # the message of an error is a text, not an object, not an object
+    else:  # the message of an error is a text, not an object
         rest = {} if message is None else {"message": message}
         answer = LLMResponse(extra=rest | members.rest())
     return replace(answer, usage=_usage(usage))

@@ -1,7 +1,12 @@
 """A wire dialect: one record with all that the package knows of it, in the module that reads it.
 
-Its functions turn a provider's raw JSON into values. They never raise for what a provider sends; a body that they do
-not understand is still on file, raw.
+Its functions turn a provider's raw JSON into values. They never raise for what a provider sends. A body that they do
+not understand is still on file, raw. Here are also the questions that are answered in the same way for all dialects:
+whether a stream is complete, whether a response is final that the provider makes in the background, and what the error
+in a body is.
+
+Sources of background responses: OpenAI's guide "Background mode" (Responses), Google's reference of Interactions, and
+the requests of their SDKs.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ Operation = Literal["chat", "text_completion", "generate_content", "embeddings"]
 
 
 class ReadResponse(Protocol):
-    """A reader of the JSON that came."""
+    """A reader of a response's JSON."""
 
     def __call__(self, body: Payload, made_up_ids: int = 0) -> LLMResponse:
         """Read the answer. `made_up_ids` is the number of tool calls of the request with made-up ids."""
@@ -39,8 +44,8 @@ class ReadResponse(Protocol):
 class History(Struct, frozen=True):
     """The list of messages in a request, if it can be read element by element.
 
-    `read_message` reads one element; missing ids stay empty. `merge_rule` merges neighbours, and is None if each
-    element is a separate message.
+    `read_message` reads one element and adds no ids. `merge_rule` merges neighbours. It is None if each element is a
+    separate message.
     """
 
     member: str
@@ -68,9 +73,12 @@ class Dialect:
     addresses: Mapping[str, str]
     """The ends of paths, as patterns, with the provider to assume if the host is unknown."""
     sdks: tuple[str, ...]
-    """The SDKs that use it: the one of the call's provider, or else the first (`endpoints.BASE_URL_VARIABLES`)."""
+    """The SDKs that use it.
+
+    The SDK of the call's provider is chosen, or else the first (`endpoints.BASE_URL_VARIABLES`).
+    """
     headers: Mapping[str, str]
-    """The headers that each request needs, without the key."""
+    """The headers that each request needs, except the one with the key."""
     operation: Operation
     read_request: Callable[[Payload], RequestReading]
     """Reads the JSON that was sent."""
@@ -78,7 +86,7 @@ class Dialect:
     join_stream: Callable[[str], JoinedStream]
     """Joins the text of a stream. It may be cut off anywhere."""
     not_found: Callable[[str], Payload]
-    """Returns the body of a "not found" error with this message."""
+    """Returns the body of a "not found" error that has this message."""
     history: History | None
     """None if requests are read as a whole."""
     numbers_calls: bool
@@ -88,7 +96,7 @@ class Dialect:
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
     """Returns a request with another system prompt. It is None if requests have no system prompt."""
     counting: Counting
-    """The parts that the stated token counts include."""
+    """Which parts the stated token counts include."""
     usage_on_request: bool
     """Whether a stream states token counts only if `stream_options={"include_usage": True}` asks for them.
 
@@ -159,3 +167,69 @@ def why_incomplete(joined: JoinedStream | None) -> str | None:
     if joined is None or joined.ended is not False:
         return None
     return _NO_LAST_EVENT if joined.error is None else _CARRIED_ERROR
+
+
+NOT_FINAL = ("in_progress", "queued")
+"""The values of `status` while the model works."""
+
+
+def background_id(body: Payload) -> str | None:
+    """Return the id by which a response is polled, or None if it is final or not a response."""
+    if not isinstance(body, dict) or body.get("status") not in NOT_FINAL:
+        return None
+    identity = body.get("id")
+    return identity if isinstance(identity, str) and identity else None
+
+
+def is_final(body: Payload) -> bool:
+    """Whether the answer to a poll states that the response is final."""
+    return isinstance(body, dict) and isinstance(body.get("status"), str) and body["status"] not in NOT_FINAL
+
+
+@lru_cache(maxsize=64)
+def answers_in_background(api: str) -> bool:
+    """Whether a dialect has responses that the provider makes in the background."""
+    dialect = dialect_of(api)
+    return dialect is not None and dialect.background is not None
+
+
+DIALECTS.on_change.append(answers_in_background.cache_clear)
+
+
+def has_whole_response(api: str, url: str) -> bool:
+    """Whether the stream that answers a poll has the whole response.
+
+    The last event of OpenAI's streams has the whole response. A resumed stream of Google lacks the earlier events.
+    """
+    dialect = dialect_of(api)
+    polled = dialect.background if dialect else None
+    return "last_event_id=" not in url or (polled is not None and polled.resumed_is_whole)
+
+
+def is_in_progress(response: LLMResponse) -> bool:
+    """Whether a response was not final. The answer to a later poll may be."""
+    return response.finish_reason is None and response.extra.get("status") in NOT_FINAL
+
+
+def read_error(body: Payload) -> tuple[str | None, str | None]:
+    """Return the provider's name for the error in a body, and its message. Each is None if it is not stated.
+
+    All dialects share this reader, because their errors differ little:
+
+    - `{"error": {"type" | "code" | "status": …, "message": …}}`: OpenAI, Anthropic, Google, OpenRouter
+    - `[{"error": …}]`: Google, if a stream was requested
+    - `{"error": "…"}`, `{"message": …}`, `{"detail": …}`: Ollama and many servers
+    """
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, str):
+        return None, body or None
+    error = body.get("error") if isinstance(body, dict) else None
+    if isinstance(error, str):
+        return None, error
+    members = error if isinstance(error, dict) else body
+    if not isinstance(members, dict):
+        return None, None
+    kind = next((members[name] for name in ("type", "status", "code") if isinstance(members.get(name), str)), None)
+    message = next((members[name] for name in ("message", "detail") if members.get(name) is not None), None)
+    return kind, message if isinstance(message, str | None) else str(message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trace_recorder.dialects.dialect import Dialect
 from trace_recorder.dialects.json_access import Members, as_text
 from trace_recorder.dialects.openai_chat import not_found, read_usage
-from trace_recorder.dialects.sse import unstreamed
+from trace_recorder.dialects.stream_framing import unstreamed
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Payload, RequestReading, Usage
 from trace_recorder.values.token_counts import WHOLE
 

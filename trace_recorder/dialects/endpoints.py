@@ -1,4 +1,4 @@
-"""Which requests are LLM calls, in which dialect, and who serves them.
+"""Which requests are LLM calls, with their dialect and their provider.
 
 The records of the dialects have the addresses. An address is recognised by the end of its path, so proxies, gateways
 and local servers are recognised too. A request to any other address is other traffic and is not recorded. The body is
@@ -15,7 +15,7 @@ from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
 from trace_recorder.dialects.dialect import DIALECTS, dialect_of
-from trace_recorder.dialects.event_stream import MEDIA_TYPE
+from trace_recorder.dialects.stream_framing import MEDIA_TYPE
 from trace_recorder.loopback import LOOPBACK_NAMES
 from trace_recorder.signal_handlers import ours
 

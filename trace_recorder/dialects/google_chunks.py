@@ -2,7 +2,7 @@
 
 A stream is a series of answers, as server-sent events or as one JSON array. Parts follow each other. Counts are
 cumulative, so the last ones count. The arguments of a function call may be streamed too, as values with JSON paths.
-`google_generate.py` reads the body, and `sse.py` the framing of events.
+`google_generate.py` reads the body, and `stream_framing.py` splits the stream into events.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from trace_recorder.dialects.chat_deltas import GrowingText, append_text, finish_texts
+from trace_recorder.dialects.chat_chunks import GrowingText, append_text, finish_texts
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, json_value
-from trace_recorder.dialects.sse import events
+from trace_recorder.dialects.stream_framing import events
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import JoinedStream, Payload
 

@@ -1,11 +1,9 @@
 """Google's generateContent dialect (https://ai.google.dev/api/generate-content), the same at Vertex AI.
 
 A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
-`functionResponse` a tool message of its own; every other part is kept as it is. Parts of an answer that the values
+`functionResponse` a tool message of its own. Every other part is kept as it is. Parts of an answer that the values
 cannot hold without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`. Clients send
-camelCase and snake_case; both are read.
-
-How the chunks of a stream are joined is defined in `google_chunks.py`.
+camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a stream.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Google's Interactions dialect (https://ai.google.dev/api/interactions-api): steps in, steps out.
 
-A turn consists of several steps: thoughts, outputs, function calls, and what the server's own tools did. Adjacent steps
-of one side become one message; a function's result is a tool message. The API's first form is read too: turns with a
-role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold without loss
-(signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name. `finish_reason` is the
-interaction's final status.
+A turn consists of several steps: thoughts, outputs, function calls, and the work of the server's own tools. Adjacent
+steps of one side become one message. The result of a function is a tool message. The API's first form is read too:
+turns with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold
+without loss (signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name.
+`finish_reason` is the interaction's final status.
 
-How the events of a stream are joined is defined in `interaction_events.py`.
+In a stream, each step is started, grows by deltas and is stopped. Any event may have the token counts.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
-from trace_recorder.dialects.background import NOT_FINAL
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
-from trace_recorder.dialects.dialect import Background, Dialect
+from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect
 from trace_recorder.dialects.google_generate import not_found
-from trace_recorder.dialects.interaction_events import join_events, kind_of
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
+    as_int,
     as_list,
     as_text,
     content_of,
     join_texts,
+    json_value,
     role_of,
     text_part,
 )
 from trace_recorder.dialects.openai_chat import read_tool
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import (
     Choice,
@@ -95,11 +96,6 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         extra={**members.rest(), **({name: kept} if kept else {})},
         interleaved=choice.interleaved,
     )
-
-
-def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream to the interaction that it is without streaming."""
-    return join_events(text)
 
 
 def _several(value: Payload) -> list[Payload]:
@@ -232,6 +228,117 @@ def _usage(usage: dict[str, Payload]) -> Usage:
         reasoning_tokens=members.integer("total_thought_tokens"),
         extra=members.rest(),
     )
+
+
+# ── streams ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_CONTENTS = ("text", "image", "audio", "video", "document")
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Join the events of a stream to the body of the same interaction without streaming."""
+    joined = _JoinedInteraction()
+    number = 0
+    for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
+        joined.add(name, data)
+    return joined.stream(number) if number else unstreamed(text)
+
+
+def kind_of(element: Payload) -> str:
+    """Return the type of a step, a content or a delta, or an empty text if it has no type."""
+    return as_text(as_dict(element).get("type")) or ""
+
+
+class _Block:
+    """A step, or a content of a step, that grows by deltas."""
+
+    def __init__(self, start: Payload) -> None:
+        self._members = dict(as_dict(start))
+        self._parts: list[_Block] = []
+        self._pieces: dict[str, list[str]] = {}
+
+    def grow(self, delta: dict[str, Payload]) -> None:
+        """Add a delta. Contents become parts or extend the last part. Summaries and annotations are collected."""
+        kind = kind_of(delta)
+        if kind in _CONTENTS and kind != kind_of(self._members):
+            if kind != "text" or not self._parts or kind_of(self._parts[-1]._members) != kind:
+                self._parts.append(_Block({"type": kind}))
+            self._parts[-1].grow(delta)
+        elif kind == "thought_summary":
+            self._members["summary"] = as_list(self._members.get("summary"))
+            self._members["summary"].append(delta.get("content"))
+        elif kind == "text_annotation_delta" and self._parts:
+            self._parts[-1].grow(delta)
+        else:
+            self._merge(delta)
+
+    def _merge(self, delta: dict[str, Payload]) -> None:
+        """Concatenate texts and arguments, and collect annotations.
+
+        For other members, the last value that is not empty is kept.
+        """
+        for name, value in delta.items():
+            if name in ("text", "arguments") and isinstance(value, str):
+                self._pieces.setdefault(name, []).append(value)
+            elif name == "annotations" and isinstance(value, list):
+                self._members[name] = as_list(self._members.get(name))
+                self._members[name] += value
+            elif name != "type" and value not in (None, ""):
+                self._members[name] = value
+
+    def assembled(self) -> dict[str, Payload]:
+        """Return the block in its form without streaming. Arguments that were cut off stay text."""
+        if self._parts:
+            self._members["content"] = as_list(self._members.get("content")) + [
+                part.assembled() for part in self._parts
+            ]
+        for name, pieces in self._pieces.items():
+            text = "".join([as_text(self._members.get(name)) or "", *pieces])
+            self._members[name] = arguments_of(text) if name == "arguments" else text
+        return self._members
+
+
+class _JoinedInteraction:
+    """An interaction that grows by events."""
+
+    def __init__(self) -> None:
+        self._body: dict[str, Payload] = {}
+        self._blocks: list[_Block] = []
+        self._growing: dict[int | None, _Block] = {}
+        self._list = "steps"
+        self._ended = False
+
+    def add(self, name: str | None, data: str) -> None:
+        """Add one event. An event that is not a JSON object, or has an unknown type, changes nothing."""
+        event = Members(json_value(data))
+        kind = event.text("event_type") or name or ""
+        metadata = event.object("metadata")
+        self._frame({"usage": metadata.get("usage") or metadata.get("total_usage")})
+        if kind.startswith("interaction."):
+            self._frame({"id": event.text("interaction_id"), **event.object("interaction"), **event.rest()})
+        elif kind == "error":
+            self._body["error"] = event.take("error") or event.rest() or data
+        elif kind.startswith(("step.", "content.")):
+            self._list = "steps" if kind.startswith("step.") else "outputs"
+            start = event.object("step") or event.object("content")
+            self._block(as_int(event.take("index")), start, event.object("delta"))
+        self._ended |= kind in ("interaction.completed", "interaction.complete", "done")
+
+    def _frame(self, members: dict[str, Payload]) -> None:
+        self._body.update({name: value for name, value in members.items() if value is not None})
+
+    def _block(self, index: int | None, start: dict[str, Payload], delta: dict[str, Payload]) -> None:
+        if start or (delta and index not in self._growing):
+            self._growing[index] = _Block(start or {"type": "model_output"})
+            self._blocks.append(self._growing[index])
+        if delta:
+            self._growing[index].grow(delta)
+
+    def stream(self, number: int) -> JoinedStream:
+        """Return the result of `number` events. If the provider sends all steps at the end, those are used."""
+        if self._blocks and not self._body.get(self._list):
+            self._body[self._list] = [block.assembled() for block in self._blocks]
+        return JoinedStream(self._body, self._ended, number, self._body.get("error"))
 
 
 DIALECT = Dialect(

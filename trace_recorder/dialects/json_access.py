@@ -3,8 +3,8 @@
 Nothing here raises. The `as_*` functions return a value of the requested type, or the empty value of that type.
 `Members` takes members out of an object one by one. A value of the right type is taken. Any other value stays and is
 returned by `rest`, so nothing is lost on its way into `extra`. A null means the same as an absent member and is left
-out of the rest. Rules for arguments, content and roles that all dialects share follow below. The dialects know the
-meaning of members, `sse.py` the framing of streams, and `call_ids.py` makes up missing ids.
+out of the rest. At the end are the rules for arguments, content and roles that all dialects share. The dialects know
+the meaning of members, `stream_framing.py` splits streams, and `call_ids.py` makes up missing ids.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ROLES = {"model": "assistant", "function": "tool"}
 
 
 def as_dict(value: Payload) -> dict[str, Payload]:
-    """Return the value if it is an object, else an empty one."""
+    """Return the value if it is an object, or else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Payload) -> list[Payload]:
-    """Return the value if it is an array, else an empty one."""
+    """Return the value if it is an array, or else an empty array."""
     return value if isinstance(value, list) else []
 
 
@@ -95,8 +95,9 @@ def json_value(text: str) -> Payload:
 class Members(dict[str, Payload]):
     """The members of a JSON object, to be taken out one by one.
 
-    Each method takes one member: it returns and removes the value if it has the right type; otherwise it returns None,
-    [] or {} and leaves the member to `rest`. A value that is no object has no members. The object is never changed.
+    Each method takes one member. If the value has the right type, the method removes and returns it. Otherwise it
+    returns None, [] or {} and leaves the member to `rest`. A value that is not an object has no members. The object
+    itself is never changed.
     """
 
     _opened: Mapping[str, Members] = {}

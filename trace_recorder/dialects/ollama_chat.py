@@ -16,7 +16,7 @@ from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, arguments_of, as_dict, as_text, content_of, json_value, role_of
 from trace_recorder.dialects.openai_chat import read_bare, read_tool, with_system_message
-from trace_recorder.dialects.sse import json_lines
+from trace_recorder.dialects.stream_framing import json_lines
 from trace_recorder.values.messages import (
     Choice,
     JoinedStream,

@@ -1,9 +1,8 @@
 """Ollama's generate dialect, /api/generate (https://docs.ollama.com/api/generate): a prompt in, a text out.
 
-The prompt is the user's message, with `suffix` and `images` in its extra; `system` comes before it. Other input of the
-model (`context`, the tokens of earlier turns; `template`; `raw`) stays among the parameters.
-
-An answer is read as one of `ollama_chat.py`, with the text outside of a message.
+The prompt is the user's message, with `suffix` and `images` in its extra. `system` comes before it. Other input of the
+model stays among the parameters: `context`, which has the tokens of earlier turns, `template`, and `raw`.
+`ollama_chat.py` reads an answer. The text is then outside of a message.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. The SDK sends empty texts and lists for what was not given; these are ignored."""
+    """Read the JSON that was sent. The SDK sends empty texts and lists for absent arguments; these are ignored."""
     members = Members(body)
     system, prompt = members.text("system"), members.text("prompt")
     beside = {"suffix": members.text("suffix"), "images": members.array("images")}

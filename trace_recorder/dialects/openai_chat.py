@@ -1,11 +1,10 @@
 """The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
 
 Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
-Members that the values have no place for keep their names in `extra`. The response's `extra` has the members of the
+Members for which the values have no place keep their names in `extra`. The response's `extra` has the members of the
 first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids), and for every
-further choice those of its message too. Reasoning is never part of the content.
-
-How chunks are joined is defined in `chat_chunks.py`.
+further choice those of its message too. Reasoning is never part of the content. `chat_chunks.py` joins the chunks of a
+stream.
 """
 
 from __future__ import annotations

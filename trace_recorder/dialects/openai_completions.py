@@ -1,6 +1,6 @@
 """The OpenAI completions dialect (/completions), which is older than messages: a prompt in, a text out.
 
-A prompt that is a text, or a list of texts, is read as the user's messages; a prompt of token ids stays a parameter.
+A prompt that is a text, or a list of texts, is read as the user's messages. A prompt of token ids stays a parameter.
 Responses have the form of `openai_chat.py` with a `text` in place of the message, so its reader reads both.
 """
 

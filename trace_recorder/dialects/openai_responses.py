@@ -4,7 +4,11 @@ An assistant's turn consists of several items: reasoning, text and calls. `read_
 message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content.
 Calls are read without loss. All other items of a response are kept in `extra["output"]`, because they have annotations,
 encrypted reasoning, and the work of a server's own tools. `finish_reason` is why a response is incomplete, or else its
-final status. How the events of a stream are joined is defined in `response_events.py`.
+final status.
+
+The last event of a stream has the whole response, which is the body. Without it, items are built from the events: by
+the members of an event, and by the last word of its name (`…function_call_arguments.delta` adds to `arguments`). So
+unknown events are handled too.
 """
 
 from __future__ import annotations
@@ -13,25 +17,27 @@ import re
 from collections.abc import Sequence
 from functools import reduce
 
-from trace_recorder.dialects.background import NOT_FINAL
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
-from trace_recorder.dialects.dialect import Background, Dialect, History
+from trace_recorder.dialects.chat_chunks import append_text, error_of, finish_texts
+from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
     as_dict,
+    as_int,
     as_list,
     as_text,
     content_of,
     is_nonempty,
     join_texts,
+    json_value,
     role_of,
     text_part,
 )
 from trace_recorder.dialects.openai_chat import not_found, read_bare, read_tool, read_usage, with_system_message
-from trace_recorder.dialects.response_events import join_events
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
+from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, ToolCall
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
@@ -94,11 +100,6 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
         extra=members.rest() | ({"output": kept} if kept else {}),
         interleaved=choice.interleaved,
     )
-
-
-def join_stream(text: str) -> JoinedStream:
-    """Join the text of a stream. It may be cut off anywhere."""
-    return join_events(text)
 
 
 def _read_items(items: Payload) -> list[Message]:
@@ -214,6 +215,88 @@ def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload
     if first.get("role") in {"system", "developer"} and not body.get("instructions"):
         return with_system_message(body, text, "input")
     return {**body, "instructions": text}
+
+
+# ── streams ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "failed", "cancelled"))
+
+
+def join_stream(text: str) -> JoinedStream:
+    """Join the events of a stream. It may be cut off anywhere."""
+    joined = _JoinedResponse()
+    for name, data in events(text):
+        joined.events += 1
+        joined.ended = joined.ended or data.strip() == "[DONE]"
+        event = as_dict(json_value(data))
+        kind = as_text(event.get("type")) or name or ""
+        joined.error = error_of(kind, event, data) or joined.error
+        joined.add(kind, event)
+    return joined.stream() if joined.events else unstreamed(text)
+
+
+class _JoinedResponse:
+    """A response that grows by events."""
+
+    __slots__ = ("_items", "_response", "ended", "error", "events")
+
+    def __init__(self) -> None:
+        self._response: dict[str, Payload] = {}
+        self._items: dict[int, dict[str, Payload]] = {}
+        self.events = 0
+        self.ended = False
+        self.error: Payload = None
+
+    def add(self, kind: str, event: dict[str, Payload]) -> None:
+        if response := as_dict(event.get("response")):
+            self._response = response
+            self.ended = self.ended or kind in _LAST
+            self.error = response.get("error") or self.error
+        elif (index := as_int(event.get("output_index"))) is not None:
+            item = as_dict(event.get("item")) or self._items.get(index, {})
+            self._items[index] = item
+            _build(_place(item, kind, event), kind, event)
+
+    def stream(self) -> JoinedStream:
+        body = dict(self._response)
+        items = [finish_texts(item) for _, item in sorted(self._items.items()) if item]
+        if items and not as_list(body.get("output")):
+            body["output"] = items
+        if self.error and not body.get("error"):
+            body["error"] = self.error
+        return JoinedStream(body, self.ended, self.events, self.error)
+
+
+def _place(item: dict[str, Payload], kind: str, event: dict[str, Payload]) -> dict[str, Payload]:
+    """Return the target of an event: a part of the item, or the item itself. A missing part is created."""
+    for key, index in (("content", "content_index"), ("summary", "summary_index")):
+        if (position := as_int(event.get(index))) is None:
+            continue
+        parts = item[key] = as_list(item.get(key))
+        if 0 <= position < len(parts) and isinstance(parts[position], dict):
+            return as_dict(parts[position])
+        parts.append({"type": kind.removeprefix("response.").removesuffix(".delta")})
+        return as_dict(parts[-1])
+    return item
+
+
+def _build(place: dict[str, Payload], kind: str, event: dict[str, Payload]) -> None:
+    """Add the content of an event: a whole part, a piece of a text, or the complete text at its end."""
+    place.update(as_dict(event.get("part")))
+    word = kind.rpartition(".")[0].rpartition(".")[2].rpartition("_")[2]
+    delta = event.get("delta")
+    if isinstance(delta, str):
+        place[word] = append_text(place.get(word), delta)
+        _extend(place, "logprobs", as_list(event.get("logprobs")))
+    elif isinstance(event.get(word), str):
+        place[word] = event[word]
+    _extend(place, "annotations", [event["annotation"]] if event.get("annotation") else [])
+
+
+def _extend(place: dict[str, Payload], key: str, more: list[Payload]) -> None:
+    if more:
+        place[key] = as_list(place.get(key))
+        place[key] += more
 
 
 DIALECT = Dialect(

@@ -16,8 +16,8 @@ from trace_recorder.values.messages import Message, Payload
 class MergeRule:
     """How a dialect merges neighbours.
 
-    `continues` tells whether an element belongs to the same message as the one before it. `merge` makes one message
-    from several elements, which are passed with their separate readings.
+    `continues` returns whether an element belongs to the same message as the element before it. `merge` makes one
+    message of several elements. It gets the elements and their separate readings.
     """
 
     continues: Callable[[Message, Message], bool]
@@ -28,7 +28,8 @@ class MergeRule:
 class MessageGroup:
     """Elements that were read together: their number and their messages.
 
-    `first` and `last` are the separate readings of the first and the last element, or None if they have no message.
+    `first` and `last` are the separate readings of the first and the last element with a message. They are None if no
+    element has a message.
     """
 
     size: int = 0
@@ -49,11 +50,11 @@ def read_groups(
         return
     gathered = _OpenGroup(merge_rule)
     for element in elements:
-        said = read(element)
-        if not gathered.take(element, said):
+        messages = read(element)
+        if not gathered.take(element, messages):
             yield from gathered.groups()
             gathered = _OpenGroup(merge_rule)
-            gathered.take(element, said)
+            gathered.take(element, messages)
     yield from gathered.groups()
 
 
@@ -63,7 +64,7 @@ class _OpenGroup:
     def __init__(self, merge_rule: MergeRule) -> None:
         self._merge_rule = merge_rule
         self._elements: list[Payload] = []
-        self._is_lossless: list[Message] = []
+        self._messages: list[Message] = []
         self._size = 0
         self._behind = 0
 
@@ -72,22 +73,22 @@ class _OpenGroup:
         if not messages:
             self._behind += 1
             return True
-        if self._size and not self._is_one_with(messages):
+        if self._size and not self._continues_with(messages):
             return False
         self._elements.append(element)
-        self._is_lossless += messages
+        self._messages += messages
         self._size, self._behind = self._size + self._behind + 1, 0
         return True
 
-    def _is_one_with(self, said: list[Message]) -> bool:
-        alone = len(said) == 1 and len(self._is_lossless) == len(self._elements)
-        return alone and self._merge_rule.continues(self._is_lossless[-1], said[0])
+    def _continues_with(self, messages: list[Message]) -> bool:
+        are_single = len(messages) == 1 and len(self._messages) == len(self._elements)
+        return are_single and self._merge_rule.continues(self._messages[-1], messages[0])
 
     def groups(self) -> Iterator[MessageGroup]:
         """Yield the group, and then a group for the elements without a message that follow it."""
         if self._size:
             several = len(self._elements) > 1
-            messages = [self._merge_rule.merge(self._elements, self._is_lossless)] if several else self._is_lossless
-            yield MessageGroup(self._size, messages, self._is_lossless[0], self._is_lossless[-1])
+            messages = [self._merge_rule.merge(self._elements, self._messages)] if several else self._messages
+            yield MessageGroup(self._size, messages, self._messages[0], self._messages[-1])
         if self._behind:
             yield MessageGroup(self._behind)

@@ -14,8 +14,8 @@ from pathlib import Path
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.dialects.dialect import ENDED_BY_SERVER
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.dialects.event_stream import FRAMING, encode_line
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
+from trace_recorder.dialects.stream_framing import FRAMING, encode_line
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import ItemTable

@@ -1,6 +1,6 @@
 """Message lists as differences to earlier ones (`history="delta"`), so that a document does not repeat conversations.
 
-`dialects/chat_deltas.py` has the deltas of streamed responses, which are something else.
+`dialects/chat_chunks.py` has the deltas of streamed responses, which are something else.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from trace_recorder.dialects.background import goes_on
+from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Trajectory
@@ -121,7 +121,7 @@ class _Plan:
         planned = []
         for step in reversed(self.tree.steps):
             is_over = step.duration_seconds is not None or agent_key(step) in newest
-            is_waiting = step.llm_response is not None and goes_on(step.llm_response)
+            is_waiting = step.llm_response is not None and is_in_progress(step.llm_response)
             is_final = self._has_ended or (is_over and not is_waiting)
             newest.add(agent_key(step))
             span = self.tree.step_span(step)
@@ -143,7 +143,7 @@ class _Plan:
         for call in self.tree.calls:
             key = agent_key(call)
             is_over = (call.answered and call.complete and call.error is None) or latest[key] is not call
-            is_final = self._has_ended or (is_over and not goes_on(call.response))
+            is_final = self._has_ended or (is_over and not is_in_progress(call.response))
             make = partial(self._make_call, call, before.get(key) if self.new_messages else None)
             yield PlannedSpan(self.tree.call_span(call), "call", is_final, make)
             before[key] = call

@@ -1,12 +1,18 @@
-"""The framing of Bedrock's streams, AWS's event stream: binary frames become lines of text, and lines frames.
+"""The framing of streams: server-sent events, JSON lines, and AWS's event stream.
 
-On file, each frame is one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like that of any other
-stream. A JSON payload is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. Its line has
-the event under `event`, and the other members under `beside`.
+Events are split by the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html) as far as the SDKs
+follow them: lines end with LF, CR or CRLF, comments are skipped, the data lines of an event are joined with LF, one
+space after the colon is not part of the value, and an event without a data line is no event. Unlike in a browser, the
+last event counts even if the connection ended before its empty line, because some servers end in that way. Splitting
+raises nothing, also if the text was cut off.
 
-A frame consists of its length, the length of the headers, the CRC of these two, the headers, the payload, and the CRC
-of everything before. A header is a name and a typed value.
-Source: https://smithy.io/2.0/aws/amazon-eventstream.html
+Bedrock's streams consist of binary frames (https://smithy.io/2.0/aws/amazon-eventstream.html). On file, each frame is
+one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like that of any other stream. A JSON payload
+is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. Its line has the event under `event`,
+and the other members under `beside`. A frame consists of its length, the length of the headers, the CRC of these two,
+the headers, the payload, and the CRC of everything before. A header is a name and a typed value.
+
+The dialects read the data of an event.
 """
 
 from __future__ import annotations
@@ -17,10 +23,12 @@ import json
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
+from trace_recorder.background_work import current_yield, yield_to_others
 from trace_recorder.dialects.json_access import as_dict, as_text, json_value
 from trace_recorder.signal_handlers import ours
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.messages import JoinedStream, Payload
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"
 FRAMING = "aws-eventstream"
@@ -40,7 +48,7 @@ _DECODER = json.JSONDecoder()
 
 
 class FrameDecoder:
-    """Converts the bytes of a stream to lines as they arrive. An incomplete frame waits."""
+    """Converts the bytes of a stream to lines as they arrive. An incomplete frame waits for its rest."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -105,7 +113,7 @@ def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
 
 
 def _payload_members(payload: bytes) -> str:
-    """Return the members of a line that hold a payload, in a form from which `_payload` makes the same bytes."""
+    """Return the members of a line that have a payload, in a form from which `_payload` makes the same bytes."""
     try:
         text = payload.decode()
         value = json.loads(text)
@@ -132,7 +140,7 @@ def _unwrapped(wrapped: str) -> str:
 
 
 def encode_line(line: str) -> bytes:
-    """Return the frame of a line. It equals the received frame, unless something in it is masked."""
+    """Return the frame of a line. It equals the received frame, unless a secret in it was masked."""
     value = as_dict(json_value(line))
     headers = b"".join(_header(name, text) for name, text in as_dict(value.get("headers")).items())
     _, end = _DECODER.raw_decode(line, len(LINE_BEGINS) - 1)
@@ -165,7 +173,7 @@ def _payload(value: dict[str, Payload], members: str) -> bytes:
 def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each event of such lines: its type, and its data as JSON.
 
-    An exception and an error of the stream itself are events of the type "error", in the form of Anthropic's.
+    An exception, and an error of the stream itself, become events of the type "error" in Anthropic's form.
     """
     for line in text.split("\n"):
         frame = as_dict(json_value(line))
@@ -177,3 +185,62 @@ def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
             yield "error", json.dumps({"type": "error", "error": {"type": failure, **message}}, ensure_ascii=False)
         elif headers:
             yield as_text(headers.get(":event-type")), json.dumps(data, ensure_ascii=False)
+
+
+SPLIT_AT_ONCE = 64 * 1024
+"""The number of characters, roughly, that are split into lines at once."""
+
+
+def events(text: str) -> Iterator[tuple[str | None, str]]:
+    """Yield each event of a stream: its name or None, and its data."""
+    if text.startswith(LINE_BEGINS):
+        yield from frame_events(text)
+        return
+    name: str | None = None
+    data: list[str] = []
+    let_others_run = current_yield.get()
+    for line in chain.from_iterable(_line_blocks(text.removeprefix("\ufeff"))):
+        if line.startswith("data:"):
+            data.append(line[6:] if line.startswith(" ", 5) else line[5:])
+        elif line.startswith("event:"):
+            name = line[6:].removeprefix(" ") or None
+        elif line == "data":
+            data.append("")
+        elif not line:
+            if data:
+                if let_others_run is not None:
+                    let_others_run()
+                yield name, data[0] if len(data) == 1 else "\n".join(data)
+            name, data = None, []
+    if data:
+        yield name, "\n".join(data)
+
+
+def json_lines(text: str) -> Iterator[str]:
+    """Yield each line of a stream of JSON lines (NDJSON) that is not blank."""
+    for line in chain.from_iterable(_line_blocks(text.removeprefix("\ufeff"))):
+        if line.strip():
+            yield_to_others()
+            yield line
+
+
+def unstreamed(text: str) -> JoinedStream:
+    """Read an answer that is one JSON body and not a stream, such as an error. The text may be empty."""
+    body = json_value(text)
+    if body is None:
+        return JoinedStream(body={}, ended=False, events=0)
+    return JoinedStream(body=body, ended=True, events=0, error=as_dict(body).get("error"))
+
+
+def _line_blocks(text: str) -> Iterator[list[str]]:
+    """Split at LF, CR and CRLF only: `str.splitlines` also splits at U+2028, which JSON strings may contain.
+
+    The lines come in blocks, because no other thread runs during `str.split`.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    begin = 0
+    while (end := text.find("\n", begin + SPLIT_AT_ONCE)) >= 0:
+        yield text[begin:end].split("\n")
+        begin = end + 1
+    yield text[begin:].split("\n")
