@@ -20,7 +20,7 @@ from hypothesis import given
 from tests.hostile import HOLDERS, HOSTILE, NotGiven, Point, nested, values
 from tests.interrupts import interrupted
 from tests.json_strategies import exactly, json_values
-from trace_recorder.values.jsonable import object_to_jsonable, to_json, to_jsonable
+from trace_recorder.values.jsonable import members_to_json, object_to_jsonable, to_json, to_jsonable
 from trace_recorder.values.messages import Payload
 
 
@@ -222,6 +222,29 @@ def test_where_the_stack_is_nearly_full_nothing_is_raised() -> None:
     outcomes = {down(frames) for frames in range(0, room - 60, 20)}
 
     assert outcomes == {"written"}
+
+
+def test_where_the_stack_is_nearly_full_a_member_is_whole_or_says_that_it_is_not() -> None:
+    """Near the end of the stack, a part that cannot be copied is a description. No part is left out."""
+    value = nested(50, lambda inner: [inner])
+    whole = members_to_json({"arguments": value})
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
+
+    def down(frames: int) -> str:
+        return down(frames - 1) if frames else written_members(value)
+
+    texts = {down(frames) for frames in range(0, room - 60, 10)}
+
+    assert whole in texts
+    assert [text for text in texts if text != whole and '"__type__":' not in text] == []
+    assert len(texts) > 1
+
+
+def written_members(value: object) -> str:
+    try:
+        return members_to_json({"arguments": value})
+    except RecursionError:
+        return '"__type__":'  # the record is lost, and a gap says so
 
 
 def outcome_of(value: object) -> str:

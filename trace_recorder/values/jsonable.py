@@ -13,7 +13,7 @@ import dataclasses
 import enum
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TypeGuard
 
@@ -46,10 +46,7 @@ NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_r
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
     """Write any value as JSON text on one line. A background thread lets others run while it writes a long value."""
-    return _write(value, _dump_and_yield, max_nodes)
-
-
-def _write(value: object, dump: Callable[[Payload], str], max_nodes: int = MAX_NODES) -> str:
+    dump = _dump_and_yield
     return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
 
 
