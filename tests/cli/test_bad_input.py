@@ -264,7 +264,7 @@ def test_an_empty_file_is_not_ok(name: str, what: str, place: Path) -> None:
 
 def test_an_empty_document_is_said_to_be_empty(place: Path) -> None:
     """The message is ours, and not a JSON parser's."""
-    with pytest.raises(TrajectoryFormatError, match=r"empty\.json is no trajectory: it is empty"):
+    with pytest.raises(TrajectoryFormatError, match=r"empty\.json is not a trajectory: it is empty"):
         load("empty.json")
 
 

@@ -134,7 +134,7 @@ def test_a_broken_file_is_told_and_passed_over(runs: Path, tmp_path: Path) -> No
     result = invoke("export", runs, "-f", "openai", "-o", tmp_path / "rows.jsonl")
 
     assert result.exit_code == 1
-    assert "broken.json is no trajectory: it is not JSON" in result.stderr
+    assert "broken.json is not a trajectory: it is not JSON" in result.stderr
     assert "newer.json has schema_version 99, and this trace_recorder reads up to 1" in result.stderr
     assert "3 runs as openai: 3 rows" in result.stderr
 

@@ -81,7 +81,7 @@ def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     result = invoke("stats", tmp_path)
 
-    assert (result.exit_code, "broken.json is no trajectory" in result.stderr) == (1, True)
+    assert (result.exit_code, "broken.json is not a trajectory" in result.stderr) == (1, True)
     assert result.stdout.startswith("runs    1 run: 1 completed")
 
 

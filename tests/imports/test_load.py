@@ -224,7 +224,7 @@ def test_a_jsonl_file_that_is_no_journal_is_refused(tmp_path: Path, content: byt
     """A file of lines of another tool, numbered ones too, is refused with its name."""
     (tmp_path / "run.jsonl").write_bytes(content)
 
-    with pytest.raises(TrajectoryFormatError, match=r"run\.jsonl is no journal"):
+    with pytest.raises(TrajectoryFormatError, match=r"run\.jsonl is not a journal"):
         load(tmp_path / "run.jsonl")
 
 

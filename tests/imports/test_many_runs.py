@@ -35,7 +35,7 @@ def test_files_that_are_no_runs_are_reported_at_the_end(directory: Path) -> None
     runs = load_all(str(directory))
     answers = [next(runs).llm_interactions[0].response.content for _ in range(2)]
 
-    with pytest.raises(UnreadableRunsError, match=r"1 of the files(.|\n)*b\.json is no trajectory") as raised:
+    with pytest.raises(UnreadableRunsError, match=r"1 of the files(.|\n)*b\.json is not a trajectory") as raised:
         next(runs)
     assert answers == ["first", "second"]
     assert isinstance(raised.value.failures[directory / "b.json"], TrajectoryFormatError)

@@ -51,7 +51,7 @@ def from_document(document: Payload, name: str) -> Trajectory:
     """Read a document. `name` is used in messages. Raises TrajectoryFormatError if it is not a trajectory."""
     if not isinstance(document, dict) or not isinstance(document.get("llm_interactions"), list):
         raise TrajectoryFormatError(
-            f"{name} is no trajectory: a JSON object with a list `llm_interactions` is expected. "
+            f"{name} is not a trajectory: a JSON object with a list `llm_interactions` is expected. "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         )
     if _version(document) > SCHEMA_VERSION:

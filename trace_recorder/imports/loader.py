@@ -39,7 +39,7 @@ _LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
 _LARGE = 1024 * 1024
 """Bytes from which on a file is searched for a record before it is read as a whole."""
 _NO_JOURNAL = (
-    "{} is no journal: its first line is not a record of this package. "
+    "{} is not a journal: its first line is not a record of this package. "
     "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
 )
 
@@ -109,10 +109,10 @@ def load_own(source: _Source) -> Trajectory:
             if journal_path == path:
                 raise
     if not source.head:
-        raise TrajectoryFormatError(f"{path} is no trajectory: it is empty.")
+        raise TrajectoryFormatError(f"{path} is not a trajectory: it is empty.")
     if source.why_no_document is not None:
         raise NotOwnError(
-            f"{path} is no trajectory: {source.why_no_document}. "
+            f"{path} is not a trajectory: {source.why_no_document}. "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         )
     document = source.document
@@ -136,7 +136,7 @@ def _imported(read: Trajectory, format_name: str, path: Path) -> Trajectory:
 
 
 def _load_foreign(source: _Source, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
-    """Yield the runs of another tool's file. Raises `otherwise` if it is in no format that is read."""
+    """Yield the runs of another tool's file. Raises `otherwise` if it has an unknown format."""
     foreign = import_module("trace_recorder.imports.foreign.formats")
     if foreign.format_of(source) is None:
         raise otherwise

@@ -149,7 +149,7 @@ class Recording:
             elif not record.torn:
                 self.damaged += 1
         if not self._began:
-            raise TrajectoryFormatError(f"{self.path} is no journal: it has no first record of this package.")
+            raise TrajectoryFormatError(f"{self.path} is not a journal: it has no first record of this package.")
 
     def _count_damaged(self, error: Exception) -> None:
         """Count a record whose data has another form as damaged. A journal of a newer version is refused as a whole."""

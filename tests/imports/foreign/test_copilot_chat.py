@@ -91,4 +91,4 @@ def test_a_line_that_changes_nothing_is_a_gap_and_the_others_count(change: dict[
     path.write_text(original.read_text(encoding="utf-8") + json.dumps(change) + "\n")
     run = load(path)
     assert said_in(run) == said_in(load(original))
-    assert [(gap.what, gap.why) for gap in run.gaps] == [("line 14", "it changes nothing that is there")]
+    assert [(gap.what, gap.why) for gap in run.gaps] == [("line 14", "it changes a member that does not exist")]

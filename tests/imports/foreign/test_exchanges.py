@@ -314,7 +314,7 @@ def test_an_error_without_a_body_has_failed(content: Any, gaps: list[str], tmp_p
     assert call.error.status == 429
 
 
-_NO_BODY = "it has no body, or one that is not base64 as it says"
+_NO_BODY = "it has no body, or its base64 body cannot be decoded"
 
 
 @pytest.mark.parametrize("body", [{}, {"base64_string": "%"}, None])

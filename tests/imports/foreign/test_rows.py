@@ -115,4 +115,4 @@ def test_a_document_may_be_a_list_of_rows(tmp_path: Path) -> None:
         [{"saw": 1, "text": "b"}],
         [],
     ]
-    assert [gap.why for gap in third.gaps] == ["it is no object"]
+    assert [gap.why for gap in third.gaps] == ["it is not an object"]

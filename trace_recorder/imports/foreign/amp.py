@@ -52,7 +52,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             run.task = run.task or first_text(content) or None
             add_message(history, content, time)
         else:
-            run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+            run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
     history.finish()
     run.events.append(Kept(what="thread", value={k: v for k, v in document.items() if k not in _READ}))
     yield run

@@ -52,7 +52,7 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
         if why is None and is_initial(line.value):
             state = as_dict(as_dict(line.value)["v"])
         elif why is None and not _apply(state, as_dict(line.value)):
-            why = "it changes nothing that is there"
+            why = "it changes a member that does not exist"
         if why is not None:
             missing.append(Missing(what=f"line {line.number}", why=why))
     return state
@@ -235,7 +235,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         if isinstance(request, dict):
             _read_request(run, history, request, number)
         else:
-            run.events.append(Missing(what=f"request {number}", why="it is no object"))
+            run.events.append(Missing(what=f"request {number}", why="it is not an object"))
     history.finish()
     run.events.append(Kept(what="session", value={k: v for k, v in session.items() if k != "requests"}))
     yield run

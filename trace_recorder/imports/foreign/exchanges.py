@@ -163,7 +163,7 @@ def with_gap(exchange: Exchange, name: str, why: str | None = None) -> list[Even
     if has_body and exchange.status is None:
         why = "it has no status"
     elif exchange.status is not None and not has_body:
-        why = "it has no body, or one that is not base64 as it says"
+        why = "it has no body, or its base64 body cannot be decoded"
     missing = [] if why is None else [Missing(what=f"the response of {name}", why=why, time=exchange.time)]
     return [exchange, *missing]
 

@@ -73,7 +73,7 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
     format_name = format_of(source)
     if format_name is None:
         raise TrajectoryFormatError(
-            f"{source.path} is in no format that is read{_as_document(source)}. docs/import.md lists the formats."
+            f"{source.path} has an unknown format{_as_document(source)}. docs/import.md lists the formats."
         )
     runs = iter(IMPORT_FORMATS[format_name].read(source))
     while True:

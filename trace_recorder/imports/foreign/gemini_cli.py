@@ -66,7 +66,7 @@ def read_session(source: Source) -> Session:
         if isinstance(message, dict):
             session.messages.append(message)
         else:
-            session.missing.append(Missing(what=f"message {number}", why="it is no object"))
+            session.missing.append(Missing(what=f"message {number}", why="it is not an object"))
     return session
 
 

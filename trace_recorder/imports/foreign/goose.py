@@ -188,7 +188,7 @@ class _GooseSessionReader:
             add_message(self.history, blocks, time)
             self.run.task = self.run.task or first_text(blocks) or None
         else:
-            self.run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+            self.run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
 
     def _note_compaction(self, visible: Payload, blocks: list[Payload]) -> None:
         if visible is False:

@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             if isinstance(line.value, dict):
                 run.events.append(Kept(what=kind or "line", value=members))
             else:
-                run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+                run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
         elif kind in _BEFORE_ANSWERS:
             before.append(members)
         else:

@@ -36,9 +36,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
         if {*as_dict(line.value)} >= _SIGNS:
             yield _read_session(as_dict(line.value))
         else:
-            unread.append(f"line {line.number}: {line.why or 'it is no session'}")
+            unread.append(f"line {line.number}: {line.why or 'it is not a session'}")
     if unread:
-        raise TrajectoryFormatError(f"{source.path} has lines that are no sessions: {'; '.join(unread[:3])}")
+        raise TrajectoryFormatError(f"{source.path} has lines that are not sessions: {'; '.join(unread[:3])}")
 
 
 def _read_session(session: Members) -> ForeignRun:
@@ -59,7 +59,7 @@ def _read_session(session: Members) -> ForeignRun:
         if isinstance(message, dict):
             _read_message(run, history, message)
         else:
-            run.events.append(Missing(what=f"message {number}", why="it is no object"))
+            run.events.append(Missing(what=f"message {number}", why="it is not an object"))
     history.finish()
     stated = {name: session[name] for name in _STATED if session.get(name) is not None}
     run.events.append(Annotation(key="session_usage", value=stated, time=run.end_time))

@@ -75,7 +75,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             missing = []
             yield run
         else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is no tree of steps"))
+            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is not a tree of steps"))
 
 
 def _run(name: str, tree: Members) -> ForeignRun:

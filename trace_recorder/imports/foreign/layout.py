@@ -140,7 +140,7 @@ class _Layout:
     @singledispatchmethod
     def lines(self, event: object) -> Iterator[bytes]:
         """Yield the records of one event."""
-        raise TypeError(f"{type(event).__name__} is no event of a run")
+        raise TypeError(f"{type(event).__name__} is not an event of a run")
 
     def _interaction_id(self, stated_id: str | None) -> str:
         """Return an id for the next call.

@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     for line in _payloads(source):
         payload = as_dict(line.value)
         if line.why is not None or not payload:
-            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+            missing.append(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
             continue
         name = next(filter(None, (as_text(payload.get(one)) for one in ("session_id", "trace_id", "id"))), "")
         if name not in runs:

@@ -91,7 +91,7 @@ class _ManagedSessionReader:
             kind = as_text(event.get("type")) or "line"
             self._read_event(event, kind, stated_time(event.get("processed_at")))
         else:
-            self.run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is no event"))
+            self.run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is not an event"))
 
     def _create(self, session: Members) -> None:
         agent, time = as_dict(session.get("agent")), stated_time(session.get("created_at"))

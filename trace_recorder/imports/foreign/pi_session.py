@@ -86,7 +86,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
             members = as_dict(line.value)
             time = stated_time(members.get("timestamp"))
             if line.why is not None or not isinstance(line.value, dict):
-                why = line.why or "it is no object"
+                why = line.why or "it is not an object"
                 run.events.append(Missing(what=f"line {line.number}", why=why, time=time))
             else:
                 reader.read_line(members, time, number)

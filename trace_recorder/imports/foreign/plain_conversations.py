@@ -52,7 +52,7 @@ def conversations(source: Source) -> Iterator[tuple[str, Line]]:
     document = source.document
     if _has_rows(document):
         for number, row in enumerate(as_list(document), start=1):
-            yield f"{name}-{number}", Line(number, row, None if isinstance(row, dict) else "it is no object")
+            yield f"{name}-{number}", Line(number, row, None if isinstance(row, dict) else "it is not an object")
     elif document is not None:
         yield name, Line(1, document)
     else:

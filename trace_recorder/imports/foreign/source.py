@@ -53,7 +53,7 @@ def opened(path: Path) -> BinaryIO:
     may never end.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise TrajectoryFormatError(f"{path} is no regular file.")
+        raise TrajectoryFormatError(f"{path} is not a regular file.")
     if not is_zstd(path):
         return path.open("rb")
     decompress = zstd_reader(path)
@@ -205,14 +205,16 @@ class Source:
                     yield Line(number, text, None, LINE_BYTES + len(data))
 
     def _within_limit(self, lines: Iterator[Line]) -> Iterator[Line]:
-        left = self.max_run_bytes
+        bytes_left = self.max_run_bytes
         for line in lines:
-            left -= line.size
-            if left < 0:
-                why = (
-                    f"it and all lines after it are left out: those before it take {self.max_run_bytes} bytes in memory"
+            bytes_left -= line.size
+            if bytes_left < 0:
+                yield Line(
+                    line.number,
+                    None,
+                    "this line and all later lines are left out: the earlier ones take "
+                    f"{self.max_run_bytes} bytes in memory, the most that is read of one run. Split the file.",
                 )
-                yield Line(line.number, None, f"{why}, the most that is read of one run. Split the file.")
                 return
             yield line
 
@@ -280,7 +282,7 @@ def _count_values(data: bytes) -> int:
 def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str | None]:
     """Return the value of a JSON text, or None and the reason why it is not JSON."""
     if len(data) > max_values and _count_values(data) > max_values:
-        return None, f"it has more than {max_values} values, which is not read"
+        return None, f"it has more than {max_values} values, the most that is read"
     try:
         text = data.decode("utf-8-sig")
         check_depth(text, MAX_DOCUMENT_DEPTH)
@@ -295,4 +297,4 @@ def session_lines(lines: Iterable[Line], add_missing: Callable[[Missing], object
         if line.why is None and isinstance(line.value, dict):
             yield line.value
         else:
-            add_missing(Missing(what=f"line {line.number}", why=line.why or "it is no object"))
+            add_missing(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))

@@ -122,7 +122,7 @@ def _run_of_simulation(name: str, simulation: Members, info: Members, task: Memb
     if run.status == "failed":
         run.error = {"type": reason, "message": reason}
     if not isinstance(simulation.get("messages"), list):
-        run.events.append(Missing(what="the messages", why="the simulation has no list of them"))
+        run.events.append(Missing(what="the messages", why="the simulation has no list of messages"))
     _SimulationReader(run, as_dict(agent.get("llm_args"))).read_all(as_list(simulation.get("messages")))
     run.events += [] if reward is None else [Score(name="reward", value=reward)]
     run.events += [Annotation(key="reward_info", value=reward_info)] if reward_info else []
@@ -154,7 +154,7 @@ class _SimulationReader:
             elif role == "system":
                 self.history.add(Message("system", as_text(message.get("content"))), time)
             else:
-                self.run.events.append(Missing(what=f"message {number}", why="it has no role that is known"))
+                self.run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
         for call, time in self._of_user.values():
             self._add_tool_of_user(call, time)
         self.history.finish()

@@ -156,7 +156,7 @@ class _GraphReader:
         if parent is None:
             conversation, length = Conversation(), 0
             if node.get("parent") is not None:
-                self.run.events.append(Missing(what=f"what is before node {number}", why="it is no earlier node"))
+                self.run.events.append(Missing(what=f"the parent of node {number}", why="it is not an earlier node"))
         else:
             conversation, length = self._ends[parent]
             if length < len(conversation):

@@ -60,7 +60,7 @@ class MLflow:
         if experiment is None and self.project.isdigit():
             experiment = self._connected().get_experiment(self.project)
         if experiment is None:
-            raise FetchError(f"{self.address}: there is no experiment of this name. {self.settings} say where.")
+            raise FetchError(f"{self.address}: there is no experiment of this name. Check {self.settings}.")
         return str(experiment.experiment_id)
 
     def _connected(self) -> Payload:

@@ -178,5 +178,5 @@ class Progress:
         self._known.update(new)
         self._stale = 0 if new else self._stale + 1
         if self._stale == MAX_STALE:
-            raise FetchError(f"{self._of}: {MAX_STALE} pages one after another have nothing new; the service lists on.")
+            raise FetchError(f"{self._of}: {MAX_STALE} pages in a row have nothing new, but the service sends more.")
         return new

@@ -144,7 +144,7 @@ def _entries(lines: Iterable[Line]) -> Iterator[Entry]:
         if line.why is None and isinstance(line.value, dict):
             yield Entry(line.number, line.value)
         else:
-            yield Entry(line.number, {"value": line.value}, line.why or "it is no object")
+            yield Entry(line.number, {"value": line.value}, line.why or "it is not an object")
 
 
 class _AnswerLines:

@@ -160,7 +160,7 @@ def _from_document(document: Members) -> tuple[Members, _Samples]:
         return {}, iter([(document, None)])
     header = {name: value for name, value in document.items() if name != "samples"}
     stated = as_list(document.get("samples"))
-    return header, ((sample, None if isinstance(sample, dict) else "it is no object") for sample in stated)
+    return header, ((sample, None if isinstance(sample, dict) else "it is not an object") for sample in stated)
 
 
 def _from_zip(source: Source) -> tuple[Members, _Samples]:

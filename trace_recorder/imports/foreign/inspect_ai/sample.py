@@ -183,7 +183,7 @@ class SampleReader:
                 self._structure(event)
                 yield Kept(what=f"event {kind}", value=event, time=time)
             else:
-                yield Missing(what=f"event {number}", why="it does not say what it is", time=time)
+                yield Missing(what=f"event {number}", why="it does not name its kind", time=time)
 
     def messages(self, values: list[Payload]) -> Iterator[Event]:
         """Yield the calls of a sample that has only messages."""

@@ -85,7 +85,7 @@ class _Storage:
         self.source.read_too.add(path)
         value = self.source.neighbour(path).document
         if not isinstance(value, dict):
-            self.missing.append(Missing(what=path.name, why="it is no JSON object"))
+            self.missing.append(Missing(what=path.name, why="it is not a JSON object"))
         return as_dict(value)
 
 
@@ -132,7 +132,7 @@ def _rows(database: Database, session: str, missing: list[Missing]) -> list[Said
 def _data(row: Members, what: str, missing: list[Missing]) -> Members:
     members = json_of(row["data"])
     if not members:
-        missing.append(Missing(what=f"{what} {row['id']}", why="its data are no JSON object"))
+        missing.append(Missing(what=f"{what} {row['id']}", why="its data is not a JSON object"))
     return {**members, "id": row["id"]}
 
 

@@ -289,7 +289,7 @@ def _read(
 ) -> ForeignRun | str:
     """Return the run of a trace, or the reason why it has none."""
     if not is_trace(value):
-        return "it is no trace"
+        return "it is not a trace"
     try:
         return run_of(value)
     except TrajectoryFormatError as error:

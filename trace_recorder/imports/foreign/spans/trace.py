@@ -120,7 +120,7 @@ def _unknown(tree: Tree) -> Missing:
     names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     seen = ", ".join(names[:_MAX_NAMES]) + more
-    return Missing(what="what the spans mean", why=f"none is in a vocabulary that is read; their names are: {seen}")
+    return Missing(what="what the spans mean", why=f"no span has a vocabulary that is read; their names are: {seen}")
 
 
 def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Reading]]:
