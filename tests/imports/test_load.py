@@ -209,7 +209,7 @@ def test_a_json_file_that_is_no_trajectory_is_refused(tmp_path: Path, content: b
     """The error names the file and says what is expected."""
     (tmp_path / "run.json").write_bytes(content)
 
-    with pytest.raises(TrajectoryFormatError, match=r"run\.json is (no trajectory|a damaged trajectory document)"):
+    with pytest.raises(TrajectoryFormatError, match=r"run\.json is (not a trajectory|a damaged trajectory document)"):
         load(tmp_path / "run.json")
 
 

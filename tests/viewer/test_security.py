@@ -263,7 +263,7 @@ def test_a_document_of_another_kind_is_named_with_the_reason(directory: Path) ->
         answered = client.get("/api/runs/notes.json")
 
     assert other["id"] == "notes.json"
-    assert "no trajectory" in other["error"]
+    assert "not a trajectory" in other["error"]
     assert answered.status_code == 422
 
 

@@ -46,7 +46,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
     assert [call.response.content for call in run.llm_interactions] == ["Done."]
     assert [gap.what for gap in run.gaps] == ["to read agent-x.jsonl"]
     if kind != "directory":
-        with pytest.raises(TrajectoryFormatError, match="no regular file"):
+        with pytest.raises(TrajectoryFormatError, match="not a regular file"):
             load(other)
 
 
