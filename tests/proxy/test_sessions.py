@@ -164,7 +164,7 @@ def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
 
 def test_a_long_conversation_goes_on(proxy: RunningProxy) -> None:
     """A thread reads its prompt, compressed or not."""
-    texts = [f"{number} " + "word " * 200 for number in range(101)]
+    texts = [f"{number} " + "word " * 600 for number in range(101)]
     ask(proxy, *texts[:99])
     ask(proxy, *texts)
     body = json.dumps(

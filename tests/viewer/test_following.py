@@ -17,8 +17,8 @@ from trace_recorder import TrajectoryFormatError, load
 from trace_recorder.cli.list_runs import listing
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.list_request import ListRequest
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
+from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.runs import RunList
 
 

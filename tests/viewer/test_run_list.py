@@ -20,10 +20,9 @@ from tests.chat_calls import asked, call
 from tests.cli.invoking import recorded
 from tests.viewer.test_list_costs import priced
 from trace_recorder import TrajectoryRecorder, open_index
-from trace_recorder.viewer.followed_runs import FollowedRuns
-from trace_recorder.viewer.list_request import ListRequest, list_request_in
+from trace_recorder.viewer.followed_runs import FollowedRuns, ServedFiles
+from trace_recorder.viewer.parameters import ListRequest, list_request_in
 from trace_recorder.viewer.runs import RunList
-from trace_recorder.viewer.served_files import ServedFiles
 
 NAMES = ("oldest.json", "middle.json", "newest.json")
 FIRST_ROW = ListRequest(first=0, last=0, since="0")

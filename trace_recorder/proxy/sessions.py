@@ -50,8 +50,8 @@ _CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
 """A header of Codex: a JSON object. Its `agent_name` is a path: `/root` is the main agent, `/root/a` its sub-agent."""
 IDLE_SECONDS = 3600.0
 """A session of a proxy without a program ends after this time without a request."""
-_LONG_PROMPT_BYTES = 64 * 1024
-"""A thread reads longer prompts. On a slow machine, the event loop would stop for 2 ms for each of these."""
+_LONG_PROMPT_BYTES = 256 * 1024
+"""A thread reads longer prompts. The event loop would stop for 5 ms to read a prompt of this length."""
 _MAX_AGENTS = 256
 """The number of agents of a session whose contexts are kept. A forgotten agent gets a new id with its next request."""
 _MAX_FAILED = 16

@@ -1,8 +1,14 @@
-"""The runs of a directory, looked at again and again: only runs whose files changed since the last look are read.
+"""Follows the runs of a directory, or some files of it. Only runs whose files changed since the last look are read.
 
-What counts as a run is what `list` shows (`storage/run_files.py`). If a file cannot be read, the list has the reason.
-A look compares the states of all files, and then `read_one` reads one changed run at a time, so that a caller can stop
-at any moment. One thread at a time looks and reads. Whoever uses the members holds `lock`, and only for a moment.
+The list has the same runs as the command `list` (`storage/run_files.py`). The name of a run is its path from the
+directory. If a file cannot be read, the list has the reason. A link that leads out of the directory is never served.
+The same holds for a run whose file became such a link after it was listed.
+
+A look compares the states of all files. Then `read_one` reads one changed run at a time, so a caller can stop at any
+moment. One thread at a time looks and reads. A thread that uses the members holds `lock` for a moment.
+
+The costs of a run are the sum of the costs of its calls (`views/run_costs.py`). The calls have to be read for that,
+while a row needs only the ends of the run's files. So costs are read run by run, the newest runs first.
 """
 
 from __future__ import annotations
@@ -23,18 +29,78 @@ from trace_recorder.catalog.run_summaries import costs_json, summary_of
 from trace_recorder.catalog.searching import RunState
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
+from trace_recorder.storage.paths import journal_path_for
+from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 from trace_recorder.viewer.parts import Json
-from trace_recorder.viewer.run_costs import costs_of
 from trace_recorder.viewer.run_rows import RunRows
-from trace_recorder.viewer.served_files import ServedFiles
-from trace_recorder.views.run_costs import RunCosts
+from trace_recorder.views.run_costs import RunCosts, run_costs_or_unknown
+
+
+class ServedFiles:
+    """The runs in and below one directory, or some files of one directory.
+
+    Raises ValueError for several places that are not files of one directory.
+    """
+
+    def __init__(self, places: tuple[Path, ...]) -> None:
+        is_directory = len(places) == 1 and places[0].is_dir()
+        files = [] if is_directory else [place.resolve() for place in places]
+        if any(file.is_dir() or file.parent != files[0].parent for file in files):
+            raise ValueError("several files are served together if they lie in one directory")
+        self.directory = places[0] if is_directory else files[0].parent
+        self.only = None if is_directory else {file.name for file in files}
+        """The names of the files, if not all of the directory are served."""
+
+    def states(self) -> Iterator[tuple[str, State]]:
+        """Yield the name of each run, and the state of its files. Raises OSError if the directory cannot be read."""
+        start = len(str(self.directory / "_")) - 1
+        for run in run_files(self.directory, recursive=self.only is None):
+            if self.only is None or not self.only.isdisjoint((run.path.name, journal_path_for(run.path).name)):
+                document, journal = self._state(run.entry), self._state(run.journal)
+                if document is not None and journal is not None:
+                    yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
+
+    def state_of(self, name: str) -> State | None:
+        """Return the state of the files of one run; None if the run is gone or leads out of the directory."""
+        path = self.directory / name
+        journal = journal_path_for(path)
+        document_state = self._state(path)
+        journal_state = self._state(journal if journal != path and os.path.lexists(journal) else None)
+        return None if document_state is None or journal_state is None else (*document_state, *journal_state)
+
+    def path_of(self, name: str) -> Path | None:
+        """Return the path of a run that was listed; None if it leads out of the directory by now."""
+        path = self.directory / name
+        is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
+        return path if is_here else None
+
+    def _state(self, file: os.DirEntry[str] | Path | None) -> FileState | None:
+        """Return the state of a file; None if the file is gone or leads out of the directory."""
+        if file is None:
+            return NO_FILE
+        try:
+            if file.is_symlink() and not self._is_within(Path(file)):
+                return None
+            state = file.stat()
+        except OSError:
+            return None
+        return state.st_mtime_ns, state.st_size
+
+    def _is_within(self, file: Path) -> bool:
+        """Whether a path leads to a file in or below the directory."""
+        try:
+            real = file.resolve(strict=True)
+            return real.is_file() and real.is_relative_to(self.directory.resolve())
+        except (OSError, RuntimeError):  # the file is gone, or links form a loop, which raises either error
+            return False
+
 
 SHARE = 20
-"""A look is followed by a pause of so many times what it took, so that looks take a twentieth of a core at most."""
+"""The pause after a look is this many times as long as the look, so looks take at most a twentieth of a core."""
 SHORT_SECONDS = 0.05
-"""A look that takes less is made each time that somebody asks."""
+"""A shorter look is repeated for each request."""
 _Result = tuple[Json, Json | None] | str
-"""The row of a run and its costs, if these are known; or why the run cannot be read."""
+"""The row of a run, and its costs if they are known; or the reason why the run cannot be read."""
 
 
 class FollowedRuns:
@@ -50,15 +116,15 @@ class FollowedRuns:
         self.unread: dict[str, State] = {}
         """The runs that changed and wait to be read, the newest last."""
         self.rechecks: dict[str, State] = {}
-        """Running runs that did not change: their writer may be gone. The one that was read longest ago is last."""
+        """Running runs that did not change. Their writers may be gone. The run that was read longest ago is last."""
         self.names: list[str] = []
         """The names as of the last look, in the order of `load_all`."""
         self.version = 0
-        """Grows with each change of a row or of a file that cannot be read."""
+        """A number that grows with each change of a row or of an unreadable file."""
         self._files = files
         self._index = index
         self._kept: dict[str, tuple[State, str | None]] | None = None
-        """What the index keeps of runs that were not read yet."""
+        """The rows of the index for runs that were not read yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
         self._states: dict[str, State] = {}
@@ -71,7 +137,7 @@ class FollowedRuns:
         return name in self.runs or name in self.unreadable or name in self.unread
 
     def is_look_due(self, oldest: float | None = None) -> bool:
-        """Whether to look again: after a pause that depends on what the last look took, of at most `oldest` seconds."""
+        """Whether to look again: after a pause that depends on the time of the last look, at most `oldest` seconds."""
         if self.is_looking:
             return True
         age = time.monotonic() - self._looked_at
@@ -127,7 +193,7 @@ class FollowedRuns:
                     self.unread[name] = state
 
     def read_one(self) -> None:
-        """Read one of the runs that wait: the newest that changed, else the running run that was read longest ago."""
+        """Read the newest changed run, or else the running run that was read longest ago."""
         name, state = (self.unread or self.rechecks).popitem()
         self._read_at[name] = time.monotonic()
         path = self._files.directory / name
@@ -150,7 +216,7 @@ class FollowedRuns:
             self.version += 1
 
     def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
-        """Return the runs of the index by their names here: their states, and what is kept of those that match."""
+        """Return the runs of the index by their names: their states, and the kept text of those that match `terms`."""
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 
@@ -163,7 +229,7 @@ class FollowedRuns:
         return [name for name, (_, status) in self.runs.items() if status == "running"]
 
     def _row_of(self, name: str, state: State) -> _Result:
-        """Return the row of a run: of the index, which is asked for it once, or else from its files."""
+        """Return the row of a run, once from the index, and otherwise from its files."""
         kept = self._kept.pop(name, None) if self._kept else None
         if kept is not None and kept[0] == state and kept[1] is not None:
             row, costs = json.loads(kept[1])
@@ -193,15 +259,20 @@ class FollowedRuns:
 
 
 def _size(state: State) -> Json:
-    """Return how large the files of a run are together, and when they last changed."""
+    """Return the size of the files of a run together, and the time of their last change."""
     modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
     return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
 
 
 def why_unreadable(path: Path, error: Exception) -> str:
-    """Return in a sentence why a file cannot be read."""
+    """Return a sentence that says why a file cannot be read."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path.name}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
         return str(error)
     return f"{path.name} cannot be read: {type(error).__name__}: {error}"
+
+
+def costs_of(path: Path) -> Json:
+    """Return the costs of all calls of a run. They are unknown if the run cannot be read."""
+    return costs_json(run_costs_or_unknown(path))

@@ -1,7 +1,7 @@
-"""The rows of the list of runs, as a table of SQLite in memory, which filters, sorts and counts them.
+"""The rows of the list of runs, in a table of SQLite in memory, which filters, sorts and counts them.
 
-The columns that the index has too (`SINGLE`) have the same names and say the same. So a filter of the list is a term of
-the query language, and `catalog/conditions.py` makes its SQL. Not safe for several threads at once.
+The table has the columns of the index (`SINGLE`) with the same names and meanings. So a filter of the list is a term of
+the query language, and `catalog/conditions.py` makes its SQL. Only one thread at a time may use it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from trace_recorder.catalog.conditions import Parameter, condition_of
 from trace_recorder.catalog.fact_values import SINGLE, Single, storable
 from trace_recorder.catalog.facts import number_of_value, seconds_of
 from trace_recorder.values.messages import Payload
-from trace_recorder.viewer.list_request import Column, ListRequest
+from trace_recorder.viewer.parameters import Column, ListRequest
 from trace_recorder.viewer.parts import Json
 from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.run_costs import may_have_price
 
 _OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
-"""Columns that the index does not have. `listed` is when a run began or, if that is unknown, when its files changed."""
+"""Columns that the index does not have. `listed` is the start of a run, or the time of its files."""
 _NAMES = ("name", *SINGLE, *_OWN)
 _SCHEMA = f"""
 CREATE TABLE runs (number INTEGER PRIMARY KEY AUTOINCREMENT, {", ".join(_NAMES)}, UNIQUE (name));
@@ -54,7 +54,7 @@ Numbers = Sequence[int]
 
 
 class RunRows:
-    """The rows of runs, by their names in the list. Each has a number of its own, which no later run gets."""
+    """The rows of runs, by their names in the list. Each row has a number of its own, which no later row gets."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -62,9 +62,9 @@ class RunRows:
         self._connection.executescript(_SCHEMA)
 
     def put(self, row: Json, costs: Json | None = None) -> bool:
-        """Add a row, or replace that of the same `id`. Return whether that changed anything.
+        """Add a row, or replace the row with the same `id`. Return whether the table changed.
 
-        `costs` are those of all calls, if these were read.
+        `costs` are the costs of all calls of the run, if its calls were read.
         """
         tokens = row.get("total_input_tokens"), row.get("output_tokens")
         needs_costs = costs is None and may_have_price(row.get("status"), *tokens)
@@ -87,7 +87,7 @@ class RunRows:
         self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
 
     def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
-        """Return the numbers of the requested rows, in order. `names` are the runs that a search found."""
+        """Return the numbers of the requested rows in order. `names` are the matches of a search."""
         condition = condition_of(request.filters)
         parts: list[str] = [condition.sql]
         parameters: list[Parameter] = [*condition.parameters]
@@ -104,15 +104,15 @@ class RunRows:
         key = _SORTED[request.column]
         order = f"{key} IS NULL, {key} {'DESC' if request.descending else 'ASC'}, r.listed DESC, r.name DESC"
         sql = f"SELECT r.number, r.name FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are apart
-        found = self._connection.execute(sql, parameters)
+        matches = self._connection.execute(sql, parameters)
         if names is None:
-            return array("q", (number for number, _ in found))
-        return array("q", (number for number, name in found if os.fsdecode(name) in names))
+            return array("q", (number for number, _ in matches))
+        return array("q", (number for number, name in matches if os.fsdecode(name) in names))
 
     def rows(self, numbers: Numbers) -> list[Json | None]:
-        """Return rows by their numbers, each with the run of the list that it continues or repeats as `origin`.
+        """Return rows by their numbers. `origin` of a row is the run of the list that the run continues or repeats.
 
-        A run that is gone is None.
+        The row of a run that is gone is None.
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_PARENT} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
@@ -123,7 +123,7 @@ class RunRows:
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
-        """Return how many rows there are, with each status or judgement, with each model, and without costs."""
+        """Return the number of rows: all, with each status or judgement, with each model, and without costs."""
         execute = self._connection.execute
         [(total,)] = execute("SELECT count(*) FROM runs")
         judged = "CASE success WHEN 1 THEN 'success' ELSE 'no success' END"
@@ -136,19 +136,19 @@ class RunRows:
         return {"total": total, "without_costs": self.counts_without_costs(), **counted}
 
     def counts_without_costs(self) -> int:
-        """Return how many runs have calls that are still to be read for their costs."""
+        """Return the number of runs whose calls are still to be read for their costs."""
         [(count,)] = self._connection.execute("SELECT count(*) FROM runs WHERE needs_costs")
         return int(count)
 
     def without_costs(self, numbers: Numbers | None = None) -> str | None:
-        """Return one of these runs: one of those with these numbers, or else the newest of all."""
+        """Return the newest run whose costs are not known, among the rows with these numbers or among all."""
         among = "" if numbers is None else f"AND number IN ({', '.join('?' for _ in numbers)})"
         sql = f"SELECT name FROM runs WHERE needs_costs {among} ORDER BY listed DESC LIMIT 1"  # noqa: S608 - question marks
         found = self._connection.execute(sql, [*(numbers or ())]).fetchone()
         return None if found is None else os.fsdecode(found[0])
 
     def relations(self, name: str, sources: Collection[str]) -> Json:
-        """Return the names of the runs that a run continues or repeats, of its forks and replays, and of `sources`."""
+        """Return the names of the related runs: the continued or repeated run, forks, replays, and `sources`."""
         columns = "SELECT trajectory_id, forked_from, replay_of FROM runs WHERE name = ?"
         identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None)
         forks = self._related("forked_from", identity)
@@ -198,7 +198,7 @@ def _listed_at(row: Json) -> float | None:
 
 
 def _searched(row: Json) -> str:
-    """Return what the filter by text looks through."""
+    """Return the text that the filter by text searches."""
     texts = (row["task"], row["id"], row["model"], row["provider"])
     return storable(" ".join(text for text in texts if isinstance(text, str)).casefold())
 

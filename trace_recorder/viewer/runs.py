@@ -19,11 +19,10 @@ from secrets import token_hex
 
 from trace_recorder.catalog.query import parse_query
 from trace_recorder.catalog.searching import Search
-from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns
-from trace_recorder.viewer.list_request import ListRequest
+from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
+from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_rows import Numbers
-from trace_recorder.viewer.served_files import ServedFiles
 from trace_recorder.views.cost import table_name
 
 WORK_SECONDS = 0.3

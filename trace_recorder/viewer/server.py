@@ -23,22 +23,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trace_recorder.errors import QueryError, RecorderStateError, TraceRecorderError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
-from trace_recorder.viewer.asked import (
+from trace_recorder.viewer.comparing import MAX_RUNS, Comparison, aligned
+from trace_recorder.viewer.interface import RunAnswers
+from trace_recorder.viewer.one_file import one_file
+from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
+from trace_recorder.viewer.page_template import json_text, page_with
+from trace_recorder.viewer.parameters import (
     BadRequestError,
     NotFoundError,
     annotation_in,
+    list_request_in,
     number_in,
     numbers_in,
     posted_object,
     reward_in,
     seconds_in,
 )
-from trace_recorder.viewer.comparing import MAX_RUNS, Comparison, aligned
-from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.list_request import list_request_in
-from trace_recorder.viewer.one_file import one_file
-from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
-from trace_recorder.viewer.page_template import json_text, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
 from trace_recorder.viewer.runs import RunList
 from trace_recorder.viewer.security import Access, AccessControl, refusal

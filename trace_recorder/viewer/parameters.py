@@ -1,11 +1,17 @@
-"""Checks the parameters of requests, and posted rewards and annotations."""
+"""Checks the parameters of requests, and posted rewards and annotations.
+
+The filters of the list become terms of the query language of `find`, if the language has such terms.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
+from trace_recorder.catalog.query import Term, number_of, parse_query, time_of
 from trace_recorder.values.messages import Payload
 
 MAX_AT_ONCE = 10_000
@@ -35,10 +41,10 @@ def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
     number that does not exist.
     """
     if "numbers" in query:
-        asked = [number_in(text, "numbers") for text in query["numbers"].split(",")]
-        if any(not first <= number < end for number in asked):
+        numbers = [number_in(text, "numbers") for text in query["numbers"].split(",")]
+        if any(not first <= number < end for number in numbers):
             raise NotFoundError("there is none of that number.")
-        return asked[:MAX_AT_ONCE]
+        return numbers[:MAX_AT_ONCE]
     begin = number_in(query.get("from", str(first)), "from")
     last = number_in(query["to"], "to") if "to" in query else end - 1
     return range(max(first, begin), min(last + 1, end))[:MAX_AT_ONCE]
@@ -94,3 +100,84 @@ def _only(posted: Mapping[str, Payload], known: set[str]) -> None:
 
 def _is_number(value: Payload) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+Column = Literal[
+    "status",
+    "task",
+    "model",
+    "start_time",
+    "execution_time_seconds",
+    "steps",
+    "errors",
+    "tokens",
+    "cost",
+    "rewards",
+]
+COLUMNS: tuple[Column, ...] = get_args(Column)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A request for some rows of the list. Rows are counted from 0; `last` is included."""
+
+    filters: tuple[Term, ...] = ()
+    text: str = ""
+    """Words of the task, the file, the model or the provider, or parts of these words."""
+    model: str | None = None
+    began_since: float | None = None
+    """Seconds since 1970. If the start of a run is unknown, the time of its files counts."""
+    began_until: float | None = None
+    query: str = ""
+    """A search in the language of `find`."""
+    column: Column = "start_time"
+    descending: bool = True
+    first: int = 0
+    last: int = MAX_AT_ONCE - 1
+    since: str | None = None
+    """The version that the client has. If the list has the same version, the answer is short."""
+    version: str | None = None
+    """The version of the list whose rows are requested."""
+
+    @property
+    def arrangement(self) -> ListRequest:
+        """Return the request with only the members that decide the rows and their order."""
+        return replace(self, first=0, last=0, since=None, version=None)
+
+
+def list_request_in(parameters: Mapping[str, str]) -> ListRequest:
+    """Return the request for the list with these parameters. Raises BadRequestError and QueryError."""
+    first = number_in(parameters.get("from", "0"), "from")
+    last = number_in(parameters["to"], "to") if "to" in parameters else first + MAX_AT_ONCE - 1
+    sort = parameters.get("sort") or "-start_time"
+    column = next((name for name in COLUMNS if name == sort.removeprefix("-")), None)
+    if column is None:
+        raise BadRequestError(f"sort must be one of {', '.join(COLUMNS)}, with - before it if it descends.")
+    return ListRequest(
+        filters=tuple(_filters(parameters)),
+        text=parameters.get("text", ""),
+        model=parameters.get("model") or None,
+        began_since=_moment(parameters.get("began_since")),
+        began_until=_moment(parameters.get("began_until")),
+        query=parameters.get("query", "").strip(),
+        column=column,
+        descending=sort.startswith("-"),
+        first=first,
+        last=min(last, first + MAX_AT_ONCE - 1),
+        since=parameters.get("since"),
+        version=parameters.get("version"),
+    )
+
+
+def _moment(text: str | None) -> float | None:
+    return time_of(text).timestamp() if text else None
+
+
+def _filters(parameters: Mapping[str, str]) -> Iterator[Term]:
+    if status := parameters.get("status", "").replace(" ", "-"):
+        [term, *_] = parse_query(f'status:"{status.replace(chr(34), "")}"')
+        yield term
+    if "errors" in parameters:
+        yield Term("has", "error")
+    if cost := parameters.get("cost"):
+        yield Term("cost", relation=">=", number=number_of(cost))
