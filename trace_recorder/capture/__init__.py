@@ -1,1 +1,1 @@
-"""Capture: the HTTP transport that records, and finding it inside each SDK's client. It imports no SDK."""
+"""Capture: the seams of the HTTP libraries, and the exchange that they share. It imports no SDK."""

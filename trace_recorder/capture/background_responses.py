@@ -1,6 +1,6 @@
 """Responses that a provider makes in the background: those that are not final yet, and the polls for them.
 
-All responses of this process's runs are known here. A program fetches such a response later, by requests of its own.
+Those of all runs of this process are kept here. A program fetches such a response later, by requests of its own.
 These requests may come from another client, thread or recorder than the call. They belong to the call's run. No lock is
 taken: each change is one operation of a dict.
 

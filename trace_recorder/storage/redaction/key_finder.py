@@ -25,7 +25,7 @@ _LONG = (
 )
 """The text behind a mark in a key. This text is rare elsewhere."""
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
-"""The text behind a literal with a rare character has no space in this many characters."""
+"""No space is within this many characters behind a literal with a rare character."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
 """No secret begins behind these characters.
 
