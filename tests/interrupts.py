@@ -14,6 +14,7 @@ class Stop(BaseException):
     """The exception of Ctrl-C, which may come at any moment."""
 
 
+Profile = Callable[[FrameType, str, object], None]
 PACKAGE = (str(ROOT / "trace_recorder"),)
 
 
@@ -32,12 +33,7 @@ def interrupted(act: Callable[[], object], moment: int, within: tuple[str, ...] 
             if remaining == 0:
                 raise Stop
 
-    sys.setprofile(profile)
-    try:
-        with suppress(Stop):
-            act()
-    finally:
-        sys.setprofile(None)
+    _act_under(profile, act)
     return remaining <= 0
 
 
@@ -53,10 +49,14 @@ def interrupted_when(
             had_it = True
             raise Stop
 
+    _act_under(profile, act)
+    return had_it
+
+
+def _act_under(profile: Profile, act: Callable[[], object]) -> None:
     sys.setprofile(profile)
     try:
         with suppress(Stop):
             act()
     finally:
         sys.setprofile(None)
-    return had_it

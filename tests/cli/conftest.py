@@ -1,8 +1,14 @@
-"""Shared by all tests of the command line: stdout is a pipe without a stated width."""
+"""Shared by all tests of the command line: stdout is a pipe without a stated width, and programs have a provider."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from tests.agents import Place
+from tests.provider import CHAT, Server, plain, serving
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +21,16 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal on which bars can be drawn, of a known width."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "60")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A provider that gives the same answer to each call."""
+    with serving(plain(CHAT)) as server:
+        yield server
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
+    """A directory for programs whose provider is the server."""
+    return Place(tmp_path, server, capfd)

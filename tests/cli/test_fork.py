@@ -46,11 +46,6 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, server, capfd)
-
-
 def agent(place: Place, code: str = WORK) -> list[object]:
     """Write an agent; return the command that starts it."""
     (place.path / "agent.py").write_text(textwrap.dedent(ASKING) + textwrap.dedent(code))

@@ -7,15 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.agents import Place
 from tests.cli.ending import ended_while_printing
-from tests.provider import CHAT, CHAT_STREAM, Server, plain, serving, stream
+from tests.provider import CHAT, CHAT_STREAM, Server, plain, stream
 from trace_recorder import load
 
 ASK = """
@@ -25,17 +23,6 @@ def ask():
     return urllib.request.urlopen(urllib.request.Request(url, json.dumps({"messages": []}).encode())).read()
 """
 """A program that no `trace-recorder run` can record: it sends by urllib."""
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(plain(CHAT)) as server:
-        yield server
-
-
-@pytest.fixture
-def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, server, capfd)
 
 
 def program(place: Place, code: str) -> list[object]:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,19 +16,7 @@ import pytest
 from tests.agents import Done, Place, ending
 from tests.journals import records_of
 from tests.processes import ROOT
-from tests.provider import CHAT, Server, plain, serving
 from trace_recorder import load
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(plain(CHAT)) as server:
-        yield server
-
-
-@pytest.fixture
-def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, server, capfd)
 
 
 def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:

@@ -5,28 +5,16 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.agents import Place, ending
 from tests.processes import FORKS_WITH_THREADS
-from tests.provider import CHAT, Answer, Server, plain, serving
+from tests.provider import CHAT, Answer, plain, serving
 from trace_recorder import load
 
 KEY = "sk-ant-api03-" + "Zq8" * 30 + "AA"
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving(plain(CHAT)) as server:
-        yield server
-
-
-@pytest.fixture
-def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, server, capfd)
 
 
 def lines(said: str) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,9 +62,13 @@ def endure(fault: str, phases: str, directory: Path, provider: Provider) -> Endu
 
 
 @pytest.fixture(scope="module", params=FAULTS)
-def endured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Endured:
-    """An agent that had each of the faults for a while."""
-    return endure(request.param, "before during after", tmp_path_factory.mktemp("endured"), provider)
+def endured(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Endured]:
+    """An agent that had each of the faults for a while.
+
+    Its files are on a disk. A file system in memory lets an open file be written although the file is immutable.
+    """
+    with tempfile.TemporaryDirectory(dir="/var/tmp" if Path("/var/tmp").is_dir() else None) as directory:
+        yield endure(request.param, "before during after", Path(directory), provider)
 
 
 def whole(phase: str) -> list[tuple[str, bool, str]]:

@@ -247,6 +247,16 @@ def _key(pair: tuple[Any, bytes]) -> tuple[str, str]:
     return json.dumps(body, sort_keys=True), answer.decode()
 
 
+def is_same(name: str, compared: Callable[[], str]) -> bool:
+    """Compare something, print a line with the result, and return whether there was no difference."""
+    try:
+        print(f"- {name}: {compared()}", flush=True)
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        print(f"- {name}: DIFFERS: {str(error)[:3000]}", flush=True)
+        return False
+    return True
+
+
 def main(tools: Path) -> int:
     """Compare all programs; print a line for each."""
     failed = 0
@@ -256,11 +266,7 @@ def main(tools: Path) -> int:
             if shutil.which(program.command[0]) is None:
                 print(f"- {program.name}: not installed")
                 continue
-            try:
-                print(f"- {program.name}: {compare(program, place)}", flush=True)
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"- {program.name}: DIFFERS: {str(error)[:2000]}", flush=True)
+            failed += not is_same(program.name, partial(compare, program, place))
     return 1 if failed else 0
 
 

@@ -18,6 +18,18 @@ SHAPES = {
     **{f"ollama, {name}": shape for name, shape in ollama_shapes.SHAPES.items()},
 }
 
+FIRST = (
+    "openai, OpenAI: create",
+    "openai, AsyncOpenAI: create",
+    "anthropic, Anthropic: create",
+    "anthropic, AsyncAnthropic: create",
+    "google-genai, Client: generate_content",
+    "google-genai, Client, .aio: generate_content",
+    "ollama, Client: chat",
+    "ollama, AsyncClient: chat",
+)
+"""A call of each class of client of an SDK, sync and async."""
+
 
 def is_installed(package: str) -> bool:
     """Whether an SDK is there."""

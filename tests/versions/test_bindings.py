@@ -14,7 +14,7 @@ import pytest
 
 from tests.provider import plain, serving
 from tests.versions import anthropic_shapes, google_shapes, openai_shapes
-from tests.versions.every_shape import SHAPES, each_of
+from tests.versions.every_shape import FIRST, SHAPES, each_of
 from tests.versions.shapes import (
     NotInThisVersionError,
     Shape,
@@ -39,16 +39,6 @@ from trace_recorder.capture.method_slots import uses_aiohttp
 pytestmark = of_the_sdks
 Payload = Any
 
-FIRST = (
-    "openai, OpenAI: create",
-    "openai, AsyncOpenAI: create",
-    "anthropic, Anthropic: create",
-    "anthropic, AsyncAnthropic: create",
-    "google-genai, Client: generate_content",
-    "google-genai, Client, .aio: generate_content",
-    "ollama, Client: chat",
-    "ollama, AsyncClient: chat",
-)
 each_client = each_of(FIRST)
 NOWHERE = "http://127.0.0.1:9"
 
