@@ -28,7 +28,8 @@ def runs(tmp_path: Path) -> list[Trajectory]:
     """Return four runs, the last of which is scored."""
     made = [load(recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}")) for number in range(3)]
     with TrajectoryRecorder(tmp_path / "runs" / "run3.json") as recorder:
-        recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
+        answer = {"content": "a", "usage": {"input_tokens": 3, "output_tokens": 2}}
+        recorder.record_llm_interaction([{"role": "user", "content": "q"}], answer, "openai", "m")
         recorder.reward("tests", 0.5)
     return [*made, load(tmp_path / "runs" / "run3.json")]
 
@@ -183,6 +184,7 @@ def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
 
     assert [row["transcript_id"] for row in transcripts] == [run.trajectory_id for run in runs]
     assert [row["message_count"] for row in transcripts] == [2] * 4
+    assert [row["total_tokens"] for row in transcripts] == [None, None, None, 5]
     assert [(one["role"], one["content"]) for one in json.loads(transcripts[0]["messages"])] == [
         ("user", "q"),
         ("assistant", "answer 0"),

@@ -43,6 +43,16 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
     assert not any("fix the failing test" in one.text for one in answers)
 
 
+def test_a_cookie_that_cannot_be_read_hides_no_other(directory: Path) -> None:
+    """Cookies of other servers of this machine are sent too."""
+    with serving(directory) as client:
+        entered = client.get(f"/?token={TOKEN}", headers={"authorization": ""})
+        cookie = entered.headers["set-cookie"].partition(";")[0]
+        page = client.get("/", headers=[("authorization", ""), ("cookie", "a:b=1"), ("cookie", cookie)])
+
+    assert page.status_code == 200
+
+
 @pytest.mark.parametrize("address", ["/", "/?token=wrong", RUN])
 @pytest.mark.parametrize(
     ("headers", "status", "reason"),

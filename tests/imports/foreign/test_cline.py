@@ -100,6 +100,17 @@ def test_a_parameter_that_is_not_closed_ends_the_arguments(tmp_path: Path) -> No
     assert tool.arguments == {"path": "."}
 
 
+def test_a_text_before_a_result_is_passed_over() -> None:
+    """The editor's files may come before the results in the user's message."""
+    answer = {"content": None, "tool_calls": [{"call_id": "t1", "name": "read_file", "arguments": {"path": "a.py"}}]}
+    texts = ["<environment_details>", "[read_file for 'a.py'] Result:\nx = 1"]
+    message = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+    tools = [*tools_run(message, Call(time="", conversation=None, response=answer), "")]
+
+    assert [(tool.call_id, tool.name, tool.result) for tool in tools] == [("t1", "read_file", "x = 1")]
+
+
 def test_results_of_many_calls_are_read_in_linear_time() -> None:
     """A search through all calls, or through the answer, for each result would take minutes."""
     asked = [{"call_id": f"t{number}", "name": "a", "arguments": number} for number in range(30_000)]

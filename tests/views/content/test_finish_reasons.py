@@ -74,9 +74,10 @@ def test_a_refusal_is_no_empty_answer() -> None:
     assert [to_trl(refused, form) for form in ("messages", "prompt_completion")] == [[], []]
 
 
-def test_a_blocked_prompt_is_no_empty_answer() -> None:
-    """Google's reason is counted."""
-    blocked = call(["q"], None, api="google-generate", response={"extra": {"promptFeedback": {"blockReason": "OTHER"}}})
+@pytest.mark.parametrize("feedback", [{"blockReason": "OTHER"}, {"block_reason": "OTHER"}])
+def test_a_blocked_prompt_is_no_empty_answer(feedback: Payload) -> None:
+    """Google's reason is counted, in both spellings."""
+    blocked = call(["q"], None, api="google-generate", response={"extra": {"promptFeedback": feedback}})
 
     left_out = {SILENT: 1, "blocked prompts or contents in answers": 1}
     assert to_openai_finetuning.with_report(run(blocked)) == ([], left_out)
