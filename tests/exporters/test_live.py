@@ -119,6 +119,16 @@ def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status:
         assert {*SPANS} >= {*server.names()} >= ({"invoke_agent"} if status == 200 else {*SPANS})
 
 
+def test_a_run_that_cannot_be_read_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+    """It is named, and the exit code is that of a failure."""
+    (tmp_path / "a.json").write_text("{")
+    record(tmp_path / "run.json")
+    with sink() as server:
+        sent = invoke("export", tmp_path, "--format", "otlp", "--endpoint", server.url)
+
+        assert (sent.exit_code, "a.json" in sent.stderr, server.names()) == (1, True, SPANS)
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_no_delivery(tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture) -> None:
     """The redirect is reported and not followed, and the spans are sent later."""

@@ -125,6 +125,20 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
     ]
 
 
+def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, tmp_path: Path, home: Path) -> None:
+    """It may be the first of the session, before the program was given the proxy."""
+    other = said({**DONE, "id": "msg_9"})
+    claude_code(home, QUESTION, other, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    assert [(gap.what, gap.why) for gap in run.gaps] == [
+        (
+            "a call of the session at 2100-01-01T00:00:02.500000+00:00",
+            "the session file has it; it is not a call of this run",
+        )
+    ]
+    assert [(result.result, result.duration_seconds) for result in results(run)] == [(RETURNED, 2.0)]
+
+
 def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
     """There is also a gap if only another program's session exists, which has no call of the run."""
     claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
