@@ -1,6 +1,6 @@
-"""A trajectory in the formats that others read: pure functions, one file a format, and figures over runs.
+"""A trajectory in the formats that others read: pure functions, one file or folder a format, and figures over runs.
 
-Nothing here records or reads files. The page of each format in `docs/views/` says what the format cannot carry.
+Nothing here records or reads files. The page of each format in `docs/views/` lists what the format cannot carry.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """Agent traces for the Hugging Face Hub, as sessions of Pi, version 3 (https://pi.dev/docs/latest/session-format).
 
 Each conversation is one session in one file: a header line, a line with the tools, and a line for each message. Each
-line is the child of the line before. `datasets` recognises such a file by its structure and makes a row of it. Pi
+line is the child of the line before it. `datasets` recognises such a file by its structure and makes a row of it. Pi
 counts tokens as Anthropic does: its input does not include the cached ones.
 """
 
@@ -52,8 +52,8 @@ _SUPPORTED: FormatSupport = {
     "answers": ContentSupport.of(INTERLEAVING, THOUGHTS, locations=("part", "images")),
 }
 """Parts that are neither text nor an included image are written as text."""
-_STOPPED: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
-"""Pi's finish reasons other than "stop". The provider's own word is in `finishReason`."""
+_STOP_REASONS: dict[Ending | None, str] = {"length": "length", "tools": "toolUse", "filter": "error", "failed": "error"}
+"""Pi's finish reasons other than "stop". `finishReason` has the provider's own word."""
 
 
 @view
@@ -66,14 +66,14 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
     steps = steps_by_turn(trajectory, turns).steps
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
-    in_order = conversations(turns)
-    identities = [session_identity(trajectory, number) for number in range(len(in_order))]
+    all_conversations = conversations(turns)
+    identities = [session_identity(trajectory, number) for number in range(len(all_conversations))]
     sessions = []
-    for number, conversation in enumerate(in_order):
+    for number, conversation in enumerate(all_conversations):
         own = [
             place
             for place in range(number)
-            if in_order[place].agent_key == conversation.agent_key and in_order[place].kind != "apart"
+            if all_conversations[place].agent_key == conversation.agent_key and all_conversations[place].kind != "apart"
         ]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
         writing = _Session(trajectory, conversation, steps, left_out)
@@ -82,7 +82,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
 
 
 def session_identity(trajectory: Trajectory, number: int) -> str:
-    """Return the id of a conversation of a run. It is always the same."""
+    """Return the id of a conversation of a run. The same conversation always has the same id."""
     base = utf8_text(trajectory.trajectory_id or "trajectory")
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{base}/{number}"))
 
@@ -113,20 +113,22 @@ class _Session:
         session = {"type": "session", "version": VERSION, "id": identity, "timestamp": first.timestamp}
         session |= {"cwd": cwd if isinstance(cwd, str) else "", "harness": HARNESS}
         agent = {"agentId": self._conversation.agent_id, "parentAgentId": self._conversation.parent_agent_id}
-        about = without_none(parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task)
-        lines = [session | about]
+        session |= without_none(
+            parentSession=parent, agent=self._conversation.agent, **agent, task=self._trajectory.task
+        )
+        lines = [session]
         lines += [self._entry("model_change", first, provider=first.provider or "", modelId=first.model or "")]
         if tools := self._conversation.tools():
             offered = {"tools": [function_of(tool) for tool in tools]}
             lines.append(self._entry("custom", first, customType="teich-available-tools", data=offered))
-        lines += [self._message(said) for said in lines_with_results(self._conversation, self._steps)]
+        lines += [self._message(line) for line in lines_with_results(self._conversation, self._steps)]
         return lines
 
-    def _entry(self, kind: str, one: LLMInteraction, **members: Payload) -> dict[str, Payload]:
-        """Return a line of the session, as the child of the line before."""
+    def _entry(self, kind: str, call: LLMInteraction, **members: Payload) -> dict[str, Payload]:
+        """Return a line of the session. It is the child of the line before it."""
         self._count += 1
         parent, self._last = self._last, f"{self._count:08x}"
-        return {"type": kind, "id": self._last, "parentId": parent, "timestamp": one.timestamp, **members}
+        return {"type": kind, "id": self._last, "parentId": parent, "timestamp": call.timestamp, **members}
 
     def _message(self, line: ConversationLine) -> dict[str, Payload]:
         call, message = line.turn.interaction, line.message
@@ -162,7 +164,7 @@ class _Session:
         if line.answer:
             blocks = choice_of(line.turn.interaction.response, line.choice).blocks
             content = [*_in_order(blocks, message.tool_calls)]
-            return {"role": "assistant", "content": content, **_about(line.turn.interaction)}
+            return {"role": "assistant", "content": content, **_answer_members(line.turn.interaction)}
         texts = [part for part in self._content(message) if part != {"type": "text", "text": ""}]
         calls = map(_call, message.tool_calls)
         return {"role": "assistant", "content": [*_thinking(message.reasoning), *texts, *calls]}
@@ -181,7 +183,7 @@ class _Session:
 
 
 def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
-    """Yield the parts of an answer in the order of the model. Blocks of other kinds are counted as left out."""
+    """Yield the parts of an answer in the order of the model. Blocks of other kinds are not written."""
     following = iter(calls)
     for block in blocks:
         if block.type == "reasoning":
@@ -200,17 +202,19 @@ def _call(call: ToolCall) -> dict[str, Payload]:
     return {"type": "toolCall", "id": call.call_id, "name": call.name, "arguments": arguments_of(call)}
 
 
-def _about(call: LLMInteraction) -> dict[str, Payload]:
+def _answer_members(call: LLMInteraction) -> dict[str, Payload]:
     """Return Pi's members of an answer: its model, its usage, and its finish reason."""
     response = call.response
     reason = response.finish_reason
-    stopped = "error" if call.error else "aborted" if not call.complete else _STOPPED.get(ending_of(reason), "stop")
-    if stopped == "stop" and response.tool_calls:
-        stopped = "toolUse"
+    stop_reason = (
+        "error" if call.error else "aborted" if not call.complete else _STOP_REASONS.get(ending_of(reason), "stop")
+    )
+    if stop_reason == "stop" and response.tool_calls:
+        stop_reason = "toolUse"
     return {
         **without_none(api=call.api, provider=call.provider, model=response.model or call.model),
         **without_none(usage=_usage(without_usage(call)), responseId=response.id),
-        "stopReason": stopped,
+        "stopReason": stop_reason,
         **without_none(
             finishReason=reason,
             errorMessage=f"{call.error.type}: {call.error.message}" if call.error else call.ended_by,
@@ -239,8 +243,8 @@ def _usage(call: LLMInteraction) -> dict[str, Payload] | None:
 
 def milliseconds(timestamp: str) -> int | None:
     """Return a time in milliseconds since 1970, or None if it is unknown."""
-    at = parse_time(timestamp)
-    return None if at is None else round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    time = parse_time(timestamp)
+    return None if time is None else round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 FORMAT = ExportFormat(name="traces", kind="sessions", view=to_traces)

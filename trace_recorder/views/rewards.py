@@ -1,11 +1,12 @@
 """Rewards over saved runs, by the user's functions, in ToolBrain's form or over a `Trajectory`.
 
-def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
+    def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
     def frugal(trajectory: Trajectory) -> float | None: …        a run as it was recorded
     def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, compared with each other
 
-The first parameter of a function decides which of them it is, as in ToolBrain: `traces` and `trajectories` are a batch;
-one called `trajectory`, or annotated as a `Trajectory`, gets that. None is no reward.
+The first parameter decides what the function gets, as in ToolBrain. If it is called `traces` or `trajectories`, the
+function gets a batch. If it is called `trajectory`, or annotated as a `Trajectory`, the function gets a trajectory.
+A function returns None for no reward.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ Function = Callable[..., Any]
 
 
 def reward_function(name: str) -> Function:
-    """Find a function by `module:function` or `path/to/file.py:function`. Raises ValueError if there is none."""
+    """Return a function by `module:function` or `path/to/file.py:function`. Raises ValueError if it does not exist."""
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
         raise ValueError(f"{name!r} names no function: module:function, or file.py:function, is expected")
     if place.endswith(".py") and not Path(place).is_file():
         raise ValueError(f"{name!r} names no function: there is no file {place}")
     find = _in_file if place.endswith(".py") else _in_module
-    held = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
-    if not callable(held):
+    value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
+    if not callable(value):
         raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - of the caller
-    function: Function = getattr(held, "reward_func", held)  # ToolBrain's wrappers hold the function
+    function: Function = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
     _parameters(function)
     return function
 
@@ -53,10 +54,10 @@ def _in_file(file: str, attribute: str) -> object:
 
 def _in_module(module: str, attribute: str) -> object:
     _add_to_sys_path(Path.cwd())
-    found: object = import_module(module)
+    value: object = import_module(module)
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 def _add_to_sys_path(directory: Path) -> None:
@@ -72,7 +73,7 @@ def _raise_import_error(place: str, error: Exception) -> object:
 
 
 def _call_without_exit(function: Function, /, *arguments: object, **named: object) -> Any:
-    """Call the user's function; SystemExit becomes an error."""
+    """Call the user's function. Raises RuntimeError if it raises SystemExit."""
     try:
         return function(*arguments, **named)
     except SystemExit as ended:
@@ -82,7 +83,7 @@ def _call_without_exit(function: Function, /, *arguments: object, **named: objec
 def describe_error(error: BaseException, function: Function | None = None) -> str:
     """Describe an error in a user's code: its class, its message, and the file and line in the user's own function.
 
-    Without a function, the line of the module that was being imported.
+    Without a function, the line is that of the module that was being imported.
     """
     places = _error_locations(error, None if function is None else _code_of(function))
     place = next(iter(places), None)
@@ -90,14 +91,14 @@ def describe_error(error: BaseException, function: Function | None = None) -> st
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
-    """Return where an error was raised: in this code, else in a module, else the first line of the code."""
+    """Yield where an error was raised: in this code, or in an imported module, or the first line of the code."""
     if isinstance(error, SyntaxError) and code is None:
         yield f"{error.filename}, line {error.lineno}"
-    for one in (error, error.__cause__):
-        for frame, line in traceback.walk_tb(one.__traceback__ if one else None):
-            at = frame.f_code
-            if at is code or (code is None and at.co_name == "<module>"):
-                yield f"{at.co_filename}, line {line}, in {at.co_name}"
+    for raised in (error, error.__cause__):
+        for frame, line in traceback.walk_tb(raised.__traceback__ if raised else None):
+            running = frame.f_code
+            if running is code or (code is None and running.co_name == "<module>"):
+                yield f"{running.co_filename}, line {line}, in {running.co_name}"
     if code is not None:
         yield f"{code.co_filename}, line {_first_line(code)}, in {code.co_name}"
 
@@ -121,10 +122,10 @@ def _code_of(function: Function) -> CodeType | None:
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
     """Return the rewards of a run as a whole that are numbers, by name.
 
-    Of several with one name, the last one counts.
+    If several have the same name, the last one counts.
     """
-    whole = (one for one in trajectory.rewards if one.step_number is None)
-    return {one.name: one.value for one in whole if isinstance(one.value, int | float)}
+    whole = (reward for reward in trajectory.rewards if reward.step_number is None)
+    return {reward.name: reward.value for reward in whole if isinstance(reward.value, int | float)}
 
 
 def is_batch(function: Function) -> bool:
@@ -138,8 +139,8 @@ def score(
     """Return the reward of a run, or None if the function returns None.
 
     `parser` makes the turns for a function that takes turns. The `variables` that the function accepts are passed by
-    name. An exception of the function passes, SystemExit as a RuntimeError. Raises ValueError if the reward is not a
-    finite number.
+    name. An exception of the function is not caught, except SystemExit, which becomes a RuntimeError. Raises ValueError
+    if the reward is not a finite number.
     """
     parameters = _parameters(function)
     run = trajectory if _takes_trajectory(parameters[0]) else _turns_of(trajectory, parser)
@@ -149,13 +150,13 @@ def score(
 def score_batch(
     trajectories: Sequence[Trajectory], function: Function, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> list[float | None]:
-    """Return the reward of each run of a batch, in order, from one call of the function. Otherwise it is like `score`.
+    """Return the reward of each run of a batch, in order, from one call of the function. Otherwise like `score`.
 
-    Raises ValueError if it returns another number of rewards than there are runs.
+    Raises ValueError if the number of rewards is not the number of runs.
     """
     parameters = _parameters(function)
     takes_turns = parameters[0].name == "traces"
-    runs = [_turns_of(one, parser) for one in trajectories] if takes_turns else list(trajectories)
+    runs = [_turns_of(trajectory, parser) for trajectory in trajectories] if takes_turns else list(trajectories)
     values = list(_call_without_exit(function, runs, **_accepted_arguments(parameters, variables)))
     if len(values) != len(runs):
         raise ValueError(f"there are {len(values)} rewards for {len(runs)} runs, and each run needs one")
@@ -172,7 +173,7 @@ def _reward(value: Any) -> float | None:
 
 
 def _parameters(function: Function) -> list[inspect.Parameter]:
-    """Return a function's parameters. Raises ValueError if it takes neither a run nor several."""
+    """Return a function's parameters. Raises ValueError if it has no parameter for a run."""
     parameters = [*inspect.signature(function).parameters.values()]
     name = getattr(function, "__name__", "the function")
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:
@@ -182,8 +183,9 @@ def _parameters(function: Function) -> list[inspect.Parameter]:
 
 def _takes_trajectory(first: inspect.Parameter) -> bool:
     annotation = first.annotation
-    named = annotation.rpartition(".")[2] == "Trajectory" if isinstance(annotation, str) else annotation is Trajectory
-    return first.name == "trajectory" or named
+    if isinstance(annotation, str):
+        return first.name == "trajectory" or annotation.rpartition(".")[2] == "Trajectory"
+    return first.name == "trajectory" or annotation is Trajectory
 
 
 def _accepted_arguments(parameters: list[inspect.Parameter], variables: dict[str, object]) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Session traces for the Hugging Face Hub, in the simple form that its documentation describes.
 
-Each conversation is one session, which is one file: a header line, and a line for each message. All content is text.
-Pi's sessions (`pi_sessions.py`), which the Hub reads too, have a place for more.
+Each conversation is one session and one file: a header line, and a line for each message. All content is text. The Hub
+also reads Pi's sessions (`pi_sessions.py`), which have more members.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trace_recorder.views.replayed_calls import origin_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-_BESIDE_WHAT_IS_SAID = {"role", "content", "timestamp", "model", "interactionId", "replayedFrom"}
+_MEMBERS_WITHOUT_CONTENT = {"role", "content", "timestamp", "model", "interactionId", "replayedFrom"}
 _ROLES = {"developer": "system", "system": "system", "tool": "tool", "assistant": "assistant"}
 
 
@@ -66,7 +66,7 @@ def _header(trajectory: Trajectory, conversation: Conversation, number: int) -> 
 def _messages(conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]) -> Iterator[dict[str, Payload]]:
     for line in lines_with_results(conversation, steps):
         message = _message(line)
-        if message["content"] or message.keys() - _BESIDE_WHAT_IS_SAID or not line.answer:
+        if message["content"] or message.keys() - _MEMBERS_WITHOUT_CONTENT or not line.answer:
             yield {"type": "message", "message": message}
 
 

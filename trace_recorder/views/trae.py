@@ -1,7 +1,7 @@
 """Trae Agent's own document: the members that it writes, in its order, and no others.
 
-Our document has all of these and more. This view is for readers that refuse unknown members. Additions, from attempts
-to rewards, are left out. `input_messages` is the complete prompt.
+Our document has all of these and more. This view is for readers that refuse unknown members. Additions, such as
+attempts and rewards, are left out. `input_messages` is the complete prompt.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _STEP = (
     *("reflection", "error"),
 )
 _SUPPORTED: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(locations=("part", "beside a text")))
-"""Contents of requests are written as they were sent; of answers, texts and tool calls."""
+"""Requests have their contents as they were sent. Answers have texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
 
 @view
 def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
-    """Return a run as the document that Trae Agent itself would have written, but with offsets in timestamps.
+    """Return a run as the document that Trae Agent itself would have written, except that timestamps have offsets.
 
-    A message that several calls sent is one object in all of them: do not change it.
+    A message that several calls sent is one object in all of them, so do not change it.
     """
     kept = _only({**trajectory.head(), **trajectory.tail("inline")}, _ROOT)
     messages = SharedMessages(lambda message: [*_messages(message.to_document())])
-    kept["llm_interactions"] = [_interaction(one, left_out) for one in interaction_documents(trajectory, messages)]
+    kept["llm_interactions"] = [_interaction(call, left_out) for call in interaction_documents(trajectory, messages)]
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
     kept["agent_steps"] = [_step(step) for step in trajectory.agent_steps]
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS, EMBEDDINGS, STEP_NOTES, UNREQUESTED_TOOLS)
@@ -92,7 +92,10 @@ def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
-    """Return a message in Trae's form, with at most one tool call or result. Several calls become several messages."""
+    """Yield a message in Trae's form, with at most one tool call or result.
+
+    Each further call is a message of its own.
+    """
     kept = {"role": message.get("role"), "content": _text(message.get("content"))}
     if isinstance(message.get("tool_result"), dict) and message["tool_result"]:
         yield kept | {"tool_result": _only(message["tool_result"], _RESULT)}
@@ -100,8 +103,8 @@ def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
         result = {"call_id": message.get("call_id") or "", "success": True, "result": kept["content"], "error": None}
         yield {"role": "user", "content": None, "tool_result": result | {"name": message.get("name")}}
     else:
-        given = as_list(message.get("tool_calls")) or [message.get("tool_call")]
-        calls = [call for call in given if isinstance(call, dict) and call]
+        listed = as_list(message.get("tool_calls")) or [message.get("tool_call")]
+        calls = [call for call in listed if isinstance(call, dict) and call]
         yield kept | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
         for call in calls[1:]:
             yield {"role": message.get("role"), "content": None, "tool_call": _only(call, _CALL)}
@@ -119,15 +122,15 @@ def _step(recorded: AgentStep) -> dict[str, Payload]:
         kept["llm_response"] = _response(step["llm_response"])
         if recorded.interaction is not None and recorded.interaction.is_replayed:
             kept["llm_response"].pop("usage", None)
-    kept["llm_messages"] = [one for message in step.get("llm_messages") or () for one in _messages(message)] or None
+    kept["llm_messages"] = [part for message in step.get("llm_messages") or () for part in _messages(message)] or None
     kept["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
     kept["tool_results"] = _each_only(step.get("tool_results"), _RESULT)
     return kept | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
 
 
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:
-    """Return the objects in a list, each reduced to these members. Return None if the list has no objects."""
-    return [_only(one, names) for one in as_list(elements) if isinstance(one, dict)] or None
+    """Return the objects in a list, each with only these members, or None if the list has no objects."""
+    return [_only(element, names) for element in as_list(elements) if isinstance(element, dict)] or None
 
 
 FORMAT = ExportFormat(name="trae", kind="documents", view=to_trae)

@@ -1,8 +1,8 @@
-"""A chat template: messages → the exact string that an open model gets.
+"""A chat template makes of messages the exact string that an open model gets.
 
-`ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does: the same environment, the same names in
-it, sandboxed, since templates come from strangers. Its only method is `apply_chat_template`, which Hugging Face
-tokenizers have too. Views use nothing else. jinja2 is an extra: `pip install trace-recorder[templates]`.
+`ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does: in the same environment, with the same
+names, and sandboxed, because templates come from strangers. Its only method is `apply_chat_template`, which Hugging
+Face tokenizers have too. Views use nothing else. jinja2 is an extra: `pip install trace-recorder[templates]`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from trace_recorder.values.messages import Payload
 
 ChatMessage = dict[str, Payload]
-"""A message in the form that chat templates know: OpenAI's, with arguments as objects."""
+"""A message in the form that chat templates read: OpenAI's, with arguments as objects."""
 
 _REASONING = ("reasoning_content", "thinking", "reasoning")
-"""The names under which templates look for thinking. The first is the usual one, the second is that of gpt-oss."""
+"""The names under which templates look for thinking. The first is the usual one. The second is that of gpt-oss."""
 
 
 class Renderer(Protocol):
@@ -55,7 +55,7 @@ class ChatTemplate:
         at: datetime | None = None,
         **variables: Payload,
     ) -> str:
-        """Return the text of a conversation. `at` is the time for templates that write the date."""
+        """Return the text of a conversation. Templates that write the date use the time `at`."""
         if tokenize:
             raise ValueError("A ChatTemplate returns text and has no tokens. Leave tokenize=False.")
         clock = {} if at is None else {"strftime_now": at.strftime}
@@ -71,9 +71,9 @@ class ChatTemplate:
 
 
 def _with_reasoning(message: ChatMessage) -> ChatMessage:
-    """Return a message with its thinking under every name that templates know, as transformers does."""
-    said = next((message[name] for name in _REASONING if message.get(name) is not None), None)
-    return message if said is None else {"thinking": said, **message, "reasoning_content": said}
+    """Return a message with its thinking under every name that templates read, as transformers does."""
+    thought = next((message[name] for name in _REASONING if message.get(name) is not None), None)
+    return message if thought is None else {"thinking": thought, **message, "reasoning_content": thought}
 
 
 @cache
@@ -125,9 +125,9 @@ class _Dict:
 
 
 def _namespace(jinja: Any) -> Any:
-    """`namespace` for templates.
+    """Return `namespace` for templates.
 
-    Names that begin with an underscore are refused, because they would give access to Python.
+    It refuses names that begin with an underscore, because such names give access to Python.
     """
     plain = jinja.utils.Namespace
 
@@ -150,7 +150,7 @@ def _namespace(jinja: Any) -> Any:
 
 
 def _generation(jinja: Any, ext: Any) -> Any:
-    """The extension for `{% generation %}`: templates put answers between these marks, which print nothing."""
+    """Return the extension for `{% generation %}`. Templates put answers between these marks, which print nothing."""
 
     def parse(itself: Any, parser: Any) -> Any:
         line = next(parser.stream).lineno

@@ -1,7 +1,7 @@
-"""Parsers: what a model said → thought, tool code, final answer, as in ToolBrain's `ParsedCompletion`.
+"""Parsers split an answer of a model into thought, tool code and final answer, as in ToolBrain's `ParsedCompletion`.
 
-Each kind of agent has a parser: `parse_tool_calls` for models that call tools, `parse_code` for those that write code,
-`parse_react` for those that write `Action:` and `Action Input:`. Any function from an `LLMResponse` to a
+Each kind of agent has a parser: `parse_tool_calls` for models that call tools, `parse_code` for models that write code,
+`parse_react` for models that write `Action:` and `Action Input:`. Any function from an `LLMResponse` to a
 `ParsedCompletion` can replace them. Text that a parser does not recognise is the final answer, because no tool acts on
 it.
 """
@@ -50,8 +50,8 @@ _BLOB = re.compile(r"^[ \t]*Action:\s*(?:```(?:json)?\s*)?(?P<blob>\{.*\})\s*(?:
 def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
     """Parse the answer of a model that calls tools.
 
-    Its calls are the code. Without calls, its text is the answer. Text next to calls is part of the thought. A single
-    call of `final_answer` is the answer.
+    The calls are the code. Without calls, the text is the final answer. Text next to calls is part of the thought. A
+    single call of `final_answer` is the final answer.
     """
     calls = response.tool_calls
     if not calls:
@@ -65,17 +65,16 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
 def parse_code(response: LLMResponse) -> ParsedCompletion:
     """Parse the answer of a code agent.
 
-    It has `Thought: …`, then code in `<code>`, in a fence, or after `Code:`; or `Final Answer: …`.
-
-    The thought is the text before the code. Several pieces of code are run as one. Code that consists only of
-    `final_answer(…)` is the answer. Tags that a stop sequence cut off may be missing.
+    The agent writes `Thought: …`, then code in `<code>`, in a fence, or after `Code:`, or else `Final Answer: …`. The
+    thought is the text before the code. Several pieces of code are run as one. Code that consists only of
+    `final_answer(…)` is the final answer. Closing tags may be missing, because a stop sequence may cut them off.
     """
     text = response.content or ""
-    found = [one for one in _CODE.finditer(text) if one.lastgroup is not None]
-    if not found:
+    matches = [match for match in _CODE.finditer(text) if match.lastgroup is not None]
+    if not matches:
         return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
-    code = "\n\n".join(filter(None, (one[one.lastgroup or 0] for one in found)))
-    thought = _joined(response.reasoning, _thought(text[: found[0].start()]))
+    code = "\n\n".join(filter(None, (match[match.lastgroup or 0] for match in matches)))
+    thought = _joined(response.reasoning, _thought(text[: matches[0].start()]))
     answer = _final_answer(code)
     return _parsed(thought, code or None, None) if answer is None else _parsed(thought, None, answer)
 
@@ -83,8 +82,8 @@ def parse_code(response: LLMResponse) -> ParsedCompletion:
 def parse_react(response: LLMResponse) -> ParsedCompletion:
     """Parse the answer of a ReAct agent.
 
-    It has `Thought:`, then `Action:` with `Action Input:`, or `Final Answer:`. `Action: tool[input]` and a JSON
-    object with `action` and `action_input` are read too. Text that a model makes up after `Observation:` is left
+    The agent writes `Thought:`, then `Action:` with `Action Input:`, or else `Final Answer:`. `Action: tool[input]` and
+    a JSON object with `action` and `action_input` are read too. Text that a model makes up after `Observation:` is left
     out.
     """
     text = _OBSERVED.sub("", response.content or "")
@@ -95,7 +94,7 @@ def parse_react(response: LLMResponse) -> ParsedCompletion:
 
 
 def observation_of(text: str) -> str:
-    """Return the tool output in a text agent's message, without the label that its loop puts before it."""
+    """Return the tool output in a text agent's message, without the label that the agent's loop puts before it."""
     return _OBSERVATION.sub("", text, count=1) if _OBSERVATION.match(text) else text
 
 
@@ -116,19 +115,19 @@ def _action(text: str) -> tuple[str | None, int]:
     """Return the action of a text as Python, and where it begins. An action after a final answer does not count."""
     blob = _BLOB.search(text)
     if blob is not None:
-        said = as_dict(json_value(blob["blob"]))
-        if isinstance(said.get("action"), str) and said["action"] != "Final Answer":
-            return _call(said["action"], _read(said.get("action_input"))), blob.start()
+        members = as_dict(json_value(blob["blob"]))
+        if isinstance(members.get("action"), str) and members["action"] != "Final Answer":
+            return _call(members["action"], _read(members.get("action_input"))), blob.start()
         return None, 0
-    found = _ACTION.search(text)
-    if found is None:
+    match = _ACTION.search(text)
+    if match is None:
         return None, 0
-    given = found["inside"] if found["input"] is None else found["input"]
-    return _call(found["tool"], {} if given is None else _read(given.strip())), found.start()
+    arguments = match["inside"] if match["input"] is None else match["input"]
+    return _call(match["tool"], {} if arguments is None else _read(arguments.strip())), match.start()
 
 
 def _read(arguments: Payload) -> Payload:
-    """Return an action's input: the JSON object in its text, else the text."""
+    """Return an action's input: the JSON object in its text, or else the text."""
     if not isinstance(arguments, str):
         return arguments
     value = json_value(arguments)
@@ -138,13 +137,14 @@ def _read(arguments: Payload) -> Payload:
 def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:
     """Parse a completion without an action: the answer is the text after its label, or else all text."""
     blob = _BLOB.search(text)
-    said: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
-    if blob and said.get("action") == "Final Answer":
-        return _parsed(_joined(response.reasoning, _thought(text[: blob.start()])), None, str(said.get("action_input")))
-    found = _FINAL.search(text)
-    if found is None:
+    members: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
+    if blob and members.get("action") == "Final Answer":
+        thought = _joined(response.reasoning, _thought(text[: blob.start()]))
+        return _parsed(thought, None, str(members.get("action_input")))
+    match = _FINAL.search(text)
+    if match is None:
         return _parsed(response.reasoning, None, text.strip() or None)
-    return _parsed(_joined(response.reasoning, _thought(text[: found.start()])), None, found["answer"].strip())
+    return _parsed(_joined(response.reasoning, _thought(text[: match.start()])), None, match["answer"].strip())
 
 
 def _thought(text: str) -> str | None:
@@ -152,15 +152,15 @@ def _thought(text: str) -> str | None:
 
 
 def _final_answer(code: str) -> str | None:
-    """Return the final answer of code that does nothing else."""
+    """Return the final answer if code consists only of it, or None."""
     try:
         [statement] = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     match statement:
         case ast.Expr(ast.Call(ast.Name("final_answer"), arguments, keywords)):
-            given = [*arguments, *(keyword.value for keyword in keywords)]
-            return _literal(given[0]) if len(given) == 1 else None
+            values = [*arguments, *(keyword.value for keyword in keywords)]
+            return _literal(values[0]) if len(values) == 1 else None
     return None
 
 
@@ -185,5 +185,5 @@ def _parsed(thought: str | None, tool_code: str | None, final_answer: str | None
 
 
 PARSERS: Mapping[str, Parser] = {"calls": parse_tool_calls, "code": parse_code, "react": parse_react}
-DEFAULT_PARSER = "calls"
 """Our parsers by name, for the command line."""
+DEFAULT_PARSER = "calls"

@@ -1,7 +1,7 @@
-"""Rendering: a turn's messages → the string that the model got, and the string that it returned.
+"""Rendering makes two strings of a turn's messages: the one that the model got, and the one that it returned.
 
-For an open model, its chat template makes that string from the messages (`chat_template.py`, or a tokenizer). For a
-model behind an API, the string is unknown. `PlainText` then writes everything that was sent, always in the same form.
+For an open model, a chat template makes these strings (`chat_template.py`, or a tokenizer). For a model behind an API,
+the strings are unknown. `PlainText` then writes everything that was sent, always in the same form.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 
 _SENTINEL = "\ue000"
-"""A placeholder for an answer. The text after it is what a template writes after answers."""
+"""A placeholder for an answer. The text that a template writes after it is the text after every answer."""
 
 
 class PlainText:
     """Writes a conversation as `<|ROLE|>` and the content, with thinking, calls and tools as they were sent.
 
-    Each message is written once, because conversations repeat them.
+    Each message is written once, because conversations repeat messages.
     """
 
     def __init__(self) -> None:
@@ -49,17 +49,17 @@ class PlainText:
 
     def _block(self, message: Message) -> str:
         chat = _chat_message(message)
-        return f"<|{_heading(chat)}|>{self.words_of(chat)}\n"
+        return f"<|{_heading(chat)}|>{self.content_text(chat)}\n"
 
-    def words_of(self, message: ChatMessage) -> str:
+    def content_text(self, message: ChatMessage) -> str:
         """Write the content of a message, without its role."""
         content = message.get("content") or []
         parts = content if isinstance(content, list) else [content]
-        said = [_part(part) for part in parts]
+        texts = [_part(part) for part in parts]
         if thought := message.get("reasoning_content"):
-            said = [f"<|THINKING|>{thought}", "<|SAID|>" + "\n".join(said)]
+            texts = [f"<|THINKING|>{thought}", "<|SAID|>" + "\n".join(texts)]
         calls = (call["function"] for call in message.get("tool_calls") or ())
-        return "\n".join([*said, *(f"<|TOOL_CALL|>{_json(call)}" for call in calls)])
+        return "\n".join([*texts, *(f"<|TOOL_CALL|>{_json(call)}" for call in calls)])
 
 
 def _heading(message: ChatMessage) -> str:
@@ -80,13 +80,13 @@ def _json(value: Payload) -> str:
 class Rendering:
     """Renders the prompt and the answer of one turn.
 
-    `parameters` are those of the request, some of which are for the template; `interaction` has the texts of tool
-    calls' arguments as they were sent; `variables` go to the template as they are.
+    `parameters` are those of the request. Some of them are for the template. `interaction` has the texts of tool calls'
+    arguments as they were sent. `variables` are passed to the template unchanged.
     """
 
     renderer: Renderer | PlainText
     interaction: LLMInteraction
-    at: datetime | None
+    time: datetime | None
     messages: Sequence[Message]
     tools: list[Payload]
     parameters: dict[str, Payload]
@@ -103,30 +103,30 @@ class Rendering:
         return cls(renderer, call, time, messages, schemas, request.parameters, variables)
 
     def prompt(self) -> str:
-        """The string that the model got."""
+        """Return the string that the model got."""
         names = ("add_generation_prompt", "continue_final_message", "documents")
-        wishes = {name: self.parameters[name] for name in names if self.parameters.get(name) is not None}
-        return self._render(**({"add_generation_prompt": True} | wishes))
+        options = {name: self.parameters[name] for name in names if self.parameters.get(name) is not None}
+        return self._render(**({"add_generation_prompt": True} | options))
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
         """Return the conversation with the model's answer and its results, or None if the template refuses it."""
         return self._accepted(answer, *after)
 
     def completion(self, prompt: str, answer: Message) -> str:
-        """The string that the model returned.
+        """Return the string that the model returned.
 
-        If the answer is only text, that is the string. If a server found thinking or tool calls in the string, it has
-        split it. The template joins the parts again when it puts the message into a prompt. If it cannot, the plain
-        form is used.
+        If the answer is only text, the text is that string. If the answer has thinking or tool calls, a server has
+        taken them out of the string. The template puts the parts together again when it writes the message into a
+        prompt. If the template refuses that, the plain form is used.
         """
         if not (answer.reasoning or answer.tool_calls):
             return text_of(answer)
         [message] = chat_messages([answer])
         if isinstance(self.renderer, PlainText):
-            return self.renderer.words_of(message)
+            return self.renderer.content_text(message)
         whole = self._accepted(answer)
         if whole is None or not whole.startswith(prompt):
-            return PlainText().words_of(message)
+            return PlainText().content_text(message)
         probe = self._accepted(Message("assistant", _SENTINEL)) or ""
         return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
 
@@ -137,15 +137,15 @@ class Rendering:
         except RenderingError:
             return None
 
-    def _render(self, *more: Message, **wishes: Payload) -> str:
+    def _render(self, *more: Message, **options: Payload) -> str:
         asked = self.parameters.get("chat_template_kwargs")
-        variables = {**(asked if isinstance(asked, dict) else {}), **self.variables, **wishes}
+        variables = {**(asked if isinstance(asked, dict) else {}), **self.variables, **options}
         if isinstance(self.renderer, PlainText):
             begins_answer = bool(variables.get("add_generation_prompt"))
             return self.renderer.text(self.messages, more, self.tools, begins_answer=begins_answer)
         messages = chat_messages([*self.messages, *more])
         if isinstance(self.renderer, ChatTemplate):
-            variables = {"at": self.at, **variables}
+            variables = {"at": self.time, **variables}
         apply = partial(self.renderer.apply_chat_template, tools=self.tools or None, tokenize=False, **variables)
         failures: list[Exception] = []
         text = try_call(partial(apply, messages), failures.append)
@@ -160,11 +160,11 @@ class Rendering:
 
 
 def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[ChatMessage]:
-    """Write arguments as the text that was sent, or as JSON if that is unknown."""
+    """Write arguments as the text that was sent, or as JSON if that text is unknown."""
 
     def call_of(call: Payload) -> Payload:
-        given = call["function"]["arguments"]
-        text = given if isinstance(given, str) else sent.get(call["id"]) or _json(given)
+        arguments = call["function"]["arguments"]
+        text = arguments if isinstance(arguments, str) else sent.get(call["id"]) or _json(arguments)
         return call | {"function": call["function"] | {"arguments": text}}
 
     return [
@@ -176,7 +176,10 @@ def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[Ch
 
 
 def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
-    """Return the texts of the arguments in a request, by the ids of the calls. Only OpenAI's chat dialect has them."""
+    """Return the texts of the arguments in a request, by the ids of the calls.
+
+    Only OpenAI's chat dialect sends texts.
+    """
     body = interaction.raw_request if interaction.api == openai_chat.DIALECT.name else None
     messages = as_list(as_dict(body).get("messages"))
     calls = [as_dict(call) for message in messages for call in as_list(as_dict(message).get("tool_calls"))]
@@ -185,10 +188,10 @@ def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
 
 
 def chat_messages(messages: Sequence[Message]) -> list[ChatMessage]:
-    """Write messages in the form that chat templates know, as servers do before they render.
+    """Write messages in the form that chat templates read, as servers do before they render.
 
-    Arguments become objects, missing content an empty text, and several texts one text with line breaks. Images remain
-    parts, in the form of OpenAI.
+    Arguments become objects, missing content becomes an empty text, and several texts become one text with line breaks.
+    Images remain parts, in OpenAI's form.
     """
     return [_chat_message(message) for message in messages]
 
@@ -213,7 +216,7 @@ def _content(message: Message) -> Payload:
 
 
 def tool_schemas(tools: Sequence[Tool]) -> list[Payload]:
-    """Write tools in the form that chat templates know. A tool that was sent in that form is unchanged."""
+    """Write tools in the form that chat templates read. A tool that was sent in that form is unchanged."""
     return [_schema(tool) for tool in tools]
 
 

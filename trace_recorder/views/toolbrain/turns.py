@@ -1,8 +1,7 @@
-"""ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4); rewards are functions of it.
+"""ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4). Rewards are functions of a trace.
 
-A turn is one call in which the model said something. Unknown members are None. If the format does not allow None, the
-turn is left out: a call that failed, is in flight, or has a damaged request. `docs/views/toolbrain.md` says what the
-format has no place for.
+A turn is one call with an answer. Unknown members are None. If the format does not allow None, the turn is left out: a
+call that failed, is in flight, or has a damaged request. `docs/views/toolbrain.md` lists what the format cannot carry.
 """
 
 from __future__ import annotations
@@ -36,12 +35,15 @@ from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
-"""The plain form writes every part as JSON. What a template makes of parts that are not text is unknown."""
+"""The plain form writes every part as JSON. Templates may do anything with parts that are not text."""
 _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS))
 
 
-_LOOKED_AT = 8
-"""To show the end of a text on one line, this many times its width is read first, because much may be white space."""
+_READ_WIDTHS = 8
+"""To show the end of a text on one line, so many times the line's width is read first.
+
+Much of it may be white space.
+"""
 
 
 class ToolBrainTurn(TypedDict):
@@ -69,40 +71,43 @@ def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
 ) -> list[ToolBrainTurn]:
     """Return a run as a ToolBrain trace.
 
-    `chat_template` is the Jinja source of the model's template, or anything with `apply_chat_template`, such as its
-    Hugging Face tokenizer: then prompts are the exact strings. Without it they are everything that was sent, in a plain
-    form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object that a tool
-    returned, if the agent recorded it, or a list of objects for several calls. "text" writes it as text, as toolbrain's
-    own type requires. Calls whose answers a replay or a fork gave are in the prompts of later turns only, and side
-    calls in none; with `include_replayed` both are turns too. Raises RenderingError if the template refuses the
-    messages.
+    `chat_template` is the Jinja source of the model's template, or any object with `apply_chat_template`, such as the
+    model's Hugging Face tokenizer. Prompts are then the exact strings. Without it, a prompt is everything that was
+    sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object
+    that a tool returned, if the agent recorded it, or a list of objects for several calls. With "text" it is a text, as
+    toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in the prompts of later turns.
+    Side calls are in no prompt. With `include_replayed`, both are turns too. Raises RenderingError if the template
+    refuses the messages.
     """
-    chosen = _Chosen(agent, include_replayed=include_replayed)
-    turns = _turns(left_out, trajectory, parser, chat_template, chosen, template_variables)
-    return [_texted(turn) for turn in turns] if action_output == "text" else [*turns]
+    selection = _TurnSelection(agent, include_replayed=include_replayed)
+    turns = _turns(left_out, trajectory, parser, chat_template, selection, template_variables)
+    return [_with_text_output(turn) for turn in turns] if action_output == "text" else [*turns]
 
 
 @view
 def turns_one_by_one(
     left_out: LeftOut, trajectory: Trajectory, parser: Parser = parse_tool_calls, *, include_replayed: bool = False
 ) -> Sequence[ToolBrainTurn]:
-    """Return the same as a lazy sequence.
+    """Return the same turns as a lazy sequence.
 
     Each turn is made when it is read, because its prompt is the whole history.
     """
-    return _turns(left_out, trajectory, parser, None, _Chosen(include_replayed=include_replayed), None)
+    return _turns(left_out, trajectory, parser, None, _TurnSelection(include_replayed=include_replayed), None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Select the calls that are turns: of one agent, by name or id, or of all; calls that were made, or all."""
+class _TurnSelection:
+    """Selects the calls that are turns: those of one agent, by name or id, or of all.
+
+    Only calls that were made, or all.
+    """
 
     agent: str | None = None
     include_replayed: bool = False
 
-    def has(self, one: AnsweredTurn) -> bool:
-        is_of_agent = self.agent in {None, one.interaction.agent, one.interaction.agent_id}
-        return is_of_agent and (self.include_replayed or one.turn.was_made)
+    def has(self, answered: AnsweredTurn) -> bool:
+        is_of_agent = self.agent in {None, answered.interaction.agent, answered.interaction.agent_id}
+        return is_of_agent and (self.include_replayed or answered.turn.was_made)
 
 
 def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
@@ -110,21 +115,21 @@ def _turns(  # noqa: PLR0913, PLR0917 - those of `to_turns`
     trajectory: Trajectory,
     parser: Parser,
     chat_template: str | Renderer | None,
-    chosen: _Chosen,
+    selection: _TurnSelection,
     variables: Mapping[str, Payload] | None,
 ) -> _LazyTurns:
     count_all_but(trajectory, left_out, ARGUMENTS)
     renderer = _renderer(chat_template)
-    whole = answered_turns(trajectory)
-    carried = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
-    count_unsupported_contents((one.turn for one in whole), left_out, carried)
-    known = [one for one in whole if _is_known(one)]
-    if not chosen.include_replayed:
-        beside = side_calls(trajectory, [one.turn for one in whole])
-        left_out.add(SIDE_CALLS, len(beside))
-        left_out.add(REPLAYED, sum(not one.turn.was_made for one in known))
-        known = [one for one in known if one.turn not in beside]
-    return _LazyTurns([*filter(chosen.has, known)], parser, renderer, dict(variables or {}))
+    all_turns = answered_turns(trajectory)
+    supported = _IN_PLAIN_TEXT if chat_template is None else _IN_A_TEMPLATE
+    count_unsupported_contents((answered.turn for answered in all_turns), left_out, supported)
+    known = [each for each in all_turns if each.turn.answered and each.interaction.source.has_request()]
+    if not selection.include_replayed:
+        excluded = side_calls(trajectory, [answered.turn for answered in all_turns])
+        left_out.add(SIDE_CALLS, len(excluded))
+        left_out.add(REPLAYED, sum(not answered.turn.was_made for answered in known))
+        known = [answered for answered in known if answered.turn not in excluded]
+    return _LazyTurns([*filter(selection.has, known)], parser, renderer, dict(variables or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +162,6 @@ def _renderer(chat_template: str | Renderer | None) -> Renderer | PlainText:
     return ChatTemplate(chat_template) if isinstance(chat_template, str) else chat_template
 
 
-def _is_known(one: AnsweredTurn) -> bool:
-    return one.turn.answered and one.interaction.source.has_request()
-
-
 def _turn(
     answered: AnsweredTurn, parser: Parser, renderer: Renderer | PlainText, variables: dict[str, Payload]
 ) -> ToolBrainTurn:
@@ -178,15 +179,15 @@ def _turn(
     }
 
 
-def _after(one: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
+def _after(answered: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     """Return the tool results as the model saw them. For a text agent, they are the next message."""
-    if parsed["tool_code"] and not one.response.tool_calls and one.next_messages:
-        return list(one.next_messages)
-    return one.tool_messages()
+    if parsed["tool_code"] and not answered.response.tool_calls and answered.next_messages:
+        return list(answered.next_messages)
+    return answered.tool_messages()
 
 
 def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
-    """Return the result as text. For a text agent, the label that its loop adds is removed."""
+    """Return the tool results as text. For a text agent, the label that its loop adds is removed."""
     if not after:
         return None
     text = "\n".join(map(text_of_message, after))
@@ -194,7 +195,7 @@ def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
 
 
 def _returned(answered: AnsweredTurn) -> Payload:
-    """Return the object that the tool returned, or a list for several tools, or None if the agent recorded none."""
+    """Return the object that the tool returned, or a list for several tools. None if the agent recorded no object."""
     calls = answered.response.tool_calls
     results = [answered.result_of(call.call_id) for call in calls] if calls else list(answered.results)
     if not any(results):
@@ -205,10 +206,10 @@ def _returned(answered: AnsweredTurn) -> Payload:
     return objects[0] if len(objects) == 1 else objects
 
 
-def _texted(turn: ToolBrainTurn) -> ToolBrainTurn:
+def _with_text_output(turn: ToolBrainTurn) -> ToolBrainTurn:
     """Return the same turn with the object as text, as toolbrain's own type requires."""
-    held = turn["action_output"]
-    text = held if held is None or isinstance(held, str) else json.dumps(held, ensure_ascii=False)
+    output = turn["action_output"]
+    text = output if output is None or isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     return {**turn, "action_output": text}
 
 
@@ -222,7 +223,7 @@ def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[s
 
 
 def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
-    """Yield a turn's members, one line each. Only the end of the prompt is shown, which was new to the model."""
+    """Yield a turn's members, one on each line. Only the end of the prompt is shown, because the rest is not new."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]
     rows = {
@@ -241,7 +242,7 @@ def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
 
 def _end_in_one_line(text: str, width: int) -> str:
     """Return a text on one line, or its end if it is longer. Only the end of a long text is read."""
-    end = _in_one_line(text[-_LOOKED_AT * width :]) if len(text) > _LOOKED_AT * width else ""
+    end = _in_one_line(text[-_READ_WIDTHS * width :]) if len(text) > _READ_WIDTHS * width else ""
     line = end if len(end) > width else _in_one_line(text)
     return line if len(line) <= width else f"...{line[3 - width :]}"
 

@@ -1,11 +1,12 @@
 """Branches: which turns one row of training data covers.
 
-If each call extends the one before, the last call's messages and its answer hold every turn: that call is a leaf, and
-one row for the leaf covers all. If a history was rewritten, or was continued twice from one place, there are several
-leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice. Some answers must
-not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`), answers that a replay or
-a fork gave, because the original run trains on them, and answers of side calls, such as those for a title. Such an
-answer is context in a row if the agent continued from it.
+If each call extends the call before it, the last call's messages and answer have every turn. That call is a leaf, and
+one row for the leaf covers all turns. If a history was rewritten, or was continued twice from one turn, there are
+several leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice.
+
+Some answers must not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`),
+answers that a replay or a fork gave, because the original run trains on them, and answers of side calls, such as those
+for a title. If the agent continued from such an answer, the answer is context in a row.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Line:
 class Branch:
     """The turns from the beginning of a conversation to a leaf.
 
-    `targets` are those to train on, `new` those of them that no earlier branch has.
+    `targets` are the turns to train on. `new` are the targets that no earlier branch has.
     """
 
     turns: tuple[Turn, ...]
@@ -58,9 +59,12 @@ class Branch:
         return self.turns[-1]
 
     def lines(self) -> list[Line]:
-        """Return the conversation, message by message, with thoughts that were sent back or recorded."""
+        """Return the conversation, message by message.
+
+        Answers have their thoughts, even if the agent did not send them back.
+        """
         messages = self.leaf.messages()
-        spans = [(one.begin, one.end) for one in MessageNormalizer().normalize(messages)]
+        spans = [(normalized.begin, normalized.end) for normalized in MessageNormalizer().normalize(messages)]
         lines = [Line(message) for message in messages]
         following = zip(self.turns, self.turns[1:], strict=False)
         for turn, after in following:
@@ -77,7 +81,7 @@ class Branch:
         return Line(message, turn, turn in self.new, turn in self.targets)
 
     def tools(self) -> list[Tool]:
-        """The tools that were offered in it, by name. Of several tools with one name, the last declaration counts."""
+        """Return the tools that were offered in it. If several have the same name, the last declaration counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
@@ -88,22 +92,22 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
     side calls.
     """
     is_target = _is_known if include_incomplete else _is_faultless
-    beside = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
+    excluded = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
     covered: set[Turn] = set()
-    rows: list[Branch] = []
-    for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in beside]):
+    result: list[Branch] = []
+    for leaf in _leaves([turn for turn in turns if is_target(turn) and turn not in excluded]):
         path = tuple(reversed(_ancestors(leaf)))
-        taken = [after.choice for after in path[1:]] + [0]
-        targets = frozenset(turn for turn, choice in zip(path, taken, strict=True) if is_target(turn, choice))
-        rows.append(Branch(path, targets, targets - covered))
+        choices = [after.choice for after in path[1:]] + [0]
+        targets = frozenset(turn for turn, choice in zip(path, choices, strict=True) if is_target(turn, choice))
+        result.append(Branch(path, targets, targets - covered))
         covered |= targets
-    return rows
+    return result
 
 
 def _leaves(turns: Sequence[Turn]) -> list[Turn]:
     """Return the turns that no other of these turns continues."""
-    went_on = {before for turn in turns for before in _ancestors(turn)[1:]}
-    return [turn for turn in turns if turn not in went_on]
+    continued = {before for turn in turns for before in _ancestors(turn)[1:]}
+    return [turn for turn in turns if turn not in continued]
 
 
 def _is_known(turn: Turn, _: int = 0) -> bool:
@@ -115,7 +119,7 @@ def _is_faultless(turn: Turn, choice: int = 0) -> bool:
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
-    """Return why the answer of a turn must not be trained on, as reports count it, or None if it may be.
+    """Return why the answer of a turn must not be trained on, in the words of reports, or None if it may be.
 
     `choice` is the number of the answer that the agent used.
     """
@@ -125,7 +129,7 @@ def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
 
 
 def _ancestors(turn: Turn) -> list[Turn]:
-    """Return the turns with prompts and answers that the model saw unchanged, from the last to the first."""
+    """Return a turn and the turns before it that the model saw unchanged, from the last to the first."""
     path = [turn]
     while path[-1].exact and path[-1].previous is not None:
         path.append(path[-1].previous)
@@ -143,12 +147,12 @@ def count_unlearned(
     trajectory: Trajectory, turns: Sequence[Turn], branches: Sequence[Branch], left_out: LeftOut
 ) -> None:
     """Count the answers that no row trains on: calls by the fault of their answer, and further choices."""
-    held = frozenset[Turn]().union(*(branch.new for branch in branches))
-    beside = side_calls(trajectory, turns)
+    trained = frozenset[Turn]().union(*(branch.new for branch in branches))
+    of_program = side_calls(trajectory, turns)
     for turn in turns:
-        if turn not in held:
-            why = fault_of_turn(turn) or (SIDE_CALLS if turn in beside else None)
-            left_out.add(why or CUT_OFF)  # the reading covers all choices but the one that was used
+        if turn not in trained:
+            fault = fault_of_turn(turn) or (SIDE_CALLS if turn in of_program else None)
+            left_out.add(fault or CUT_OFF)  # the fault is in the answer that the agent used, which was not the first
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

@@ -1,8 +1,8 @@
-"""OpenAI's fine-tuning rows (https://platform.openai.com/docs/guides/supervised-fine-tuning): one row a branch.
+"""OpenAI's fine-tuning rows (https://platform.openai.com/docs/guides/supervised-fine-tuning): one row for each branch.
 
-A row has `messages`, `tools` and `parallel_tool_calls` if there were any, and nothing else. Each assistant message has
-a `weight`. It is 1 for an answer of this run, and 0 for a message that the agent wrote, for an incomplete answer, and
-for an answer that an earlier row has.
+A row has `messages`, and `tools` and `parallel_tool_calls` if there were any, and nothing else. Each assistant message
+has a `weight`. It is 1 for an answer of this run. It is 0 for a message that the agent wrote, for an incomplete answer,
+and for an answer that an earlier row has.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ def to_openai_finetuning(
 ) -> list[dict[str, Payload]]:
     """Return the rows of a run for a JSONL file.
 
-    A run without an answer to train on has no rows. Answers that were cut off, are incomplete or are empty have the
-    weight 0, and no row ends with one, unless `include_incomplete` is set.
+    A run without an answer to train on has no rows. Answers that were cut off, or are incomplete or empty, have the
+    weight 0, and no row ends with such an answer, unless `include_incomplete` is set.
     """
     turns = turns_of(trajectory)
-    found = branches(trajectory, turns, include_incomplete=include_incomplete)
-    count_unlearned(trajectory, turns, found, left_out)
+    targets = branches(trajectory, turns, include_incomplete=include_incomplete)
+    count_unlearned(trajectory, turns, targets, left_out)
     count_unsupported_contents(turns, left_out, _SUPPORTED)
     count(trajectory, left_out, SAMPLED, STEP_NOTES, REWARDS, ANNOTATIONS, GAPS)
-    return [_row(branch, left_out) for branch in found]
+    return [_row(branch, left_out) for branch in targets]
 
 
 def _row(branch: Branch, left_out: LeftOut) -> dict[str, Payload]:
     functions = tools_of(branch, left_out)
-    at_once = branch.leaf.parameters.get("parallel_tool_calls")
+    is_parallel = branch.leaf.parameters.get("parallel_tool_calls")
     return {"messages": [_message(line) for line in branch.lines()]} | without_none(
         tools=functions,
-        parallel_tool_calls=at_once if functions and isinstance(at_once, bool) else None,
+        parallel_tool_calls=is_parallel if functions and isinstance(is_parallel, bool) else None,
     )
 
 
@@ -81,7 +81,7 @@ def _assistant(line: Line) -> dict[str, Payload]:
 
 
 def _user_content(message: Message) -> str | list[Payload]:
-    """Return a user's content: a text, or parts if there are images, which must be addresses or data URIs."""
+    """Return a user's content: a text, or parts if there are images. Images are addresses or data URIs."""
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)

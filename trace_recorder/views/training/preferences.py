@@ -1,9 +1,9 @@
-"""Preference pairs from scored runs of one task: the better run is chosen, the worse one is rejected.
+"""Preference pairs from scored runs of one task: the better run is chosen, and the worse run is rejected.
 
 Runs are compared if they began with the same request, that is, the same messages and tools. In each such group, the
-best run is paired with every worse one. A run with a rewritten history is not one answer to one prompt, and neither is
-a run with an answer that was cut off, incomplete or empty. Both are left out and counted. Answers that a fork got from
-its recording are part of its prompt, so forks at one call are compared.
+best run is paired with every worse run. A run with a rewritten history is not one answer to one prompt. It is left out
+and counted, and so is a run with an answer that was cut off, incomplete or empty. Answers that a fork took from its
+recording are part of its prompt, so forks at the same call are compared.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Score = Callable[[Trajectory], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
-    """A run as the answer to its first prompt."""
+class _ScoredRun:
+    """A run as the answer to its first prompt, with its score."""
 
     score: float
     answer: list[Row]
@@ -42,12 +42,12 @@ def preference_pairs(
     *,
     include_incomplete: bool = False,
 ) -> Iterator[Row]:
-    """Return pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
+    """Yield pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
 
     `reward` is the name of a recorded reward, or a function that scores a run. A run without the reward is left out. So
     is a run with an answer that was cut off, incomplete or empty, unless `include_incomplete` is set.
     """
-    groups: dict[str, tuple[Row, list[_Scored]]] = {}
+    groups: dict[str, tuple[Row, list[_ScoredRun]]] = {}
     for trajectory in trajectories:
         score = rewards_of(trajectory).get(reward) if isinstance(reward, str) else reward(trajectory)
         turns = turns_of(trajectory)
@@ -63,22 +63,22 @@ def preference_pairs(
             left_out.add("runs with an answer that was cut off, incomplete or empty")
             continue
         count_unsupported_contents(turns, left_out, SUPPORTED)
-        asked, answer = _cut(branch, left_out)
-        if not asked["prompt"]:
+        request, answer = _cut(branch, left_out)
+        if not request["prompt"]:
             left_out.add("runs without a prompt")
             continue
-        group = groups.setdefault(json.dumps(asked, sort_keys=True), (asked, []))
-        group[1].append(_Scored(score, answer, trajectory.trajectory_id))
-    for asked, runs in groups.values():
-        yield from _pairs(asked, runs)
+        group = groups.setdefault(json.dumps(request, sort_keys=True), (request, []))
+        group[1].append(_ScoredRun(score, answer, trajectory.trajectory_id))
+    for request, runs in groups.values():
+        yield from _pairs(request, runs)
 
 
-def _pairs(asked: Row, runs: list[_Scored]) -> Iterator[Row]:
+def _pairs(request: Row, runs: list[_ScoredRun]) -> Iterator[Row]:
     best = max(runs, key=lambda run: run.score)
     for worse in runs:
         if worse.score < best.score:
             yield {
-                **asked,
+                **request,
                 "chosen": best.answer,
                 "rejected": worse.answer,
                 "chosen_score": best.score,
@@ -103,13 +103,14 @@ def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
 
 def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
     """Return the branch of the agent with which the run began, if it has exactly one. Separate calls do not count."""
-    found = branches(trajectory, turns, include_incomplete=include_incomplete)
-    if not found:
+    all_branches = branches(trajectory, turns, include_incomplete=include_incomplete)
+    if not all_branches:
         return None
-    first = min(found, key=lambda branch: branch.turns[0].interaction.timestamp)
-    own = [one for one in found if agent_key(one.leaf.interaction) == agent_key(first.leaf.interaction)]
-    [(began, _)] = Counter(turn.chain_start for branch in own for turn in branch.turns).most_common(1)
-    main = [one for one in own if one.leaf.chain_start is began]
+    first = min(all_branches, key=lambda branch: branch.turns[0].interaction.timestamp)
+    agent = agent_key(first.leaf.interaction)
+    own = [branch for branch in all_branches if agent_key(branch.leaf.interaction) == agent]
+    [(start, _)] = Counter(turn.chain_start for branch in own for turn in branch.turns).most_common(1)
+    main = [branch for branch in own if branch.leaf.chain_start is start]
     return main[0] if len(main) == 1 else None
 
 

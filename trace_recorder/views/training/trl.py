@@ -1,13 +1,13 @@
-"""Rows for TRL and the Hugging Face trainers (https://huggingface.co/docs/trl/dataset_formats): one row a branch.
+"""Rows for TRL and the Hugging Face trainers (https://huggingface.co/docs/trl/dataset_formats), one for each branch.
 
 There are three forms. "messages" is the conversation up to the first answer that must not be trained on, because the
 form has no weights. "prompt_completion" cuts the conversation before each new answer to train on, so no answer of an
 earlier row is trained on again. "tokens" has the sampled ids, if the server sent them. Text is never tokenised again,
 because that may give other ids than those that were sampled.
 
-Rows go into a dataset with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer): without it,
-objects that differ, such as arguments, are padded with nulls. The dataset takes its columns from the first row, so all
-rows have all columns.
+Make a dataset of the rows with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer). Without
+that argument, objects that differ, such as arguments, are padded with nulls. A dataset takes its columns from the first
+row, so all rows have all columns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Row = dict[str, Payload]
 BEHIND = "answers that follow an answer that must not be trained on; this form cannot mask them"
 _SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
 SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
-"""What messages support. The form "tokens" has the exact prompt, so nothing counts as left out."""
+"""The supported contents of messages. The form "tokens" has the exact prompt, so nothing counts as left out."""
 
 
 @view
@@ -58,34 +58,34 @@ def to_trl(
 ) -> list[Row]:
     """Return the rows of a run in one of the forms.
 
-    There are none if no answer may be trained on, or no token is recorded. Answers that were cut off, are incomplete or
-    are empty are not trained on, unless `include_incomplete` is set.
+    There are no rows if no answer may be trained on, or if no token is recorded. Answers that were cut off, or are
+    incomplete or empty, are not trained on, unless `include_incomplete` is set.
 
-    In addition to TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, of messages, `turns`: for
-    each answer its interaction, its finish reason, whether it is new, and its token ids and log-probabilities where
-    they were recorded.
+    Beside TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, for messages, `turns`. For each
+    answer, `turns` has its interaction, its finish reason, whether it is new, and its token ids and log-probabilities
+    if they were recorded.
     """
     turns = turns_of(trajectory)
-    learned = branches(trajectory, turns, include_incomplete=include_incomplete)
-    count_unlearned(trajectory, turns, learned, left_out)
+    targets = branches(trajectory, turns, include_incomplete=include_incomplete)
+    count_unlearned(trajectory, turns, targets, left_out)
     if form not in _FORMS:
         raise ValueError(f"form={form!r}: one of {', '.join(_FORMS)}")
     if form != "tokens":
         count_unsupported_contents(turns, left_out, SUPPORTED)
     count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
-    about: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
-    return [row | about for branch in learned for row in _FORMS[form](branch, left_out)]
+    run_columns: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
+    return [row | run_columns for branch in targets for row in _FORMS[form](branch, left_out)]
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the rewards of a run as a whole, by name. Of several with one name, the last one counts."""
-    stated = [one for one in trajectory.rewards if one.step_number is None and isinstance(one.name, str)]
-    return {one.name: one.value for one in stated if isinstance(one.value, int | float)}
+    """Return the rewards of a run as a whole, by name. If several have the same name, the last one counts."""
+    rewards = [reward for reward in trajectory.rewards if reward.step_number is None and isinstance(reward.name, str)]
+    return {reward.name: reward.value for reward in rewards if isinstance(reward.value, int | float)}
 
 
 def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
-    """Write messages in the form for chat templates: arguments are objects, and a tool message has the tool's name."""
+    """Write messages in the form for chat templates. Arguments are objects, and a tool message has the tool's name."""
     names: dict[str, str] = {}
     written = []
     for line in lines:
@@ -114,9 +114,9 @@ def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
 
 
 def _is_faulty(line: Line) -> bool:
-    """Whether it is a message of the model that must not be trained on.
+    """Whether a line is a message of the model that must not be trained on.
 
-    This form trains on every message of the model.
+    The form "messages" trains on every message of the model.
     """
     message = line.message
     if message.role != "assistant":
@@ -130,7 +130,7 @@ def _end_of_answers(lines: Sequence[Line]) -> int:
 
 
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Yield rows. A row ends before an answer that is not new or must not be trained on, and another row follows."""
+    """Return rows. A row ends before an answer that is not new or must not be trained on. Another row follows it."""
     lines = branch.lines()
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []
@@ -145,7 +145,7 @@ def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
 
 
 def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
-    """Yield where each stretch of answers to train on begins and ends."""
+    """Yield the begin and the end of each stretch of answers to train on."""
     begin: int | None = None
     end = 0
     for place, line in enumerate(lines):
@@ -160,9 +160,9 @@ def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
 
 
 def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Yield rows of token ids.
+    """Return rows of token ids.
 
-    A row continues as long as each prompt begins with exactly the ids so far. Otherwise another row begins.
+    A row goes on as long as each prompt begins with exactly the ids so far. Otherwise another row begins.
     """
     rows: list[Row] = []
     for turn in branch.turns:
@@ -170,23 +170,18 @@ def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
         if tokens.prompt_ids is None or tokens.completion_ids is None:
             left_out.add("calls whose token ids were not recorded", turn in branch.new)
             continue
-        if not (rows and _goes_on(rows[-1], tokens.prompt_ids)):
+        if not rows or tokens.prompt_ids[: len(rows[-1]["input_ids"])] != rows[-1]["input_ids"]:
             rows.append({"input_ids": [], "assistant_masks": [], "logprobs": [], "interactions": []})
-        _grow(rows[-1], turn, tokens, new=turn in branch.new)
+        _append_tokens(rows[-1], turn, tokens, new=turn in branch.new)
     return [row for row in rows if any(row["assistant_masks"])]
 
 
-def _goes_on(row: Row, prompt: list[int]) -> bool:
-    before: list[int] = row["input_ids"]
-    return prompt[: len(before)] == before
-
-
-def _grow(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:
-    prompt, said = tokens.prompt_ids or [], tokens.completion_ids or []
+def _append_tokens(row: Row, turn: Turn, tokens: Tokens, *, new: bool) -> None:
+    prompt, answer = tokens.prompt_ids or [], tokens.completion_ids or []
     between = prompt[len(row["input_ids"]) :]
-    logprobs = tokens.logprobs if tokens.logprobs and len(tokens.logprobs) == len(said) else [None] * len(said)
-    row["input_ids"] = row["input_ids"] + between + said
-    row["assistant_masks"] = row["assistant_masks"] + [0] * len(between) + [int(new)] * len(said)
+    logprobs = tokens.logprobs if tokens.logprobs and len(tokens.logprobs) == len(answer) else [None] * len(answer)
+    row["input_ids"] = row["input_ids"] + between + answer
+    row["assistant_masks"] = row["assistant_masks"] + [0] * len(between) + [int(new)] * len(answer)
     row["logprobs"] = row["logprobs"] + [None] * len(between) + logprobs
     row["interactions"] = [*row["interactions"], turn.interaction.interaction_id]
 
@@ -220,8 +215,8 @@ def _content(message: Message) -> str | list[Row]:
 
 def _assistant(message: Message, left_out: LeftOut) -> Row:
     calls = [_call(call, left_out) for call in message.tool_calls]
-    about = without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
-    return {"role": "assistant", "content": text_of(message), **about}
+    members = without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
+    return {"role": "assistant", "content": text_of(message), **members}
 
 
 def _part(part: Text | Image) -> Row:
@@ -236,10 +231,10 @@ def _call(call: ToolCall, left_out: LeftOut) -> Row:
 def _turn(place: int, line: Line) -> Row:
     turn = line.turn
     assert turn is not None  # noqa: S101 - callers pass only such lines
-    one, tokens = turn.interaction, tokens_of(turn.interaction)
-    return {"message": place, "interaction_id": one.interaction_id, "new": line.new} | without_none(
-        model=one.response.model or one.model,
-        finish_reason=one.response.finish_reason,
+    call, tokens = turn.interaction, tokens_of(turn.interaction)
+    return {"message": place, "interaction_id": call.interaction_id, "new": line.new} | without_none(
+        model=call.response.model or call.model,
+        finish_reason=call.response.finish_reason,
         prompt_token_ids=tokens.prompt_ids,
         completion_token_ids=tokens.completion_ids,
         logprobs=tokens.logprobs,
