@@ -19,7 +19,7 @@ from trace_recorder.imports.foreign.inspect_ai.log import Archive, MemberError
 from trace_recorder.imports.foreign.otlp import read_console
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Missing
 from trace_recorder.imports.foreign.source import MAX_VALUES
-from trace_recorder.imports.foreign.sqlite_file import opened
+from trace_recorder.imports.foreign.sqlite_file import open_database
 from trace_recorder.values.json_text import NotJsonError, check_depth
 from trace_recorder.values.messages import Message
 
@@ -218,7 +218,7 @@ def test_a_column_that_is_computed_is_not_read(tmp_path: Path) -> None:
 def test_rows_with_more_bytes_than_the_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "logs.db"
     database(path, "options_json")
-    with opened(path) as found:
+    with open_database(path) as found:
         found.left = 100
         with pytest.raises(TrajectoryFormatError, match="more bytes than its file"):
             list(found.rows("responses"))

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.invoking import invoke
 from tests.imports.foreign.files import PRODUCED, results_in, said_in
 from trace_recorder import load
-from trace_recorder.imports.foreign.cline import tools_run
+from trace_recorder.imports.foreign.cline import text_tool_runs
 from trace_recorder.imports.foreign.run import Call
 
 _TASK = PRODUCED / "cline" / "1795602841448"
@@ -106,7 +106,7 @@ def test_a_text_before_a_result_is_passed_over() -> None:
     texts = ["<environment_details>", "[read_file for 'a.py'] Result:\nx = 1"]
     message = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
 
-    tools = [*tools_run(message, Call(time="", conversation=None, response=answer), "")]
+    tools = [*text_tool_runs(message, Call(time="", conversation=None, response=answer), "")]
 
     assert [(tool.call_id, tool.name, tool.result) for tool in tools] == [("t1", "read_file", "x = 1")]
 
@@ -117,7 +117,7 @@ def test_results_of_many_calls_are_read_in_linear_time() -> None:
     answer = {"content": "<b>" + "x" * 1_000_000, "tool_calls": asked}
     results = [f"[{name}] Result:\n{number}" for number in range(30_000) for name in ("b", "a")]
     message = {"role": "user", "content": [{"type": "text", "text": text} for text in results]}
-    tools = [*tools_run(message, Call(time="", conversation=None, response=answer), "")]
+    tools = [*text_tool_runs(message, Call(time="", conversation=None, response=answer), "")]
     assert [tool.call_id for tool in tools if tool.name == "a"] == [call["call_id"] for call in asked]
     assert {tool.arguments for tool in tools if tool.name == "b"} == {None}
 
@@ -126,4 +126,4 @@ def test_a_text_that_only_begins_like_a_result_is_read_in_linear_time() -> None:
     """Trying the longest description for each length of the name would take minutes."""
     texts = ["[ls] Result:\na.py", "[" + "x" * 20_000_000]
     message = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
-    assert [(tool.name, tool.result) for tool in tools_run(message, None, "")] == [("ls", "a.py")]
+    assert [(tool.name, tool.result) for tool in text_tool_runs(message, None, "")] == [("ls", "a.py")]

@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
+from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -61,13 +61,13 @@ def _add(spans: dict[str, Span], event: Members) -> None:
     metadata = as_dict(event.get("metadata"))
     ended = event.get("scope_category") == "end"
     if ended:
-        span.end = utc(event.get("timestamp"))
+        span.end = utc_time(event.get("timestamp"))
         span.failed = _FAILED.get(as_text(metadata.get("otel.status_code")) or "")
         span.status_message = as_text(metadata.get("otel.status_description"))
         if kind := as_text(metadata.get("exception.type")) or as_text(metadata.get("error.type")):
             span.attributes["error.type"] = kind
     else:
-        span.start = utc(event.get("timestamp"))
+        span.start = utc_time(event.get("timestamp"))
     span.attributes |= without_none(**{"atof.output" if ended else "atof.input": event.get("data")})
     rest = {name: value for name, value in metadata.items() if name not in _STATUS}
     if rest or as_list(event.get("attributes")):
@@ -80,7 +80,7 @@ _STATUS = ("otel.status_code", "otel.status_description", "exception.type", "err
 
 def _add_mark(spans: dict[str, Span], mark: Members) -> Kept | None:
     """Add a mark to the scope around it. A mark outside of all scopes is kept."""
-    time, name = utc(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
+    time, name = utc_time(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
     span = spans.get(as_text(mark.get("parent_uuid")) or "")
     if span is None:
         return Kept(what="mark", value=mark, time=time)

@@ -26,7 +26,7 @@ from trace_recorder.imports.foreign.exchanges import (
 )
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
-from trace_recorder.imports.foreign.source import Source, opened
+from trace_recorder.imports.foreign.source import Source, open_file
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
@@ -107,7 +107,7 @@ def _load_yaml(source: Source) -> Payload:
         raise TrajectoryFormatError(
             f"{source.path} is a cassette in YAML, which needs PyYAML: pip install 'trace-recorder[imports]'"
         ) from None
-    with opened(source.path) as file:
+    with open_file(source.path) as file:
         data = file.read(MAX_YAML_BYTES + 1)
     if len(data) > MAX_YAML_BYTES:
         raise TrajectoryFormatError(

@@ -16,7 +16,7 @@ from trace_recorder.imports.foreign.exchanges import header_pairs, model_endpoin
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
-from trace_recorder.imports.foreign.stated_values import later, stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, time_after
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -106,7 +106,7 @@ def _events(line: Line) -> list[Event]:
     else:
         data = None if is_stream or body is None else _as_sent(body)
     exchange = Exchange(
-        time=(later(ended, -seconds) if seconds else "") or ended,
+        time=(time_after(ended, -seconds) if seconds else "") or ended,
         endpoint=endpoint,
         url=url,
         request=_as_sent(request.get("body")),

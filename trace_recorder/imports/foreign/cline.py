@@ -38,7 +38,7 @@ _OUTPUTS = ("command_output", "mcp_server_response")
 
 
 @dataclass(slots=True)
-class Tool:
+class ShownTool:
     """A tool that was shown, and its output."""
 
     name: str
@@ -49,7 +49,7 @@ class Tool:
 
 
 @dataclass(slots=True)
-class Request:
+class ShownRequest:
     """A request to the model, and the texts and tools that were shown until the next request."""
 
     started: int
@@ -59,14 +59,14 @@ class Request:
     failure: Members | None
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[ShownTool] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Screen:
+class ShownTask:
     """The requests of a task, as they were shown. `result` is the last result of the task if no request followed."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[ShownRequest] = field(default_factory=list)
     task: str | None = None
     result: str | None = None
 
@@ -80,9 +80,9 @@ def is_shown(value: Payload) -> bool:
     )
 
 
-def read_screen(messages: list[Payload]) -> Screen:
+def read_screen(messages: list[Payload]) -> ShownTask:
     """Read the messages that were shown."""
-    screen = Screen()
+    screen = ShownTask()
     for message in map(as_dict, messages):
         kind = as_text(message.get(as_text(message.get("type")) or "")) or ""
         text, time = as_text(message.get("text")), stated_time(message.get("ts"))
@@ -98,7 +98,7 @@ def read_screen(messages: list[Payload]) -> Screen:
     return screen
 
 
-def _request(message: Members, time: str) -> Request:
+def _request(message: Members, time: str) -> ShownRequest:
     started = message.get("ts")
     details = Remaining(json_value(as_text(message.get("text")) or ""))
     prompt = details.text("request")
@@ -111,10 +111,10 @@ def _request(message: Members, time: str) -> Request:
     )
     why = details.text("streamingFailedMessage") or details.text("cancelReason")
     failure: Members | None = None if why is None else {"type": "error", "message": why}
-    return Request(started if type(started) is int else 0, time, prompt, usage.to_document(), failure)
+    return ShownRequest(started if type(started) is int else 0, time, prompt, usage.to_document(), failure)
 
 
-def _add_shown(request: Request, kind: str, text: str | None, time: str) -> None:
+def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) -> None:
     if text and kind == "text":
         request.texts.append(text)
     elif text and kind == "reasoning":
@@ -124,13 +124,13 @@ def _add_shown(request: Request, kind: str, text: str | None, time: str) -> None
         name = as_text(shown.get("tool")) or as_text(shown.get("toolName")) or _TOOLS[kind]
         arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
         if not any(one.arguments == arguments for one in request.tools[-1:]):  # it was asked for before it was said
-            request.tools.append(Tool(name, arguments, time))
+            request.tools.append(ShownTool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
         request.tools[-1].outputs.append(text)
         request.tools[-1].ended = time
 
 
-def with_answers(requests: list[Request], times: list[int]) -> Iterator[tuple[Request | None, int | None]]:
+def with_answers(requests: list[ShownRequest], times: list[int]) -> Iterator[tuple[ShownRequest | None, int | None]]:
     """Yield each request with the place of its answer, in order.
 
     Either may be None. `times` are those of the answers. An answer belongs to the last request that began before its
@@ -138,7 +138,7 @@ def with_answers(requests: list[Request], times: list[int]) -> Iterator[tuple[Re
     """
     begun = 0
     for place, time in enumerate(times):
-        latest: Request | None = None
+        latest: ShownRequest | None = None
         while begun < len(requests) and requests[begun].started <= time:
             if latest is not None:
                 yield latest, None
@@ -152,7 +152,7 @@ _HEADING = re.compile(r"\[(\w{1,100})(?: for '[^\n]{0,2000}?'|[^\]\n]{0,2000})\]
 _PARAMETER = re.compile(r"<(\w{1,50})>")
 
 
-def tools_run(message: Members, call: Call | None, time: str) -> Iterator[ToolRun]:
+def text_tool_runs(message: Members, call: Call | None, time: str) -> Iterator[ToolRun]:
     """Yield the executions whose results are texts in a user's message.
 
     They answer the previous call's tools, in order.
@@ -229,7 +229,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if other is not None:
         source.read_too.add(other.path)
     shown, sent = (source, other) if is_screen else (other, source)
-    screen = read_screen(as_list(shown.document)) if shown else Screen()
+    screen = read_screen(as_list(shown.document)) if shown else ShownTask()
     run = ForeignRun(identity=_name(source.path), task=screen.task)
     if sent is None:
         _read_shown(run, screen)
@@ -245,7 +245,7 @@ def _name(path: Path) -> str:
     return (path.absolute().parent.name if is_named else "") or path.name.partition(".")[0]
 
 
-def _read_sent(run: ForeignRun, messages: list[Payload], screen: Screen) -> None:
+def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> None:
     history = AgentHistory(run.events)
     answers = [as_dict(one) for one in messages if as_dict(one).get("role") == "assistant"]
     pairs = with_answers(screen.requests, _times(answers, screen))
@@ -259,7 +259,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: Screen) -> None
             if request is not None:
                 _add_request(call, request)
         elif message.get("role") == "user":
-            run.events.extend(tools_run(message, call, time))
+            run.events.extend(text_tool_runs(message, call, time))
             read_message(run, history, message, [])
             call = None
         else:
@@ -270,7 +270,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: Screen) -> None
     history.finish()
 
 
-def _times(answers: list[Members], screen: Screen) -> list[int]:
+def _times(answers: list[Members], screen: ShownTask) -> list[int]:
     """Return the times of the answers. If an answer has none, return the times of the requests that did not fail."""
     times = [time for one in answers if type(time := one.get("ts")) is int]
     if len(times) == len(answers):
@@ -278,7 +278,9 @@ def _times(answers: list[Members], screen: Screen) -> list[int]:
     return [request.started for request in screen.requests if request.failure is None][: len(answers)]
 
 
-def _next_answered(history: AgentHistory, pairs: Iterator[tuple[Request | None, int | None]]) -> Request | None:
+def _next_answered(
+    history: AgentHistory, pairs: Iterator[tuple[ShownRequest | None, int | None]]
+) -> ShownRequest | None:
     """Return the request of the next answer, and add the requests before it that had no answer."""
     for request, place in pairs:
         if place is not None:
@@ -288,13 +290,13 @@ def _next_answered(history: AgentHistory, pairs: Iterator[tuple[Request | None, 
     return None
 
 
-def _fail(history: AgentHistory, request: Request) -> None:
+def _fail(history: AgentHistory, request: ShownRequest) -> None:
     call = history.failed_call(request.time, request.failure)
     if request.failure is None:
         call.complete, call.ended_by = False, "no answer follows"
 
 
-def _add_request(call: Call, request: Request) -> None:
+def _add_request(call: Call, request: ShownRequest) -> None:
     """Add the shown details of a request to its call. Token counts of the history are not replaced."""
     call.time = request.time or call.time
     if call.response is not None and not call.response.get("usage") and request.usage:
@@ -303,7 +305,7 @@ def _add_request(call: Call, request: Request) -> None:
         call.complete, call.ended_by = False, as_text(request.failure.get("message"))
 
 
-def _read_shown(run: ForeignRun, screen: Screen) -> None:
+def _read_shown(run: ForeignRun, screen: ShownTask) -> None:
     """Read a task from its shown messages alone. A prompt is then only the last message of the real prompt."""
     history = AgentHistory(run.events)
     for request in screen.requests:

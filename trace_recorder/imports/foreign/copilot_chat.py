@@ -106,7 +106,7 @@ _TEXT_NODE = 2
 
 
 @dataclass(slots=True)
-class Shown:
+class ShownAnswer:
     """The parts of one answer that the window showed: texts and thoughts, then tools with their results."""
 
     texts: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Shown:
     results: list[tuple[str, Payload]] = field(default_factory=list)
 
 
-def rendered(parts: Payload) -> str | None:
+def sent_text(parts: Payload) -> str | None:
     """Return the texts of a message that was sent, or None if it was not kept. Cache marks have no text."""
     return text_of(parts, "\n") or None
 
@@ -155,16 +155,16 @@ def _texts(node: Payload) -> Iterator[str]:
         yield from _texts(child)
 
 
-def shown_in(parts: list[Payload]) -> Iterator[Shown]:
+def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
     """Yield the parts of each answer that a window showed. A text or a thought after a tool begins the next answer."""
-    shown = Shown()
+    shown = ShownAnswer()
     for part in parts:
         members = as_dict(part)
         kind = as_text(members.get("kind"))
         text, is_thought = _shown_text(part, members, kind), kind == "thinking"
         if text and shown.calls:
             yield shown
-            shown = Shown()
+            shown = ShownAnswer()
         if text:  # a key is found in each part, before parts are joined
             (shown.thoughts if is_thought else shown.texts).append(default_redactor(text))
         elif kind in ("toolInvocationSerialized", "toolInvocation"):
@@ -187,7 +187,7 @@ def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) ->
     return None
 
 
-def _add_tool(shown: Shown, members: dict[str, Payload]) -> None:
+def _add_tool(shown: ShownAnswer, members: dict[str, Payload]) -> None:
     call_id = as_text(members.get("toolCallId")) or ""
     special = as_dict(members.get("toolSpecificData"))
     details = as_dict(members.get("resultDetails"))
@@ -271,9 +271,9 @@ def _add_prompt(run: ForeignRun, history: AgentHistory, request: Members, metada
     time, message = stated_time(request.get("timestamp")), request.get("message")
     typed = as_text(message) or as_text(as_dict(message).get("text")) or ""
     run.task = run.task or typed or None
-    if context := rendered(metadata.get("renderedGlobalContext")):
+    if context := sent_text(metadata.get("renderedGlobalContext")):
         history.add(Message("user", context), time)
-    sent = rendered(metadata.get("renderedUserMessage"))
+    sent = sent_text(metadata.get("renderedUserMessage"))
     history.add(Message("user", sent or typed, extra={"typed": typed} if sent and sent != typed else {}), time)
 
 
@@ -300,7 +300,7 @@ def _rounds(history: AgentHistory, rounds: list[Members], metadata: Members, tim
 def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]:
     """Yield the calls of a request without rounds, from the parts that the window showed."""
     response = request.get("response")
-    for number, shown in enumerate(shown_in(response if isinstance(response, list) else [response])):
+    for number, shown in enumerate(shown_answers(response if isinstance(response, list) else [response])):
         text, thought = "".join(shown.texts) or None, "".join(shown.thoughts) or None
         yield history.call(
             time if number == 0 else "", LLMResponse(text, reasoning=thought, tool_calls=tuple(shown.calls))

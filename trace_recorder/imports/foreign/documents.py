@@ -1,7 +1,7 @@
 """Files with a whole run as one document: ATIF, Trae Agent's, and our own if its journal is missing.
 
-They are first read as a `Trajectory`, as `load` does. `described` makes a `ForeignRun` of the trajectory, so that a
-journal can be written.
+They are first read as a `Trajectory`, as `load` does. `foreign_run_of` makes a `ForeignRun` of the trajectory, so that
+a journal can be written.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def _has_interactions(source: Source) -> bool:
 
 
 def _read_as(name: str, source: Source) -> Iterator[ForeignRun]:
-    yield described(load_own(source), name, source.path.name.partition(".")[0])
+    yield foreign_run_of(load_own(source), name, source.path.name.partition(".")[0])
 
 
-def described(run: Trajectory, format_name: str, name: str) -> ForeignRun:
+def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
     """Return a trajectory as the run of another tool. `name` is its identity if it states none."""
     return ForeignRun(
         format=format_name,

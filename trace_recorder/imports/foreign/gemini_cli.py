@@ -34,7 +34,7 @@ REWIND = "$rewindTo"
 
 
 @dataclass(slots=True)
-class Session:
+class GeminiSession:
     """The content of a file: the members of the session, its messages in order, and lines that are neither."""
 
     about: Members = field(default_factory=dict)
@@ -55,13 +55,13 @@ def is_session(source: Source) -> bool:
     return "sessionId" in document and bool(kinds & _SPEAKERS) and ("projectHash" in document or "gemini" in kinds)
 
 
-def read_session(source: Source) -> Session:
+def read_session(source: Source) -> GeminiSession:
     """Read a file in either form."""
     first = as_dict(source.first_lines[0].value) if source.first_lines else {}
     if {*first} >= _HEAD_MEMBERS and "messages" not in first:
         return _from_lines(source.lines())
     document = as_dict(source.document)
-    session = Session({name: value for name, value in document.items() if name != "messages"})
+    session = GeminiSession({name: value for name, value in document.items() if name != "messages"})
     for number, message in enumerate(as_list(document.get("messages")), start=1):
         if isinstance(message, dict):
             session.messages.append(message)
@@ -70,8 +70,8 @@ def read_session(source: Source) -> Session:
     return session
 
 
-def _from_lines(lines: Iterable[Line]) -> Session:
-    session = Session()
+def _from_lines(lines: Iterable[Line]) -> GeminiSession:
+    session = GeminiSession()
     places: dict[str, int] = {}
     for members in _each_line(lines, session):
         identity = as_text(members.get("id"))
@@ -87,7 +87,7 @@ def _from_lines(lines: Iterable[Line]) -> Session:
     return session
 
 
-def _each_line(lines: Iterable[Line], session: Session) -> Iterator[Members]:
+def _each_line(lines: Iterable[Line], session: GeminiSession) -> Iterator[Members]:
     """Yield the lines, and the messages that a `$set` has, such as the context at the beginning of a session."""
     for members in session_lines(lines, session.missing.append):
         changes = members.get("$set")
@@ -170,7 +170,7 @@ class _GeminiSessionReader:
         self._positions: dict[str, Position] = {}
         self._answered: set[str | None] = set()
 
-    def read(self, session: Session) -> None:
+    def read(self, session: GeminiSession) -> None:
         """Read all messages."""
         for message in session.messages:
             self._read_message(message, stated_time(message.get("timestamp")))

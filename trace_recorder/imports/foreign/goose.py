@@ -14,7 +14,7 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answe
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, opened
+from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -88,7 +88,7 @@ _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
 def recognizes(source: Source) -> bool:
     """Return whether the file is goose's database, an export, or a session as lines."""
     if source.head.startswith(MAGIC):
-        with opened(source.path) as database:
+        with open_database(source.path) as database:
             return database.has("sessions", "id", "working_dir") and database.has(
                 "messages", "session_id", "content_json", "created_timestamp"
             )
@@ -102,7 +102,7 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session."""
     if source.head.startswith(MAGIC):
-        with opened(source.path) as database:
+        with open_database(source.path) as database:
             yield from _in_tables(database)
         return
     document = as_dict(source.document)

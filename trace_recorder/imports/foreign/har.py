@@ -21,7 +21,7 @@ from trace_recorder.imports.foreign.exchanges import (
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.stated_values import later, stated_time
+from trace_recorder.imports.foreign.stated_values import stated_time, time_after
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
@@ -73,7 +73,7 @@ def _events(entry: Members, number: int) -> list[Event]:
         response=_response_body(as_dict(response.get("content"))) if status else None,
         error=None if status else {"type": "no response", "message": as_text(response.get("_error")) or ""},
         duration_seconds=seconds,
-        ended=later(time, seconds),
+        ended=time_after(time, seconds),
     )
     return with_gap(exchange, f"entry {number}")
 

@@ -14,7 +14,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
+from trace_recorder.imports.foreign.spans.span import Span, parsed, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_trace, read_traces
 from trace_recorder.imports.foreign.spans.trace import run_of, task_of, traces
 from trace_recorder.values.messages import Payload, without_none
@@ -98,8 +98,8 @@ def _span(observation: Members) -> Span:
         observation["id"],
         as_text(observation.get("parentObservationId")) or None,
         as_text(observation.get("name")) or "",
-        utc(observation.get("startTime")),
-        utc(observation.get("startTime")) if observation.get("type") == "EVENT" else utc(ended),
+        utc_time(observation.get("startTime")),
+        utc_time(observation.get("startTime")) if observation.get("type") == "EVENT" else utc_time(ended),
         observation.get("level") == "ERROR",
         as_text(observation.get("statusMessage")) or None,
         {
@@ -128,7 +128,7 @@ def _score(score: Members) -> Iterator[Score | Annotation]:
     if name is None:
         return
     number = float(value) if isinstance(value, bool) else as_number(value)
-    time = utc(score.get("timestamp"))
+    time = utc_time(score.get("timestamp"))
     if number is not None and score.get("dataType") not in _NO_SCORE:
         yield Score(name=name, value=number, explanation=as_text(score.get("comment")), time=time)
     else:

@@ -12,7 +12,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import OURS, Span, SpanEvent, utc
+from trace_recorder.imports.foreign.spans.span import OURS, Span, SpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -110,7 +110,7 @@ def _span(run: Members) -> Span:
     events = []
     tokens = [one for one in map(as_dict, as_list(run.get("events"))) if one.get("name") == "new_token"]
     if tokens:
-        events.append(SpanEvent("First Token Stream Event", utc(tokens[0].get("time"))))
+        events.append(SpanEvent("First Token Stream Event", utc_time(tokens[0].get("time"))))
     if error:
         events.append(SpanEvent("exception", attributes=_exception(error)))
     more = without_none(tags=run.get("tags") or None, feedback_stats=run.get("feedback_stats") or None)
@@ -119,8 +119,8 @@ def _span(run: Members) -> Span:
         run["id"],
         as_text(run.get("parent_run_id")),
         as_text(run.get("name")) or "",
-        utc(run.get("start_time")),
-        utc(run.get("end_time")),
+        utc_time(run.get("start_time")),
+        utc_time(run.get("end_time")),
         bool(error),
         error,
         attributes,

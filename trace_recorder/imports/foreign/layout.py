@@ -43,7 +43,7 @@ IMPORTED_FROM = "imported_from"
 
 def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     """Yield the lines of a run's journal: its start, what happened, and its end, which states its status."""
-    layout = _Layout(run.format)
+    layout = _JournalWriter(run.format)
     start, end = run.times()
     yield from layout.record("start", _start(run), start)
     open_until = _ends_of_sub_agents(run)
@@ -103,7 +103,7 @@ class _ItemList:
 
 
 @dataclass(slots=True)
-class _Layout:
+class _JournalWriter:
     """Numbers the records, items and executions of one run of a `format`."""
 
     format: str

@@ -13,7 +13,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, parsed, utc
+from trace_recorder.imports.foreign.spans.span import Span, parsed, utc_time
 from trace_recorder.imports.foreign.spans.span_files import (
     Telemetry,
     has_context,
@@ -84,7 +84,7 @@ def _assessment(members: Members) -> Iterator[Score | Annotation]:
     if name is None:
         return
     number = float(value) if isinstance(value, bool) else as_number(value)
-    time = utc(members.get("create_time", members.get("create_time_ms")))
+    time = utc_time(members.get("create_time", members.get("create_time_ms")))
     if number is not None:
         yield Score(name=name, value=number, explanation=as_text(members.get("rationale")), time=time)
     else:

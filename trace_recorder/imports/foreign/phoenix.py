@@ -14,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, utc
+from trace_recorder.imports.foreign.spans.span import Span, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_context, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload
@@ -89,7 +89,7 @@ def _annotation(note: Members) -> Iterator[Score | Annotation]:
     name, score = as_text(note.get("name")), as_number(result.get("score"))
     if name is None:
         return
-    time = utc(note.get("created_at"))
+    time = utc_time(note.get("created_at"))
     if score is not None:
         yield Score(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
     if score is None or result.get("label") is not None:

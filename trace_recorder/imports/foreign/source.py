@@ -46,7 +46,7 @@ def is_zstd(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def opened(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BinaryIO:
     """Open a file for reading, and decompress it if necessary.
 
     Raises OSError and TrajectoryFormatError. A pipe or a device is refused: reading a pipe would block, and a device
@@ -166,7 +166,7 @@ class Source:
     @cached_property
     def head(self) -> bytes:
         """The first bytes of the file."""
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             return file.read(HEAD_BYTES)
 
     @cached_property
@@ -196,7 +196,7 @@ class Source:
         return self._within_limit(self._each_text_line())
 
     def _each_text_line(self) -> Iterator[Line]:
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:
                     yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
@@ -220,7 +220,7 @@ class Source:
 
     def each_line(self) -> Iterator[Line]:
         """Yield the lines of a file that are not blank. Their number is not limited: each may be a run."""
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:
                     yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
@@ -256,7 +256,7 @@ class Source:
         if len(first) == 2 and first[0].why is None:
             return None, "it is not JSON (Extra data: a second line)"
         is_short = self.path.stat().st_size <= self.max_document_bytes
-        with opened(self.path) as file:
+        with open_file(self.path) as file:
             data = _read_whole(file, self.max_document_bytes) if is_short else None
         if data is None:
             return None, f"it is longer than {self.max_document_bytes} bytes, the most that is read of a document"

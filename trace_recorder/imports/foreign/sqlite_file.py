@@ -60,7 +60,7 @@ class Database:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
+def open_database(path: Path) -> Iterator[Database]:
     """Open a file without changing it or the files beside it. Raises TrajectoryFormatError if the file is damaged."""
     live = path.with_name(f"{path.name}-wal").is_file()
     address = f"{path.absolute().as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"

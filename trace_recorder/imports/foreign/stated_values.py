@@ -61,7 +61,7 @@ def seconds_between(start: str, end: str) -> float | None:
     return None if seconds is None else max(0.0, seconds)
 
 
-def later(time: str, seconds: float | None) -> str:
+def time_after(time: str, seconds: float | None) -> str:
     """Return the time that is `seconds` after another time, or "" if one of the two is unknown."""
     begun = parse_time(stated_time(time))
     if begun is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:

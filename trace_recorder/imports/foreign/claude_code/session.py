@@ -148,7 +148,7 @@ class _ClaudeSessionReader:
     def read_lines(self, lines: list[Entry], events: list[Event], of: SubAgentFile | None = None) -> None:
         """Read the lines of a file. `of` is the sub-agent of the file."""
         if of is not None:
-            self.threads.introduce(of.agent_id, of.meta)
+            self.threads.add_meta(of.agent_id, of.meta)
         for entry in lines:
             time = stated_time(entry.line.get("timestamp"))
             if entry.why is not None:
@@ -171,7 +171,7 @@ class _ClaudeSessionReader:
 
     def _read_line(self, entry: Entry, events: list[Event], time: str) -> None:
         self._identify(entry.line)
-        history = self.threads.of(entry, events)
+        history = self.threads.history_of(entry, events)
         is_message = self._is_message(entry)
         if not is_message:
             self._read_other(entry, history, events, time)
@@ -211,7 +211,7 @@ class _ClaudeSessionReader:
             self._add_message(
                 history, replace(message, extra=message.extra | marks) if marks else message, events, time
             )
-        self.threads.answered(entry, time)
+        self.threads.add_results(entry, time)
         if history is self.threads.main or not len(self.threads.main.conversation):
             self.run.start_time = self.run.start_time or time
             self._note_prompt(text, entry.line)
@@ -273,7 +273,7 @@ class _ClaudeSessionReader:
             call.response["extra"] = {**as_dict(call.response.get("extra")), "request_id": identity}
         self.run.model = self.run.model or call.model
         for asked in response.tool_calls:
-            self.threads.asked(asked, time, history.agent)
+            self.threads.add_task(asked, time, history.agent)
             self._asked_at[asked.call_id] = stated_time(entry.last.get("timestamp")) or time
 
     def _read_other(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:

@@ -27,7 +27,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.claude_code.lines import Entry
 from trace_recorder.imports.foreign.run import Agent, Event, Members, ToolRun, joined_id
-from trace_recorder.imports.foreign.source import Source, opened
+from trace_recorder.imports.foreign.source import Source, open_file
 from trace_recorder.values.messages import Payload, ToolCall
 
 _SUMMARIZER = "acompact"
@@ -65,7 +65,7 @@ class Threads:
     _side: dict[str, AgentHistory] = field(default_factory=dict)
     _has_parents: bool = False
 
-    def of(self, entry: Entry, events: list[Event]) -> AgentHistory:
+    def history_of(self, entry: Entry, events: list[Event]) -> AgentHistory:
         """Return the history of the agent to which a line belongs. `events` is the list for a new one."""
         line = entry.line
         if task := as_text(line.get("parent_tool_use_id")):
@@ -85,7 +85,7 @@ class Threads:
             self._side[identity] = AgentHistory(events, agent)
         return self._side[identity]
 
-    def introduce(self, identity: str, meta: Members) -> None:
+    def add_meta(self, identity: str, meta: Members) -> None:
         """Remember the call that started a sub-agent, and the agent that made it, from the sub-agent's meta file."""
         if call_id := as_text(meta.get("toolUseId")):
             self.started[identity] = call_id
@@ -115,14 +115,14 @@ class Threads:
             parent_execution_id=task.execution_id,
         )
 
-    def asked(self, call: ToolCall, time: str, agent: Agent) -> None:
+    def add_task(self, call: ToolCall, time: str, agent: Agent) -> None:
         """Remember a tool call, which may start a sub-agent."""
         self.tasks.setdefault(call.call_id, Task(time, call, agent))
         prompt = as_text(as_dict(call.arguments).get("prompt"))
         if prompt:
             self._by_prompt.setdefault(prompt, deque()).append(call.call_id)
 
-    def answered(self, entry: Entry, time: str) -> None:
+    def add_results(self, entry: Entry, time: str) -> None:
         """Remember the results of tools, and the agent that a tool's own result names."""
         for block in map(as_dict, as_list(entry.message.get("content"))):
             task = self.tasks.get(as_text(block.get("tool_use_id")) or "")
@@ -273,7 +273,7 @@ def _text_of(session: Source, path: Path) -> str | None:
     if _leads_out(session, path):
         return None
     try:
-        with opened(path) as file:
+        with open_file(path) as file:
             data = file.read(session.max_line_bytes + 1)
     except (OSError, TrajectoryFormatError):
         return None

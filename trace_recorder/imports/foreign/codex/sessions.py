@@ -62,8 +62,8 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
     """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
     reader = RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
-    own = about(lines)
-    reader.read_lines(lines, own, [*inherited(source, own)])
+    own = session_facts(lines)
+    reader.read_lines(lines, own, [*inherited_lines(source, own)])
     run.executions += reader.completed.refine(reader.history.executions())
     yield reader.history.events
     executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
@@ -101,13 +101,13 @@ def rollout_of(directory: Path, identity: str) -> Path | None:
     return None
 
 
-def about(lines: list[Line]) -> Members:
+def session_facts(lines: list[Line]) -> Members:
     """Return the facts of a rollout from its `session_meta` line, or {}."""
     metas = (as_dict(line.value) for line in lines)
     return next((as_dict(meta.get("payload")) for meta in metas if meta.get("type") == "session_meta"), {})
 
 
-def inherited(source: Source, own: Members) -> Iterator[Line | Missing]:
+def inherited_lines(source: Source, own: Members) -> Iterator[Line | Missing]:
     """Yield the lines that a rollout takes from others, oldest first. `own` are the facts of the rollout."""
     parts: list[tuple[Source, int]] = []
     read = {source.path}
@@ -119,7 +119,7 @@ def inherited(source: Source, own: Members) -> Iterator[Line | Missing]:
             break
         read.add(path)
         parts.append((source.neighbour(path), as_int(base.get("end_ordinal_exclusive")) or 0))
-        own = about(parts[-1][0].first_lines)
+        own = session_facts(parts[-1][0].first_lines)
     for part, end in reversed(parts):
         yield from takewhile(partial(_is_before, end), part.lines())
 

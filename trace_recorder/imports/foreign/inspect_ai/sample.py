@@ -147,7 +147,7 @@ _CALL = {"cache", "retries", "role", "traceback"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _SampleSpan:
     """A span, with the agent that works in it and the execution of the tool that it belongs to."""
 
     agent: Agent
@@ -161,8 +161,8 @@ class SampleReader:
 
     attachments: Attachments
     prompts: Prompts
-    spans: dict[str, _Span] = field(default_factory=dict)
-    steps: list[_Span] = field(default_factory=lambda: [_Span(MAIN)])
+    spans: dict[str, _SampleSpan] = field(default_factory=dict)
+    steps: list[_SampleSpan] = field(default_factory=lambda: [_SampleSpan(MAIN)])
     execution_of_agent: dict[str, str] = field(default_factory=dict)
 
     def events(self, values: list[Payload]) -> Iterator[Event]:
@@ -229,19 +229,19 @@ class SampleReader:
         elif kind == "step" and len(self.steps) > 1:
             self.steps.pop()
 
-    def _inside(self, event: Members, outer: _Span, identity: str, execution: str | None) -> _Span:
+    def _inside(self, event: Members, outer: _SampleSpan, identity: str, execution: str | None) -> _SampleSpan:
         kind = as_text(event.get("type"))
         if kind not in _AGENTS:
-            return _Span(outer.agent, execution, outer.is_agents)
+            return _SampleSpan(outer.agent, execution, outer.is_agents)
         if kind == "agent" and not outer.is_agents:
-            return _Span(outer.agent, execution, is_agents=True)
+            return _SampleSpan(outer.agent, execution, is_agents=True)
         agent = Agent(
             name=as_text(event.get("name")),
             agent_id=identity,
             parent_agent_id=outer.agent.agent_id,
             parent_execution_id=execution,
         )
-        return _Span(agent, None, is_agents=True)
+        return _SampleSpan(agent, None, is_agents=True)
 
     def _agent(self, event: Members) -> Agent:
         return self.spans.get(as_text(event.get("span_id")) or "", self.steps[-1]).agent
@@ -292,7 +292,7 @@ class SampleReader:
         if inner := as_list(event.get("events")):
             name = as_text(event.get("agent"))
             sub = Agent(name=name, agent_id=execution, parent_agent_id=agent.agent_id, parent_execution_id=execution)
-            self.steps.append(_Span(sub if name else agent, execution, is_agents=True))
+            self.steps.append(_SampleSpan(sub if name else agent, execution, is_agents=True))
             yield from self.events(inner)
             self.steps.pop()
 

@@ -19,15 +19,15 @@ from trace_recorder.imports.foreign.llm.responses import (
     attachment,
     attachment_part,
     call_of,
+    conversation_run,
     conversations,
-    described,
     result_message,
     run_of,
     tool_of,
 )
 from trace_recorder.imports.foreign.run import Conversation, Event, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, opened
+from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -35,7 +35,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
     """Yield one run for each thread, and one for each turn that is not in a thread."""
-    store = _Store(database)
+    store = _StoredMessages(database)
     threads = {as_text(row.get("id")): row for row in database.rows("threads")}
     grouped: dict[str, list[Members]] = {}
     for turn in database.rows("turns", "order by datetime_utc, id"):
@@ -43,14 +43,14 @@ def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
         grouped.setdefault(identity, []).append(turn)
     for identity, turns in grouped.items():
         thread = threads.get(identity, {})
-        reader = _Thread(store)
+        reader = _ThreadReader(store)
         events = [event for turn in turns for event in reader.events(turn)]
         source = without_none(thread_name=thread.get("name"), forked_from=thread.get("forked_from"))
-        yield described(identity, events, reader.task, source)
+        yield conversation_run(identity, events, reader.task, source)
 
 
 @dataclass(slots=True)
-class _Store:
+class _StoredMessages:
     """The messages of a database by their hash, in the common form. A message is read when it is first needed."""
 
     database: Database
@@ -119,10 +119,10 @@ class _Store:
 
 
 @dataclass(slots=True)
-class _Thread:
+class _ThreadReader:
     """Reads the turns of a thread. `places` has the conversation and the length at the end of each message."""
 
-    store: _Store
+    store: _StoredMessages
     places: dict[str, tuple[Conversation, int]] = field(default_factory=dict)
     task: str | None = None
 
@@ -198,7 +198,7 @@ _ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"
 def recognizes(source: Source) -> bool:
     """Return whether the file is llm's database, or a list of entries."""
     if source.head.startswith(MAGIC):
-        with opened(source.path) as database:
+        with open_database(source.path) as database:
             return _has_threads(database) or _has_responses(database)
     return _is_entry(next(iter(as_list(source.document)), None))
 
@@ -221,7 +221,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if not source.head.startswith(MAGIC):
         yield from _from_entries([as_dict(entry) for entry in as_list(source.document)])
         return
-    with opened(source.path) as database:
+    with open_database(source.path) as database:
         if _has_responses(database):
             for identity, found in conversations(database):
                 yield run_of(identity, found)

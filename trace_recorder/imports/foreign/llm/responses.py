@@ -23,10 +23,10 @@ def run_of(identity: str, entries: Iterable[Members]) -> ForeignRun:
     first = ordered[0] if ordered else {}
     name = as_text(first.get("conversation_name"))
     task = next((text for text in (as_text(entry.get("prompt")) for entry in ordered) if text), None)
-    return described(identity, [*_events(ordered)], task, without_none(conversation_name=name))
+    return conversation_run(identity, [*_events(ordered)], task, without_none(conversation_name=name))
 
 
-def described(identity: str, events: list[Event], task: str | None, source: Members) -> ForeignRun:
+def conversation_run(identity: str, events: list[Event], task: str | None, source: Members) -> ForeignRun:
     """Return the run of a conversation. llm does not say how a conversation ended."""
     calls = [event for event in events if isinstance(event, Call)]
     model = next((call.model for call in calls), None)
@@ -160,7 +160,7 @@ def conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
             identity = as_text(row.get("conversation_id")) or as_text(row.get("id")) or ""
             grouped.setdefault(identity, []).append(row)
     schemas = {row.get("id"): row.get("content") for row in database.rows("schemas")}
-    related = _Related(database)
+    related = _ResponseRows(database)
     while grouped:
         identity = next(iter(grouped))
         rows = grouped.pop(identity)
@@ -168,14 +168,14 @@ def conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
             identity,
             [
                 row
-                | related.of(row.get("id"))
+                | related.lists_of(row.get("id"))
                 | {"conversation_name": names.get(identity), "schema_json": schemas.get(row.get("schema_id"))}
                 for row in rows
             ],
         )
 
 
-class _Related:
+class _ResponseRows:
     """The rows that refer to a response: its fragments, tools, calls, results and attachments."""
 
     def __init__(self, database: Database) -> None:
@@ -192,7 +192,7 @@ class _Related:
         self._attachments = self._grouped("prompt_attachments")
         self._of_results = self._grouped("tool_results_attachments", "tool_result_id")
 
-    def of(self, response_id: Payload) -> Members:
+    def lists_of(self, response_id: Payload) -> Members:
         """Return the lists of a response."""
         found: Members = {name: grouped.get(response_id, []) for name, grouped in self._lists.items()}
         found["attachments"] = self._contents(self._attachments.get(response_id, []))

@@ -19,7 +19,14 @@ from typing import NamedTuple
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of, join_texts
 from trace_recorder.imports.foreign.agent_history import in_time_order
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.opencode.stores import Said, Session, exported, has_tables, in_tables, stored
+from trace_recorder.imports.foreign.opencode.stores import (
+    StoredMessage,
+    StoredSession,
+    exported_session,
+    is_opencode_database,
+    sessions_in_tables,
+    stored_session,
+)
 from trace_recorder.imports.foreign.run import (
     MAIN,
     Agent,
@@ -33,7 +40,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.sqlite_file import MAGIC, opened
+from trace_recorder.imports.foreign.sqlite_file import MAGIC, open_database
 from trace_recorder.imports.foreign.stated_values import counts_at, stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
@@ -42,7 +49,7 @@ _SPOKEN = {"text", "file", "reasoning", "tool", "step-start", "retry"}
 _SUCCEEDED = {"completed": True, "success": True, "error": False}
 
 
-class Started(NamedTuple):
+class StartedSession(NamedTuple):
     """Members of a tool's metadata about the sub-agent that it started."""
 
     name: str | None
@@ -57,7 +64,7 @@ class SessionReader:
     task: str | None = None
     provider: str | None = None
     model: str | None = None
-    started: dict[str, Started] = field(default_factory=dict)
+    started: dict[str, StartedSession] = field(default_factory=dict)
     executions: list[ToolRun] = field(default_factory=list)
     """The tools that ran commands. Their results have the exit code."""
     _system: list[Members] = field(default_factory=list)
@@ -66,7 +73,7 @@ class SessionReader:
     """The length of the conversation before each message, by the message's id."""
     _asked_to_summarize: tuple[Members, Members] | None = None
 
-    def events(self, messages: list[Said]) -> Iterator[Event]:
+    def events(self, messages: list[StoredMessage]) -> Iterator[Event]:
         """Yield the events of the session, and set the facts of the whole session."""
         systems = (join_texts(map(as_text, as_list(one.message.get("system"))), "\n\n") for one in messages)
         if system := next(filter(None, systems), None):
@@ -147,7 +154,7 @@ class SessionReader:
         if session := as_text(metadata.get("sessionId")):
             execution = as_text(part.get("id")) or call_id
             agent = as_text(as_dict(state.get("input")).get("subagent_type"))
-            self.started.setdefault(session, Started(agent, execution))
+            self.started.setdefault(session, StartedSession(agent, execution))
         run = ToolRun(
             time=stated_time(clock.get("start")) or time,
             name=name,
@@ -294,8 +301,8 @@ def _seconds(clock: Members, start: str, end: str) -> float | None:
 def recognizes(source: Source) -> bool:
     """Return whether the file is opencode's database, a session, or an exported session with its messages."""
     if source.head.startswith(MAGIC):
-        with opened(source.path) as database:
-            return has_tables(database)
+        with open_database(source.path) as database:
+            return is_opencode_database(database)
     document = as_dict(source.document)
     return _is_session(document) or (_is_session(as_dict(document.get("info"))) and "messages" in document)
 
@@ -308,16 +315,16 @@ def _is_session(members: Members) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each session of the user."""
     if source.head.startswith(MAGIC):
-        with opened(source.path) as database:
-            for session in in_tables(database):
+        with open_database(source.path) as database:
+            for session in sessions_in_tables(database):
                 yield _run(session, source)
     elif "messages" in as_dict(source.document):
-        yield _run(exported(as_dict(source.document)), source)
+        yield _run(exported_session(as_dict(source.document)), source)
     else:
-        yield _run(stored(source), source)
+        yield _run(stored_session(source), source)
 
 
-def _run(session: Session, source: Source) -> ForeignRun:
+def _run(session: StoredSession, source: Source) -> ForeignRun:
     members = session.members
     time = as_dict(members.get("time"))
     missing: list[Missing] = []
@@ -342,7 +349,7 @@ def _run(session: Session, source: Source) -> ForeignRun:
     )
 
 
-def _events(session: Session, main: SessionReader, missing: list[Missing]) -> Iterator[list[Event]]:
+def _events(session: StoredSession, main: SessionReader, missing: list[Missing]) -> Iterator[list[Event]]:
     """Yield the events of each agent: the session's own, and the sub-agents that it started."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:

@@ -20,40 +20,42 @@ from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import Database, json_of
 
 
-class Said(NamedTuple):
+class StoredMessage(NamedTuple):
     """A message as it is stored, and its parts."""
 
     message: Members
     parts: list[Members]
 
 
-class Session(NamedTuple):
+class StoredSession(NamedTuple):
     """One session: its members, and functions that read its messages and its sub-agents' sessions.
 
     Each is called once.
     """
 
     members: Members
-    messages: Callable[[list[Missing]], list[Said]]
+    messages: Callable[[list[Missing]], list[StoredMessage]]
     """Returns the messages in the order of time, and appends gaps for those that cannot be read."""
-    sub_sessions: Callable[[], list[Session]] = list
+    sub_sessions: Callable[[], list[StoredSession]] = list
 
 
-def exported(document: Members) -> Session:
+def exported_session(document: Members) -> StoredSession:
     """Return the session in the output of `opencode export`."""
     stated = [as_dict(one) for one in as_list(document.get("messages"))]
-    said = [Said(as_dict(one.get("info")), [as_dict(part) for part in as_list(one.get("parts"))]) for one in stated]
-    return Session(as_dict(document["info"]), lambda _: _in_order(said))
+    said = [
+        StoredMessage(as_dict(one.get("info")), [as_dict(part) for part in as_list(one.get("parts"))]) for one in stated
+    ]
+    return StoredSession(as_dict(document["info"]), lambda _: _in_order(said))
 
 
-def stored(source: Source) -> Session:
+def stored_session(source: Source) -> StoredSession:
     """Return the session of a file in the storage.
 
     The session of a sub-agent is a separate file, and becomes a separate run.
     """
     members = as_dict(source.document)
     identity = as_text(members.get("id")) or ""
-    return Session(members, lambda missing: _in_order(_Storage(source, missing).messages(identity)))
+    return StoredSession(members, lambda missing: _in_order(_Storage(source, missing).messages(identity)))
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class _Storage:
     source: Source
     missing: list[Missing]
 
-    def messages(self, session: str) -> Iterator[Said]:
+    def messages(self, session: str) -> Iterator[StoredMessage]:
         """Yield the messages in a session's directory, with their parts."""
         root = self.source.path.absolute().parent.parent.parent
         unsorted = self._by_message(root / "part")
@@ -71,7 +73,7 @@ class _Storage:
             message = self._object(path)
             identity = as_text(message.get("id")) or path.stem
             found = [self._object(part) for part in _files(root / "part", identity)]
-            yield Said(message, found or unsorted.get(identity, []))
+            yield StoredMessage(message, found or unsorted.get(identity, []))
 
     def _by_message(self, directory: Path) -> dict[str, list[Members]]:
         """Return the parts of the oldest storage, which has no directories for messages."""
@@ -96,36 +98,36 @@ def _files(directory: Path, name: str) -> list[Path]:
     return sorted((directory / name).glob("*.json"))
 
 
-def has_tables(database: Database) -> bool:
+def is_opencode_database(database: Database) -> bool:
     """Return whether a database is opencode's."""
     sessions = database.has("session", "id", "parent_id", "project_id", "directory", "version", "time_created")
     messages = database.has("message", "id", "session_id", "time_created", "data")
     return sessions and messages and database.has("part", "id", "message_id", "data")
 
 
-def in_tables(database: Database) -> Iterator[Session]:
+def sessions_in_tables(database: Database) -> Iterator[StoredSession]:
     """Yield the sessions that no other session of the database started, the oldest first."""
     is_first = 'parent_id is null or parent_id = id or parent_id not in (select id from "session")'
     yield from _sessions(database, f"where {is_first} order by time_created, id")
 
 
-def _sessions(database: Database, where: str, *values: str) -> Iterator[Session]:
+def _sessions(database: Database, where: str, *values: str) -> Iterator[StoredSession]:
     for row in database.rows("session", where, *values):
         identity = as_text(row["id"]) or ""
         time = {"created": row["time_created"], "updated": row.get("time_updated")}
         members = {**row, "projectID": row["project_id"], "parentID": row["parent_id"], "time": time}
-        yield Session(members, partial(_rows, database, identity), partial(_started_by, database, identity))
+        yield StoredSession(members, partial(_rows, database, identity), partial(_started_by, database, identity))
 
 
-def _started_by(database: Database, session: str) -> list[Session]:
+def _started_by(database: Database, session: str) -> list[StoredSession]:
     return [*_sessions(database, "where parent_id = ? and id != parent_id order by time_created, id", session)]
 
 
-def _rows(database: Database, session: str, missing: list[Missing]) -> list[Said]:
-    found: list[Said] = []
+def _rows(database: Database, session: str, missing: list[Missing]) -> list[StoredMessage]:
+    found: list[StoredMessage] = []
     for row in database.rows("message", "where session_id = ? order by time_created, id", session):
         parts = database.rows("part", "where message_id = ? order by id", row["id"])
-        found.append(Said(_data(row, "message", missing), [_data(part, "part", missing) for part in parts]))
+        found.append(StoredMessage(_data(row, "message", missing), [_data(part, "part", missing) for part in parts]))
     return found
 
 
@@ -136,5 +138,5 @@ def _data(row: Members, what: str, missing: list[Missing]) -> Members:
     return {**members, "id": row["id"]}
 
 
-def _in_order(said: Iterable[Said]) -> list[Said]:
+def _in_order(said: Iterable[StoredMessage]) -> list[StoredMessage]:
     return sorted(said, key=lambda one: as_number(as_dict(one.message.get("time")).get("created")) or 0.0)

@@ -42,7 +42,7 @@ def parsed(value: Payload) -> Payload:
         return value
 
 
-def utc(value: Payload) -> str:
+def utc_time(value: Payload) -> str:
     """Return a time of a source in UTC, so that times can be compared as texts. Return "" for other values."""
     found = parse_time(stated_time(value))
     if found is None:
@@ -123,7 +123,7 @@ class Span:
         self.read_events.add(position)
         return self.events[position]
 
-    def left(self) -> Members:
+    def unread_parts(self) -> Members:
         """Return the attributes and events that nobody has read."""
         attributes = {name: value for name, value in self.attributes.items() if name not in self.read}
         events = [one.to_members() for at, one in enumerate(self.events) if at not in self.read_events]

@@ -20,7 +20,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc
+from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc_time
 from trace_recorder.values.messages import Payload
 
 _FAILED = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
@@ -124,8 +124,8 @@ def _span(members: Members, scope: str) -> Span | None:
         span_id,
         identity(_first(members, "parentSpanId", "parent_span_id"), 8) or None,
         as_text(members.get("name")) or "",
-        utc(_first(members, "startTimeUnixNano", "start_time_unix_nano")),
-        utc(_first(members, "endTimeUnixNano", "end_time_unix_nano")),
+        utc_time(_first(members, "startTimeUnixNano", "start_time_unix_nano")),
+        utc_time(_first(members, "endTimeUnixNano", "end_time_unix_nano")),
         failed_by(code),
         as_text(status.get("message")) or None,
         attributes_of(members.get("attributes")),
@@ -143,7 +143,7 @@ def failed_by(code: Payload) -> bool | None:
 
 
 def _event(members: Members) -> SpanEvent:
-    time = utc(_first(members, "timeUnixNano", "time_unix_nano"))
+    time = utc_time(_first(members, "timeUnixNano", "time_unix_nano"))
     return SpanEvent(as_text(members.get("name")) or "", time, attributes_of(members.get("attributes")))
 
 
@@ -151,7 +151,7 @@ def _log(members: Members) -> tuple[SpanEvent, str, str]:
     attributes = attributes_of(members.get("attributes"))
     name = as_text(_first(members, "eventName", "event_name")) or as_text(attributes.get("event.name")) or "log"
     time = _first(members, "timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "observed_time_unix_nano")
-    event = SpanEvent(name, utc(time), attributes, any_value(members.get("body")))
+    event = SpanEvent(name, utc_time(time), attributes, any_value(members.get("body")))
     trace_id = identity(_first(members, "traceId", "trace_id"), 16)
     return event, trace_id, identity(_first(members, "spanId", "span_id"), 8)
 
@@ -232,8 +232,8 @@ def read_context_span(members: Members) -> Span:
         _id(context.get("span_id"), 8),
         _id(members.get("parent_id"), 8) or None,
         as_text(members.get("name")) or "",
-        utc(members.get("start_time")),
-        utc(members.get("end_time")),
+        utc_time(members.get("start_time")),
+        utc_time(members.get("end_time")),
         failed_by(code.rpartition(".")[2]),
         as_text(status.get("description")) or as_text(members.get("status_message")) or None,
         attributes_of(members.get("attributes")),
@@ -250,7 +250,7 @@ def _id(value: Payload, size: int) -> str:
 
 def _context_event(members: Members) -> SpanEvent:
     time = next((members[name] for name in ("timestamp", "time_unix_nano", "time") if members.get(name)), None)
-    return SpanEvent(as_text(members.get("name")) or "", utc(time), attributes_of(members.get("attributes")))
+    return SpanEvent(as_text(members.get("name")) or "", utc_time(time), attributes_of(members.get("attributes")))
 
 
 def has_trace(source: Source, is_trace: Callable[[Payload], bool]) -> bool:

@@ -144,7 +144,7 @@ def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Readi
 def _join_stream(kept: list[tuple[Span, Reading]], position: int, span: Span, reading: Reading) -> None:
     began, request = kept[position]
     began.end = max(began.end, span.end)
-    began.more |= without_none(stream_span=span.left() or None)
+    began.more |= without_none(stream_span=span.unread_parts() or None)
     joined = merged([request, reading])
     joined.continues = False
     kept[position] = began, joined
@@ -259,7 +259,7 @@ def _error(node: Node) -> Members:
 def _kept(node: Node) -> Iterator[Kept]:
     """Yield the parts of a span that have no place in a run. Of a span that only groups others, these are all parts."""
     span, reading = node.span, node.reading
-    remaining = span.left()
+    remaining = span.unread_parts()
     members = without_none(
         span_id=span.span_id, parent_id=span.parent_id, name=span.name or None, scope=span.scope or None
     )
