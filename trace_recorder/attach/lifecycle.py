@@ -40,7 +40,7 @@ def is_disabled(environment: Mapping[str, str]) -> bool:
 class Lifecycle:
     """Begins and ends the runs of one recorder.
 
-    The first record of the next run states `about` and `metadata`. Hold `lock` around several calls that belong
+    The first record of the next run states `facts` and `metadata`. Hold `lock` around several calls that belong
     together. It is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
     """
 
@@ -52,14 +52,14 @@ class Lifecycle:
         *,
         history: str,
         limits: Limits,
-        about: dict[str, Payload],
+        facts: dict[str, Payload],
         metadata: Mapping[str, Payload],
         disabled: bool,
         exporters: Sequence[Exporter] = (),
     ) -> None:
         self.lock = new_lock()
         self.guard = guard
-        self.about = about
+        self.facts = facts
         self.run: Run | None = None
         self.ended = False
         self._files = files
@@ -107,9 +107,9 @@ class Lifecycle:
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
         with self.guard.protect("record the start of the run"):
-            about, statements = dict(self.about), {"task": self.about["task"], "metadata": self.metadata}
-            del about["task"]
-            named, parent = run.named(**about), self._parent
+            facts, statements = dict(self.facts), {"task": self.facts["task"], "metadata": self.metadata}
+            del facts["task"]
+            named, parent = run.named(**facts), self._parent
             forked, self._forked_from = self._forked_from, None
             if forked is not None:
                 parent = forked.trajectory_id

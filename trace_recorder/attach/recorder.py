@@ -97,7 +97,7 @@ class TrajectoryRecorder:
             Guard(strict=strict),
             history=history,
             limits=self._limits,
-            about=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
+            facts=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
             metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),
             exporters=exporters_of(exporters),
@@ -132,7 +132,7 @@ class TrajectoryRecorder:
                     stacklevel=2,
                 )
                 self._end(FinalStatus("interrupted"))
-            self._lifecycle.about |= facts
+            self._lifecycle.facts |= facts
             self._lifecycle.metadata = {**self._lifecycle.metadata, **added}
             self._begin()
         self._activate()
@@ -170,11 +170,11 @@ class TrajectoryRecorder:
         return self.__enter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         run = self._lifecycle.run_in_progress()
         if run is None or not run.is_long:
-            self.__exit__(kind, error, at)
+            self.__exit__(kind, error, traceback)
             return
         from trace_recorder.capture.event_loops import run_in_thread  # noqa: PLC0415 - few programs need it
 

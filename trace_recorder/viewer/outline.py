@@ -120,12 +120,12 @@ def _usage_members(interaction: LLMInteraction, price: Price | None) -> Json:
 
     A replayed call used no tokens. The usage that its answer states is in the response (`details.py`).
     """
-    stated, counts, cost = (
+    members, counts, cost = (
         ({}, None, None)
         if interaction.is_replayed
         else (interaction.response.usage.to_document(), counts_of(interaction), cost_of(interaction, price))
     )
-    usage = {name: value for name, value in stated.items() if name != "extra"}
+    usage = {name: value for name, value in members.items() if name != "extra"}
     return {
         "usage": usage or None,
         "prompt_tokens": counts and counts.prompt,

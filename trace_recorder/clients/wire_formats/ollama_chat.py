@@ -48,12 +48,12 @@ def _message(message: Message, names: dict[str, str]) -> JsonObject:
 
 
 def _text(message: Message) -> str:
-    said = [part for part in parts_of(message) if part.get("type") != "image"]
-    if other := next((part for part in said if part.get("type") != "text"), None):
+    parts = [part for part in parts_of(message) if part.get("type") != "image"]
+    if other := next((part for part in parts if part.get("type") != "text"), None):
         raise MessageFormatError(
             f"Ollama accepts only texts and images, but a message has {other.get('type') or other}."
         )
-    return "\n".join(as_text(part.get("text")) or "" for part in said)
+    return "\n".join(as_text(part.get("text")) or "" for part in parts)
 
 
 def _data(image: JsonObject) -> Payload:

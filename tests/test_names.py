@@ -1,0 +1,123 @@
+"""Rules for names: those of variables say what the values are, and those of classes occur once."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+
+VAGUE = {"one", "found", "said", "stated", "given", "left", "about", "at"}
+SHORT = 5
+"""Within so many lines a reader sees what a variable is, whatever its name."""
+UNNAMED = {"derive", "recording", "storage"}
+"""The rooms that still have such variables. This list only gets shorter."""
+PUBLIC = {
+    f"trace_recorder/{name}.py"
+    for name in ("cli/fork", "rerun/forking", "rerun/subprocess/fork_supervisor", "views/toolbrain/chat_template")
+}
+"""In these files `at` is an argument of the public interface."""
+REPEATED = frozenset(
+    """
+    Agent AgentHistory Branch Comparison Content Conversation Document Entry Events Exchange Export ImportHook
+    Limits Line Match Member MessageTexts Other Outcome Progress Prompt Prompts Request Requests Run Session Shape
+    Source Span SpanEvent Step Stream Target Tool ToolRun _Block _Column _Object _Recorded _Source _Texts
+    """.split()
+)
+"""The class names that still occur more than once. This list only gets shorter."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+class Scope:
+    """The variables of a function or a comprehension, each with the lines in which it occurs."""
+
+    def __init__(self, node: Function | Comprehension, outer: Scope | None) -> None:
+        self.name = getattr(node, "name", type(node).__name__)
+        self.outer = outer
+        self.lines: dict[str, list[int]] = defaultdict(list)
+        if isinstance(node, Function):
+            arguments = node.args
+            named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+            for argument in filter(None, named):
+                self.lines[argument.arg] += [argument.lineno, node.end_lineno or 0]
+        for inner in _own_nodes(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                self.lines[inner.id].append(inner.lineno)
+
+    def use(self, name: ast.Name) -> None:
+        """Note where a variable is read, in the scope that has it."""
+        scope: Scope | None = self
+        while scope is not None and name.id not in scope.lines:
+            scope = scope.outer
+        if scope is not None:
+            scope.lines[name.id].append(name.lineno)
+
+    def vague(self) -> Iterator[str]:
+        """Yield the variables whose names say nothing and which live longer than a few lines."""
+        for name, lines in self.lines.items():
+            if name in VAGUE and max(lines) - min(lines) >= SHORT:
+                yield f"{min(lines)} {self.name}: {name}"
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a scope, without those of the scopes in it."""
+    for inner in ast.iter_child_nodes(node):
+        if not isinstance(inner, Function | Comprehension | ast.ClassDef):
+            yield inner
+            yield from _own_nodes(inner)
+
+
+def vague_names(node: ast.AST, scope: Scope | None = None) -> Iterator[str]:
+    """Yield the variables below a node whose names say nothing, with their lines."""
+    inside = Scope(node, scope) if isinstance(node, Function | Comprehension) else scope
+    if isinstance(node, ast.Name) and inside is not None:
+        inside.use(node)
+    for inner in ast.iter_child_nodes(node):
+        yield from vague_names(inner, inside)
+    if inside is not scope and inside is not None:
+        yield from inside.vague()
+
+
+def in_files(*paths: Path) -> list[str]:
+    """Return such variables of some files, with their places."""
+    return [
+        f"{name}:{place}"
+        for path in paths
+        for name in [path.relative_to(ROOT).as_posix()]
+        for place in vague_names(ast.parse(path.read_text(encoding="utf-8")))
+        if not (name in PUBLIC and place.endswith(": at"))
+    ]
+
+
+PLACES = {
+    **{
+        path.stem: sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        for path in sorted((ROOT / "trace_recorder").iterdir())
+        if path.is_dir() or path.suffix == ".py"
+    },
+    **{name: sorted((ROOT / name).rglob("*.py")) for name in ("tests", "benchmarks", "scripts", "examples")},
+    "root": sorted(ROOT.glob("*.py")),
+}
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in UNNAMED])
+def test_a_variable_that_lives_long_has_a_telling_name(place: str) -> None:
+    """A variable or parameter of more than five lines is a noun for its value, and no pronoun or participle."""
+    assert in_files(*PLACES[place]) == []
+
+
+def test_every_class_name_occurs_once() -> None:
+    """A reader who meets a class knows which it is; this holds for private classes too."""
+    files = defaultdict(list)
+    for path in sorted((ROOT / "trace_recorder").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                files[node.name].append(str(path.relative_to(ROOT)))
+
+    assert {name: paths for name, paths in files.items() if len(paths) > 1 and name not in REPEATED} == {}
