@@ -97,10 +97,10 @@ def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
 @cache
 def _recorded_class(kind: Any) -> type:
     """Return a subclass of a class of responses that records how they are closed."""
-    return type(kind.__name__, (_Recorded, kind), {"__module__": kind.__module__})
+    return type(kind.__name__, (_AiohttpRecording, kind), {"__module__": kind.__module__})
 
 
-class _Recorded:
+class _AiohttpRecording:
     """The part of a response that records."""
 
     content: Content

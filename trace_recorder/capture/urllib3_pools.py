@@ -79,10 +79,10 @@ def _record(response: Any, exchange: Exchange) -> None:
 @cache
 def _recorded_class(kind: Any) -> type:
     """Return a subclass of a class of responses that records what is read."""
-    return type(kind.__name__, (_Recorded, kind), {"__module__": kind.__module__})
+    return type(kind.__name__, (_Urllib3Recording, kind), {"__module__": kind.__module__})
 
 
-class _Recorded:
+class _Urllib3Recording:
     """The part of a response that records.
 
     urllib3 reads in two methods: `_handle_chunk` for a chunked body over which the caller

@@ -18,10 +18,10 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 
 def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:
     """Yield the texts of a run in the order of time."""
-    return _Texts().of(trajectory)
+    return _SeenTexts().of(trajectory)
 
 
-class _Texts:
+class _SeenTexts:
     def __init__(self) -> None:
         self._seen: set[str] = set()
         self._new: list[Message] = []

@@ -193,7 +193,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
     )
 
 
-class _Block:
+class _GrowingBlock:
     """One content block that grows by deltas."""
 
     def __init__(self, start: Payload) -> None:
@@ -231,8 +231,8 @@ class _JoinedMessage:
     def __init__(self) -> None:
         self._message: dict[str, Payload] = {}
         self._usage: dict[str, Payload] = {}
-        self._blocks: list[_Block] = []
-        self._growing: dict[int | None, _Block] = {}
+        self._blocks: list[_GrowingBlock] = []
+        self._growing: dict[int | None, _GrowingBlock] = {}
         self._ended = False
         self._error: Payload = None
 
@@ -260,7 +260,7 @@ class _JoinedMessage:
                 self._message[name] = value
 
     def _start(self, index: int | None, block: Payload) -> None:
-        self._growing[index] = _Block(block)
+        self._growing[index] = _GrowingBlock(block)
         self._blocks.append(self._growing[index])
 
     def _grow(self, index: int | None, delta: dict[str, Payload]) -> None:

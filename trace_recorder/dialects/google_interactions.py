@@ -249,12 +249,12 @@ def kind_of(element: Payload) -> str:
     return as_text(as_dict(element).get("type")) or ""
 
 
-class _Block:
+class _GrowingStep:
     """A step, or a content of a step, that grows by deltas."""
 
     def __init__(self, start: Payload) -> None:
         self._members = dict(as_dict(start))
-        self._parts: list[_Block] = []
+        self._parts: list[_GrowingStep] = []
         self._pieces: dict[str, list[str]] = {}
 
     def grow(self, delta: dict[str, Payload]) -> None:
@@ -262,7 +262,7 @@ class _Block:
         kind = kind_of(delta)
         if kind in _CONTENTS and kind != kind_of(self._members):
             if kind != "text" or not self._parts or kind_of(self._parts[-1]._members) != kind:
-                self._parts.append(_Block({"type": kind}))
+                self._parts.append(_GrowingStep({"type": kind}))
             self._parts[-1].grow(delta)
         elif kind == "thought_summary":
             self._members["summary"] = as_list(self._members.get("summary"))
@@ -303,8 +303,8 @@ class _JoinedInteraction:
 
     def __init__(self) -> None:
         self._body: dict[str, Payload] = {}
-        self._blocks: list[_Block] = []
-        self._growing: dict[int | None, _Block] = {}
+        self._blocks: list[_GrowingStep] = []
+        self._growing: dict[int | None, _GrowingStep] = {}
         self._list = "steps"
         self._ended = False
 
@@ -329,7 +329,7 @@ class _JoinedInteraction:
 
     def _block(self, index: int | None, start: dict[str, Payload], delta: dict[str, Payload]) -> None:
         if start or (delta and index not in self._growing):
-            self._growing[index] = _Block(start or {"type": "model_output"})
+            self._growing[index] = _GrowingStep(start or {"type": "model_output"})
             self._blocks.append(self._growing[index])
         if delta:
             self._growing[index].grow(delta)

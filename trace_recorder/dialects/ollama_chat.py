@@ -87,7 +87,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the lines of a stream to the body of the same answer without streaming."""
-    joined = _Object()
+    joined = _GrowingObject()
     number = 0
     for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
         joined.add(as_dict(chunk))
@@ -120,13 +120,13 @@ def _usage(left: Members) -> Usage:
     return Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
 
 
-class _Object:
+class _GrowingObject:
     """A JSON object that grows by lines."""
 
     def __init__(self) -> None:
         self._members: dict[str, Payload] = {}
         self._pieces: dict[str, list[str]] = {}
-        self._message: _Object | None = None
+        self._message: _GrowingObject | None = None
 
     def add(self, chunk: dict[str, Payload]) -> None:
         """Add a line: strings are concatenated, lists grow, otherwise the last value that is not null is kept."""
@@ -135,7 +135,7 @@ class _Object:
             if name in _PIECEWISE and isinstance(value, str):
                 self._pieces.setdefault(name, []).append(value)
             elif name == "message" and isinstance(value, dict):
-                self._message = self._message or _Object()
+                self._message = self._message or _GrowingObject()
                 self._message.add(value)
             elif name in _GATHERED and isinstance(value, list) and isinstance(seen, list):
                 seen += value

@@ -44,7 +44,7 @@ _NO_JOURNAL = (
 )
 
 
-class _Source(Protocol):
+class _BoundedFile(Protocol):
     """A file that is read within limits: the `Source` of `foreign/source.py`."""
 
     path: Path
@@ -98,7 +98,7 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     yield from _load_foreign(source, refused)
 
 
-def load_own(source: _Source) -> Trajectory:
+def load_own(source: _BoundedFile) -> Trajectory:
     """Load a journal, a document or ATIF. Raises NotOwnError if the file is none of these."""
     path = source.path
     journal_path = journal_path_for(path)
@@ -135,7 +135,7 @@ def _imported(read: Trajectory, format_name: str, path: Path) -> Trajectory:
     return replace(read, path=path, metadata={**read.metadata, formats.IMPORTED_FROM: origin}, metrics=metrics)
 
 
-def _load_foreign(source: _Source, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
+def _load_foreign(source: _BoundedFile, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
     """Yield the runs of another tool's file. Raises `otherwise` if it has an unknown format."""
     foreign = import_module("trace_recorder.imports.foreign.formats")
     if foreign.format_of(source) is None:

@@ -185,7 +185,7 @@ def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
         record()
 
 
-class _Block:
+class _ContextBlock:
     """A `with` block, sync or async, that sets the step context while it is open."""
 
     __slots__ = ("__weakref__", "_block", "_entered", "_run")
@@ -226,7 +226,7 @@ class _Block:
         self.__exit__(kind, error, at)
 
 
-class Step(_Block):
+class Step(_ContextBlock):
     """One step of the agent, while its block is open: `with recorder.step() as step:`.
 
     `state`, `reflection` and `error` may be set inside. A state that is not set is derived: "error" if an exception
@@ -304,7 +304,7 @@ class _OpenStep:
         self._step._end(None)
 
 
-class Agent(_Block):
+class Agent(_ContextBlock):
     """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
 
     `agent_id` is unique in the run even if names are not; `parent_agent_id` is the id of the enclosing agent. Its

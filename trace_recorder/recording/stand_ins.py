@@ -38,13 +38,13 @@ StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
+class _StandInBlock:
     give: StandIn
     origin: ReplayOf | None
 
 
-_in_context: ContextVar[_Block | None] = ContextVar("trace_recorder_stand_in", default=None)
-_in_process: list[_Block] = []
+_in_context: ContextVar[_StandInBlock | None] = ContextVar("trace_recorder_stand_in", default=None)
+_in_process: list[_StandInBlock] = []
 
 
 def run_it(_: str, __: Mapping[str, object]) -> None:
@@ -58,7 +58,7 @@ def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterato
     For these, the tool is refused while several blocks are open: it is not known which of them gives its result. Runs
     that begin in the block repeat `origin`.
     """
-    block = _Block(give, origin)
+    block = _StandInBlock(give, origin)
     token = _in_context.set(block)
     _in_process.append(block)
     try:

@@ -80,7 +80,7 @@ Cell = Json | None
 def aligned(runs: Sequence[Trajectory]) -> Json:
     """Return the rows of the table. Each row has a cell for each run, or None if the run has no such step."""
     first, *others = runs
-    columns = [_Column(first, other) for other in others]
+    columns = [_StepsOfRun(first, other) for other in others]
     own = _own_cells(first)
     rows: list[list[Cell]] = []
     for place, cell in enumerate([*own, None]):
@@ -95,7 +95,7 @@ def _own_cells(run: Trajectory) -> list[Json]:
     return [_cell(numbers, pair.a, []) for pair in diff(run, run).steps if pair.a is not None]
 
 
-class _Column:
+class _StepsOfRun:
     """The steps of one run: beside a step of the first run, by the place of that step, or before that place."""
 
     def __init__(self, first: Trajectory, other: Trajectory) -> None:

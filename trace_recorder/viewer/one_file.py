@@ -71,7 +71,7 @@ _LEVEL = 3
 
 def packed(sections: Mapping[str, Payload]) -> dict[str, str]:
     """Return the sections, and the section of their long texts, as base64 of zlib-compressed JSON."""
-    texts = _Texts()
+    texts = _LongTexts()
     compressed = {name: _compressed(texts.replaced_in(value)) for name, value in sections.items()}
     return {**compressed, "texts": _compressed(texts.values)}
 
@@ -80,7 +80,7 @@ def _compressed(value: Payload) -> str:
     return base64.b64encode(zlib.compress(json_text(value).encode(), _LEVEL)).decode()
 
 
-class _Texts:
+class _LongTexts:
     """The long texts of a run. The number of a text is its place."""
 
     def __init__(self) -> None:

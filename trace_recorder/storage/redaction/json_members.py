@@ -205,7 +205,7 @@ def open_field(text: str) -> int:
 
 
 @dataclass(slots=True)
-class _Object:
+class _OpenObject:
     """An object of JSON while it is read: its name, whether it is an MCP server, and its headers."""
 
     name: str
@@ -218,12 +218,12 @@ def mcp_secrets(text: str) -> list[Span]:
     if '"mcp"' not in text or ('"headers"' not in text and '"authorization"' not in text):
         return []
     secrets: list[Span] = []
-    objects: list[_Object] = []
+    objects: list[_OpenObject] = []
     name = ""
     for token in _TOKEN.finditer(text):
         start, end = token.span()
         if token[0] == "{":
-            objects.append(_Object(name))
+            objects.append(_OpenObject(name))
         elif token[0] == "}":
             closed = objects.pop() if objects else None
             secrets += closed.secrets if closed and closed.is_mcp else []

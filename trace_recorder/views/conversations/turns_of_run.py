@@ -94,7 +94,7 @@ def _is_unclear(turn: Turn) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source(WithoutRawData):
+class _StepCall(WithoutRawData):
     """The source of a call that is only known from its step."""
 
     messages: list[Message]
@@ -120,7 +120,7 @@ def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
         timestamp=step.timestamp,
         provider=None,
         model=response.model if response else None,
-        source=_Source(list(step.messages or ())),
+        source=_StepCall(list(step.messages or ())),
         step_number=step.step_number,
         agent=step.agent,
         agent_id=step.agent_id,
