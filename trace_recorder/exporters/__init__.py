@@ -1,1 +1,1 @@
-"""Sends runs to the tools in which a team looks at them: live, and afterwards what did not arrive."""
+"""Sends runs to the tools of a team: during the run, and afterwards the spans that did not arrive."""

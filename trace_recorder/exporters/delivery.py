@@ -28,7 +28,7 @@ MAX_CHARACTERS = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How many spans arrived, how many spans are missing, and how many scores are missing."""
+    """The numbers of spans that arrived, of missing spans, and of missing scores."""
 
     sent: int = 0
     missing: int = 0

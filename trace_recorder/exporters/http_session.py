@@ -35,7 +35,7 @@ def shown(endpoint: str) -> str:
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""How many bytes of an answer are read, both compressed and decompressed."""
+"""The largest number of bytes of an answer that are read, compressed and decompressed."""
 _REFUSED = 400
 
 

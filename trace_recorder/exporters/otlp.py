@@ -153,7 +153,7 @@ class OtlpSender:
         """Send spans in one request, and return whether they were accepted. It takes at most the time limit."""
         context = self._context
         key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
-        token = context.attach(context.set_value(key, True))  # the request is not traced itself
+        token = context.attach(context.set_value(key, True))  # so that the request itself is not traced
         try:
             return bool(self._exporter.export([*map(self._readable, spans)]) is self._succeeded)
         finally:

@@ -94,7 +94,7 @@ class Proxy:
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
             # Cookies are between the program and its provider, so the proxy keeps none.
             "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            "verify": httpx.create_ssl_context(),  # reading the authorities takes longer than all else here
+            "verify": httpx.create_ssl_context(),  # shared, because reading the authorities takes 0.1 s
         }
         async with (
             async_http_client(library="httpx", **settings) as self._client,

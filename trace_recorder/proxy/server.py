@@ -20,7 +20,9 @@ _GRACE_SECONDS = 2
 def listening(host: str = HOST, port: int = 0) -> socket.socket:
     """Return a listening socket. Port 0 means a free port. Raises OSError if the port cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sends without delay only by that
+    listener = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # with it, asyncio sends without Nagle's delay
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
@@ -34,7 +36,7 @@ def listening(host: str = HOST, port: int = 0) -> socket.socket:
 @contextmanager
 def serving(proxy: Proxy, listener: socket.socket) -> Iterator[None]:
     """Answer requests until the block ends."""
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each write to a program that was killed
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it would warn of each write to a killed program
     config = uvicorn.Config(
         proxy,
         log_config=None,

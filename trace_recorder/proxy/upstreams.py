@@ -25,7 +25,7 @@ class Upstream:
     name: str
     url: str
     variables: Mapping[str, str]
-    """The variables of the environment that have its address, and the path that each of these addresses ends with."""
+    """The variables of the environment with its address, each with the path at the end of that address."""
 
     def environment(self, proxy_url: str) -> dict[str, str]:
         """Return the variables that lead programs to the proxy at an address."""
@@ -61,7 +61,7 @@ def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> di
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
-    """Return an upstream at the address of its variable, if that is set. An invalid address is no address."""
+    """Return an upstream at the address of its variable, if that is set. If the address is invalid, `url` is empty."""
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
         return known if url is None else _upstream_at(known, url)

@@ -161,7 +161,7 @@ class RunAnswers:
         return {"interactions": self._interactions.since(version), "steps": self._steps.since(version)}
 
     def messages(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
-        """Return messages by their numbers. Raises IndexError where there is none of a number."""
+        """Return messages by their numbers. Raises IndexError if a number does not exist."""
         return [message_json(number, _at(self._prompts.messages, number), limits) for number in numbers]
 
     def interactions(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:

@@ -1,6 +1,6 @@
-"""The prompt of each interaction as the difference to an earlier one, so that no history is written out twice.
+"""The prompt of each interaction as its difference to an earlier prompt, so that no history is written twice.
 
-`views/conversations/compared_prompts.py` says which earlier one that is, and whether the prompt extends it, edits or
+`views/conversations/compared_prompts.py` finds the earlier prompt, and says whether the prompt extends it, edits or
 rewrites its history, or refers to it.
 """
 

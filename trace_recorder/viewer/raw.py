@@ -102,7 +102,7 @@ def _stream(interaction: LLMInteraction) -> Json | None:
 def events_of(chunks: Sequence[TimedBytes]) -> Iterator[TimedBytes]:
     """Yield the events of a stream, each with the time of the chunk that completed it.
 
-    An event of server-sent events ends with a blank line, one of JSON lines with the line.
+    A server-sent event ends with a blank line. In JSON lines, each line is an event.
     """
     data = b"".join(part for _, part in chunks)
     ends = [*accumulate(len(part) for _, part in chunks)]

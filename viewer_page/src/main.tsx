@@ -28,14 +28,14 @@ function App({ source, first }: { source: Source; first: Route | null }) {
     { keys: ["?"], label: "this help", run: () => (helpOpen.value = true) },
     ...(source.live ? [{ keys: ["l"], label: "list of runs", run: () => go({ page: "list" }) }] : []),
   ]);
-  const at = route.value.page === "list" && !source.live && first ? first : route.value;
+  const opened = route.value.page === "list" && !source.live && first ? first : route.value;
   return (
     <>
-      <TopBar source={source} at={at} />
-      {at.page === "list" && <RunListView store={runs} />}
-      {at.page === "run" && <RunView key={at.run} source={source} id={at.run} />}
-      {at.page === "compare" && <CompareView key={`${at.a} ${at.b}`} source={source} a={at.a} b={at.b} />}
-      {at.page === "table" && <TableView key={at.runs.join(" ")} source={source} runs={at.runs} />}
+      <TopBar source={source} at={opened} />
+      {opened.page === "list" && <RunListView store={runs} />}
+      {opened.page === "run" && <RunView key={opened.run} source={source} id={opened.run} />}
+      {opened.page === "compare" && <CompareView key={`${opened.a} ${opened.b}`} source={source} a={opened.a} b={opened.b} />}
+      {opened.page === "table" && <TableView key={opened.runs.join(" ")} source={source} runs={opened.runs} />}
       <Notice />
       {helpOpen.value && <Help />}
     </>

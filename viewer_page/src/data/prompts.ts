@@ -30,13 +30,13 @@ export class Prompts {
 
   /** The changes of a call in the prompt before it, in order. Unchanged messages inside a longer change are left out. */
   editsOf(call: Call): Edit[] {
-    let found = this.edits.get(call.number);
-    if (!found) {
+    let edits = this.edits.get(call.number);
+    if (!edits) {
       const before = this.before(call);
-      found = call.prompt.changes.flatMap(([at, removed, inserted]) => refined(at, before.slice(at, at + removed), [...numbersIn(inserted)]));
-      this.edits.set(call.number, found);
+      edits = call.prompt.changes.flatMap(([at, removed, inserted]) => refined(at, before.slice(at, at + removed), [...numbersIn(inserted)]));
+      this.edits.set(call.number, edits);
     }
-    return found;
+    return edits;
   }
 
   /** The prompt that a call continues. */
@@ -100,19 +100,19 @@ export type Stretch =
 
 /** The whole prompt of a call as stretches in order. */
 export function stretches(prompts: Prompts, call: Call): Stretch[] {
-  const found: Stretch[] = [];
+  const stretches: Stretch[] = [];
   const isContinued = call.prompt.base !== null && call.prompt.relation !== "refers";
   const base = isContinued ? prompts.of(call.prompt.base ?? 0) : [];
   let place = 0;
   for (const { at, gone, come } of prompts.editsOf(call)) {
-    if (at > place) found.push({ kind: "same", messages: base.slice(place, at) });
-    if (gone.length && come.length) found.push({ kind: "changed", before: gone, after: come });
-    else if (come.length) found.push({ kind: "added", messages: come });
-    else if (gone.length) found.push({ kind: "removed", messages: gone });
+    if (at > place) stretches.push({ kind: "same", messages: base.slice(place, at) });
+    if (gone.length && come.length) stretches.push({ kind: "changed", before: gone, after: come });
+    else if (come.length) stretches.push({ kind: "added", messages: come });
+    else if (gone.length) stretches.push({ kind: "removed", messages: gone });
     place = at + gone.length;
   }
-  if (place < base.length) found.push({ kind: "same", messages: base.slice(place) });
-  return found;
+  if (place < base.length) stretches.push({ kind: "same", messages: base.slice(place) });
+  return stretches;
 }
 
 export interface PromptCounts {

@@ -137,9 +137,9 @@ function replaced<T extends { number: number }>(old: T[], changed: T[], count: n
 }
 
 async function inPortions<T>(numbers: number[], load: (some: number[]) => Promise<T[]>): Promise<T[]> {
-  const found: T[] = [];
-  for (let at = 0; at < numbers.length; at += MOST_MESSAGES) found.push(...(await load(numbers.slice(at, at + MOST_MESSAGES))));
-  return found;
+  const elements: T[] = [];
+  for (let at = 0; at < numbers.length; at += MOST_MESSAGES) elements.push(...(await load(numbers.slice(at, at + MOST_MESSAGES))));
+  return elements;
 }
 
 /** Load whole blocks, because the neighbours of a value are shown soon. */
@@ -160,8 +160,8 @@ class Loaded<T extends { number: number }> {
 
   get(number: number): T | undefined {
     void this.turn.value;
-    const found = this.known.get(number);
-    if (found) return found;
+    const known = this.known.get(number);
+    if (known) return known;
     if (!this.asked.has(number) && !this.wanted.has(number)) {
       if (this.wanted.size === 0) setTimeout(() => void this.fetch(), 0);
       this.wanted.add(number);

@@ -10,10 +10,10 @@ import { useRaw } from "./use_raw";
 
 export function RawTab({ call }: { call: Call }) {
   const { store } = useRun();
-  const { found, error } = useRaw(store, call);
+  const { loaded, error } = useRaw(store, call);
   if (error) return <p class="bad-text">{error}</p>;
-  if (!found) return <p class="muted">Loading…</p>;
-  const { raw, request } = found;
+  if (!loaded) return <p class="muted">Loading…</p>;
+  const { raw, request } = loaded;
   return (
     <>
       {raw.url && (

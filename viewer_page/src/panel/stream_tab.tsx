@@ -14,10 +14,10 @@ type Events = NonNullable<Raw["stream"]>["events"];
 
 export function StreamTab({ call }: { call: Call }) {
   const { store } = useRun();
-  const { found, error } = useRaw(store, call);
+  const { loaded, error } = useRaw(store, call);
   if (error) return <p class="bad-text">{error}</p>;
-  if (!found) return <p class="muted">Loading…</p>;
-  const stream = found.raw.stream;
+  if (!loaded) return <p class="muted">Loading…</p>;
+  const stream = loaded.raw.stream;
   if (!stream) return <p class="muted">This call was not streamed.</p>;
   return (
     <>

@@ -16,14 +16,14 @@ export function loadRaw(store: RunStore, call: Call): Promise<RawCall> {
   }));
 }
 
-export function useRaw(store: RunStore, call: Call): { found: RawCall | null; error: string | null } {
-  const [state, setState] = useState<{ found: RawCall | null; error: string | null }>({ found: null, error: null });
+export function useRaw(store: RunStore, call: Call): { loaded: RawCall | null; error: string | null } {
+  const [state, setState] = useState<{ loaded: RawCall | null; error: string | null }>({ loaded: null, error: null });
   useEffect(() => {
     let wanted = true;
-    setState({ found: null, error: null });
+    setState({ loaded: null, error: null });
     loadRaw(store, call).then(
-      (found) => wanted && setState({ found, error: null }),
-      (failure: unknown) => wanted && setState({ found: null, error: failure instanceof Error ? failure.message : String(failure) }),
+      (loaded) => wanted && setState({ loaded, error: null }),
+      (failure: unknown) => wanted && setState({ loaded: null, error: failure instanceof Error ? failure.message : String(failure) }),
     );
     return () => {
       wanted = false;

@@ -28,12 +28,12 @@ export function RunHead({ strip, setStrip, outlineOpen, setOutlineOpen, showHead
   const { outline, store } = useRun();
   const { run } = outline;
   const title = firstLine(run.task ?? outline.id, 200);
-  const given = run.rewards.length + Object.keys(run.annotations).length;
+  const additions = run.rewards.length + Object.keys(run.annotations).length;
   const strips: [Strip, string][] = [
     ["timeline", "Timeline"],
     ["charts", "Charts"],
     ["about", run.gaps.length > 0 ? `About (${plural(run.gaps.length, "gap")})` : "About"],
-    ["rewards", given > 0 ? `Rewards (${given})` : "Rewards"],
+    ["rewards", additions > 0 ? `Rewards (${additions})` : "Rewards"],
   ];
   return (
     <header class="run-head">

@@ -54,8 +54,8 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
   };
   const [outlineOpen, setOutlineOpen] = useState(window.innerWidth >= 1000);
   const rows = useMemo(() => visibleRows(tree, openBranches), [tree, openBranches]);
-  const at = route.value.page === "run" ? route.value : null;
-  const call = callAt(outline, at?.call);
+  const place = route.value.page === "run" ? route.value : null;
+  const call = callAt(outline, place?.call);
 
   const reveal = (row: StepRow) => {
     const needed = branchesAround(tree, row).filter((agent) => !openBranches.has(agent));
@@ -69,12 +69,12 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
       setTarget({ key: row.key, focus });
     }
     const last = row.calls.at(-1)?.number;
-    if (at?.call !== undefined && last !== undefined) {
-      if (!row.calls.some((one) => one.number === call?.number)) go({ page: "run", run: store.id, call: last, tab: at.tab }, true);
+    if (place?.call !== undefined && last !== undefined) {
+      if (!row.calls.some((one) => one.number === call?.number)) go({ page: "run", run: store.id, call: last, tab: place.tab }, true);
     } else go({ page: "run", run: store.id, step: row.step?.number }, true);
   };
   const openCall = (number: number, tab: PanelTab = "changes") =>
-    go({ page: "run", run: store.id, call: number, tab }, at?.call !== undefined);
+    go({ page: "run", run: store.id, call: number, tab }, place?.call !== undefined);
   const closePanel = () => {
     const row = tree.all.find((one) => one.key === selected);
     go({ page: "run", run: store.id, step: row?.step?.number }, true);
@@ -85,7 +85,7 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
     if (!next.delete(agent)) next.add(agent);
     setOpen(next);
   };
-  useArrival(tree.all, at?.step, call?.number, outline.run, { reveal, setTarget, setFollowing, selected });
+  useArrival(tree.all, place?.step, call?.number, outline.run, { reveal, setTarget, setFollowing, selected });
   useEffect(() => {
     const narrow = window.matchMedia(NARROW);
     const close = () => narrow.matches && setOutlineOpen(false);
@@ -112,7 +112,7 @@ function Opened({ store, outline }: { store: RunStore; outline: Outline }) {
               </button>
             )}
           </main>
-          {call && <CallPanel call={call} tab={at?.tab ?? "changes"} close={closePanel} />}
+          {call && <CallPanel call={call} tab={place?.tab ?? "changes"} close={closePanel} />}
         </div>
       </div>
     </RunProvider>
@@ -124,7 +124,7 @@ const SMALL_BELOW_PX = 60;
 const LEAST_SCROLLED_PX = 600;
 
 /** In a narrow window the head of a run is one line while the transcript is scrolled, until the reader opens it (run.css). */
-function useShrinkingHead(): { isSmall: boolean; show: () => void; scrolled: (at: HTMLElement) => void } {
+function useShrinkingHead(): { isSmall: boolean; show: () => void; scrolled: (scroller: HTMLElement) => void } {
   const [isSmall, setSmall] = useState(false);
   const shownAt = useRef(0);
   const top = useRef(0);
@@ -134,12 +134,12 @@ function useShrinkingHead(): { isSmall: boolean; show: () => void; scrolled: (at
       shownAt.current = top.current;
       setSmall(false);
     },
-    scrolled: (at) => {
-      top.current = at.scrollTop;
-      if (at.scrollTop < SMALL_BELOW_PX) shownAt.current = 0;
-      const isFar = Math.abs(at.scrollTop - shownAt.current) > SMALL_BELOW_PX;
-      if (at.scrollTop === 0) setSmall(false);
-      else if (isFar && at.scrollHeight - at.clientHeight > LEAST_SCROLLED_PX) setSmall(true);
+    scrolled: (scroller) => {
+      top.current = scroller.scrollTop;
+      if (scroller.scrollTop < SMALL_BELOW_PX) shownAt.current = 0;
+      const isFar = Math.abs(scroller.scrollTop - shownAt.current) > SMALL_BELOW_PX;
+      if (scroller.scrollTop === 0) setSmall(false);
+      else if (isFar && scroller.scrollHeight - scroller.clientHeight > LEAST_SCROLLED_PX) setSmall(true);
     },
   };
 }

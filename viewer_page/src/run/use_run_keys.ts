@@ -19,9 +19,9 @@ export function useRunKeys(run: OpenRun, rows: Row[], doing: Doing): void {
   const everything = inOrder(run);
   const chosen = tree.all.find((row) => row.key === selected);
   const move = (list: StepRow[], by: 1 | -1, what: string, wanted: (row: StepRow) => boolean = () => true) => {
-    const at = list.findIndex((row) => row.key === selected);
-    const found = by > 0 ? list.slice(at + 1).find(wanted) : list.slice(0, at < 0 ? list.length : at).findLast(wanted);
-    if (found) show(found);
+    const index = list.findIndex((row) => row.key === selected);
+    const next = by > 0 ? list.slice(index + 1).find(wanted) : list.slice(0, index < 0 ? list.length : index).findLast(wanted);
+    if (next) show(next);
     else say(by > 0 ? `No further ${what}` : `No earlier ${what}`);
   };
   const hasTool = (row: StepRow) => (row.step?.tool_calls.length ?? row.calls.at(-1)?.tool_calls.length ?? 0) > 0;

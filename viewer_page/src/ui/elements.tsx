@@ -61,14 +61,14 @@ async function writeClipboard(text: string): Promise<void> {
 
 /** A modal dialog. Escape closes it, and the focus returns to the earlier element. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
-  const at = useRef<HTMLDialogElement>(null);
+  const dialogRef = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    at.current?.showModal();
+    dialogRef.current?.showModal();
     return () => before?.focus();
   }, []);
   return (
-    <dialog ref={at} role="dialog" aria-label={title} onClose={close} onClick={(event) => event.target === at.current && close()}>
+    <dialog ref={dialogRef} role="dialog" aria-label={title} onClose={close} onClick={(event) => event.target === dialogRef.current && close()}>
       <div class="dialog">
         <header>
           <h2>{title}</h2>

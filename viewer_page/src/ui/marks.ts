@@ -19,11 +19,11 @@ export function markMatches(text: string): void {
 }
 
 function watch(): MutationObserver {
-  const found = new MutationObserver(() => {
+  const matchObserver = new MutationObserver(() => {
     if (wanted && !pending) pending = requestAnimationFrame(draw);
   });
-  found.observe(document.body, { childList: true, subtree: true, characterData: true });
-  return found;
+  matchObserver.observe(document.body, { childList: true, subtree: true, characterData: true });
+  return matchObserver;
 }
 
 function draw(): void {

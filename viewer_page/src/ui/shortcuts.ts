@@ -28,18 +28,18 @@ export function activeShortcuts(): Shortcut[] {
 export function startShortcuts(): void {
   window.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const at = event.target as HTMLElement | null;
-    if (at?.closest("dialog")) return;
+    const element = event.target as HTMLElement | null;
+    if (element?.closest("dialog")) return;
     if (event.key === "Escape") return run("Escape", event);
-    if (at?.closest("input, textarea, select")) return;
-    if (event.key === "Enter" && at?.closest("button, a, summary")) return;
+    if (element?.closest("input, textarea, select")) return;
+    if (event.key === "Enter" && element?.closest("button, a, summary")) return;
     run(event.key, event);
   });
 }
 
 function run(key: string, event: KeyboardEvent): void {
-  const found = activeShortcuts().findLast((one) => one.keys.includes(key));
-  if (!found) return;
+  const shortcut = activeShortcuts().findLast((one) => one.keys.includes(key));
+  if (!shortcut) return;
   event.preventDefault();
-  found.run();
+  shortcut.run();
 }

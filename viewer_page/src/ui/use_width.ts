@@ -3,13 +3,13 @@ import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
 export function useWidth<T extends Element>(): [RefObject<T | null>, number] {
-  const at = useRef<T>(null);
+  const elementRef = useRef<T>(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {
-    if (!at.current) return;
+    if (!elementRef.current) return;
     const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
-    observer.observe(at.current);
+    observer.observe(elementRef.current);
     return () => observer.disconnect();
   }, []);
-  return [at, width];
+  return [elementRef, width];
 }
