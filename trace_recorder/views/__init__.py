@@ -63,10 +63,7 @@ _MODULES = {
         "to_invariant",
         "to_invariant_dataset",
     ),
-    "otlp.spans": (
-        "to_otlp",
-        "to_spans",
-    ),
+    "otlp.spans": ("to_otlp", "to_spans"),
     "pi_sessions": ("to_traces",),
     "session_traces": ("to_session_traces",),
     "stats": ("Stats",),
