@@ -280,7 +280,7 @@ class AnswerParts:
 def add_message(history: AgentHistory, content: Payload, time: str, extra: Members | None = None) -> None:
     """Add a user's message. Tool results in it become messages of their own. All of them get `extra`."""
     messages = anthropic_messages.read_message({"role": "user", "content": content})
-    history.add_all([replace(one, extra=one.extra | (extra or {})) for one in messages], time)
+    history.add_all([replace(message, extra=message.extra | (extra or {})) for message in messages], time)
 
 
 def add_answer(history: AgentHistory, message: Members, time: str) -> Call:

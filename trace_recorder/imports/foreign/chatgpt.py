@@ -187,7 +187,7 @@ def _content(message: Members) -> str | list[Payload] | None:
 
 def _thought(message: Members) -> str | None:
     thoughts = as_list(as_dict(message.get("content")).get("thoughts"))
-    return join_texts((as_text(as_dict(one).get("content")) for one in thoughts), "\n\n")
+    return join_texts((as_text(as_dict(thought).get("content")) for thought in thoughts), "\n\n")
 
 
 FORMAT = ImportFormat(name="chatgpt", recognizes=recognizes, read=read, counting=WHOLE)

@@ -123,7 +123,7 @@ def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) ->
         shown = as_dict(json_value(text))
         name = as_text(shown.get("tool")) or as_text(shown.get("toolName")) or _TOOLS[kind]
         arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
-        if not any(one.arguments == arguments for one in request.tools[-1:]):  # it was asked for before it was said
+        if not any(tool.arguments == arguments for tool in request.tools[-1:]):  # it was asked for before it was said
             request.tools.append(ShownTool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
         request.tools[-1].outputs.append(text)
@@ -272,7 +272,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> N
 
 def _times(answers: list[Members], screen: ShownTask) -> list[int]:
     """Return the times of the answers. If an answer has none, return the times of the requests that did not fail."""
-    times = [time for one in answers if type(time := one.get("ts")) is int]
+    times = [time for answer in answers if type(time := answer.get("ts")) is int]
     if len(times) == len(answers):
         return times
     return [request.started for request in screen.requests if request.failure is None][: len(answers)]

@@ -254,7 +254,7 @@ def _read_request(run: ForeignRun, history: AgentHistory, request: Members, numb
     provider, _, model = default_redactor(as_text(request.get("modelId")) or "").rpartition("/")  # a key may have a "/"
     model = as_text(metadata.get("resolvedModel")) or model
     run.model = run.model or model or None
-    rounds = [as_dict(one) for one in as_list(metadata.get("toolCallRounds"))]
+    rounds = [as_dict(element) for element in as_list(metadata.get("toolCallRounds"))]
     calls = [*(_rounds(history, rounds, metadata, time) if rounds else _shown(history, request, time))]
     failure = as_dict(result.get("errorDetails"))
     if failure and not calls:

@@ -103,7 +103,7 @@ class _Description:
     def __init__(self, run: Trajectory) -> None:
         self._run = run
         self._histories = Histories()
-        self._left = {one.interaction_id: one for one in run.llm_interactions}
+        self._left = {interaction.interaction_id: interaction for interaction in run.llm_interactions}
 
     def events(self) -> Iterator[Event]:
         """Yield the events in the order of the run's steps, and then the calls that belong to no step."""

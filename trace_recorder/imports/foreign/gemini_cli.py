@@ -51,7 +51,7 @@ def is_session(source: Source) -> bool:
     if source.head.lstrip()[:1] != b"{" or len(first) > 1:
         return False
     document = as_dict(source.document)
-    kinds = {as_text(as_dict(one).get("type")) for one in as_list(document.get("messages"))}
+    kinds = {as_text(as_dict(message).get("type")) for message in as_list(document.get("messages"))}
     return "sessionId" in document and bool(kinds & _SPEAKERS) and ("projectHash" in document or "gemini" in kinds)
 
 
@@ -176,7 +176,7 @@ class _GeminiSessionReader:
             self._read_message(message, stated_time(message.get("timestamp")))
         self.history.finish()
         self.run.executions = self.history.executions()
-        self.run.events += [Kept(what="line", value=one) for one in session.others]
+        self.run.events += [Kept(what="line", value=other) for other in session.others]
         self.run.events += session.missing
 
     def _read_message(self, message: Members, time: str) -> None:
@@ -205,7 +205,7 @@ class _GeminiSessionReader:
     def _repeats_results(self, content: Payload) -> bool:
         """Return whether a message has only results of tools that the answer before it has, too."""
         results = [as_dict(as_dict(part).get("functionResponse")) for part in as_list(content)]
-        return bool(results) and all(as_text(one.get("id")) in self._answered for one in results)
+        return bool(results) and all(as_text(result.get("id")) in self._answered for result in results)
 
     def _read_answer(self, message: Members, content: str | list[Payload] | None, time: str) -> None:
         asked = [as_dict(element) for element in as_list(message.get("toolCalls"))]

@@ -178,7 +178,7 @@ class _GooseSessionReader:
         blocks, others = in_blocks(message.get("content"))
         time, role = stated_time(message.get("created")), as_text(message.get("role"))
         self.run.events += [
-            Kept(what=as_text(as_dict(one).get("type")) or "part", value=one, time=time) for one in others
+            Kept(what=as_text(as_dict(other).get("type")) or "part", value=other, time=time) for other in others
         ]
         self._note_compaction(as_dict(message.get("metadata")).get("agentVisible"), blocks)
         if role == "assistant":

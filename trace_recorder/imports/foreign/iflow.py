@@ -27,7 +27,9 @@ def recognizes(source: Source) -> bool:
     lines = [as_dict(line.value) for line in source.first_lines]
     answers = [as_text(as_dict(line.get("message")).get("id")) for line in lines if line.get("type") == "assistant"]
     sessions = [as_text(line.get("sessionId")) or "" for line in lines]
-    return any(one.startswith(_SESSION) for one in sessions) and any((one or "").startswith(_ANSWER) for one in answers)
+    return any(session.startswith(_SESSION) for session in sessions) and any(
+        (answer or "").startswith(_ANSWER) for answer in answers
+    )
 
 
 def read(source: Source) -> Iterator[ForeignRun]:

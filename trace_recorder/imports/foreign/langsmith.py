@@ -108,7 +108,7 @@ def _span(run: Members) -> Span:
         "langsmith.metadata": {name: value for name, value in metadata.items() if name not in own},
     }
     events = []
-    tokens = [one for one in map(as_dict, as_list(run.get("events"))) if one.get("name") == "new_token"]
+    tokens = [event for event in map(as_dict, as_list(run.get("events"))) if event.get("name") == "new_token"]
     if tokens:
         events.append(SpanEvent("First Token Stream Event", utc_time(tokens[0].get("time"))))
     if error:

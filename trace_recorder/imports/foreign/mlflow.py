@@ -60,7 +60,7 @@ def run_of_trace(value: Members) -> ForeignRun:
     if run.status == "failed" and run.error is None:
         run.error = {"type": "error", "message": "the trace states that it failed"}
     run.metadata |= without_none(tags=info.get("tags") or None, trace_metadata=_metadata(info) or None)
-    run.events += [said for one in as_list(info.get("assessments")) for said in _assessment(as_dict(one))]
+    run.events += [said for assessment in as_list(info.get("assessments")) for said in _assessment(as_dict(assessment))]
     return run
 
 

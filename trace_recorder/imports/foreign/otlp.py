@@ -43,7 +43,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     spans = telemetry.joined()
     if not spans:
         raise TrajectoryFormatError(f"{source.path} has no span.")
-    loose = [Kept(what="log record", value=one.to_members(), time=one.time) for one in telemetry.loose_logs]
+    loose = [Kept(what="log record", value=log.to_members(), time=log.time) for log in telemetry.loose_logs]
     for trace in traces(spans):
         run = run_of(trace)
         if resource := telemetry.resources.get(run.identity):

@@ -79,8 +79,8 @@ def _is_chat(value: Payload) -> bool:
     messages = messages_of(value)
     roles = [as_text(as_dict(message).get("role")) for message in messages]
     members = [as_dict(message).keys() for message in messages]
-    said = all(one & {"content", "tool_calls", "function_call"} and not one & _OF_A_SESSION for one in members)
-    return said and "assistant" in roles and all(role in _CHAT_ROLES for role in roles)
+    speaks = all(keys & {"content", "tool_calls", "function_call"} and not keys & _OF_A_SESSION for keys in members)
+    return speaks and "assistant" in roles and all(role in _CHAT_ROLES for role in roles)
 
 
 def read_chat(source: Source) -> Iterator[ForeignRun]:

@@ -72,7 +72,7 @@ class _QwenSessionReader:
             messages = google_generate.read_message({"role": "user", "parts": parts})
             if kind == "user":
                 self.run.task = self.run.task or next(
-                    (text for one in messages if (text := first_text(one.content))), None
+                    (text for message in messages if (text := first_text(message.content))), None
                 )
             self.history.add_all(messages, time)
         else:

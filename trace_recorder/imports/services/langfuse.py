@@ -65,7 +65,7 @@ class Langfuse:
         query = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
         get_many = self._connected().observations.get_many
         observations = [*self._pages(get_many, query)]
-        cut = sorted({name for one in observations for name in _cut(one)})
+        cut = sorted({name for observation in observations for name in _cut(observation)})
         if cut:
             observations = [*self._pages(get_many, query | {"expand_metadata": ",".join(cut)})]
         if not observations:
@@ -89,8 +89,8 @@ class Langfuse:
 
     def _check_project(self) -> None:
         projects = [as_dict(json.loads(one.json())) for one in self._connected().projects.get().data]
-        if not any(self.project in (one.get("name"), one.get("id")) for one in projects):
-            names = ", ".join(str(one.get("name")) for one in projects)
+        if not any(self.project in (project.get("name"), project.get("id")) for project in projects):
+            names = ", ".join(str(project.get("name")) for project in projects)
             raise FetchError(f"{self.address}: the keys in {' and '.join(_KEYS)} belong to another project: {names}.")
 
     def _connected(self) -> Payload:
@@ -125,10 +125,10 @@ def _cut(observation: Members) -> Iterator[str]:
 
 def _trace(identity: str, observations: list[Members], scores: list[Members]) -> Members:
     """Return a trace in the form in which Langfuse's interface exports it."""
-    root = next((one for one in observations if one.get("isRootObservation")), observations[-1])
+    root = next((observation for observation in observations if observation.get("isRootObservation")), observations[-1])
     about = {name: root.get(name) for name in ("userId", "sessionId", "tags", "environment", "release", "version")}
     trace = {"id": identity, "name": root.get("traceName"), **about, "scores": scores}
-    return {"trace": trace, "observations": [_observation(one) for one in observations]}
+    return {"trace": trace, "observations": [_observation(observation) for observation in observations]}
 
 
 def _observation(one: Members) -> Members:

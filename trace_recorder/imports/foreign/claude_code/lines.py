@@ -65,7 +65,9 @@ def is_session(source: Source) -> bool:
         return True
     document = source.document if source.head.lstrip()[:1] == b"{" and len(lines) < 2 else None
     listed = as_list(as_dict(document).get("loglines")) or [
-        as_dict(one).get("message") for one in as_list(as_dict(document).get("messages")) if _is_exchanged(one)
+        as_dict(message).get("message")
+        for message in as_list(as_dict(document).get("messages"))
+        if _is_exchanged(message)
     ]
     return any(map(_is_message, listed))
 
@@ -93,7 +95,7 @@ def entries(source: Source) -> list[Entry]:
 def _lines(source: Source) -> Iterable[Line]:
     if len(source.first_lines) < 2 and isinstance(source.document, dict):
         listed = as_list(source.document.get("loglines"))
-        listed = listed or [as_dict(one).get("message") for one in as_list(source.document.get("messages"))]
+        listed = listed or [as_dict(message).get("message") for message in as_list(source.document.get("messages"))]
         if listed:
             return [Line(number, value) for number, value in enumerate(listed, start=1)]
     return source.lines()

@@ -107,7 +107,9 @@ def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun])
     for event in events:
         yield event
         if untimed and isinstance(event, Call):
-            asked = [as_text(as_dict(one).get("call_id")) for one in as_list(as_dict(event.response).get("tool_calls"))]
+            asked = [
+                as_text(as_dict(call).get("call_id")) for call in as_list(as_dict(event.response).get("tool_calls"))
+            ]
             yield from (untimed.pop(call_id) for call_id in asked if call_id in untimed)
 
 

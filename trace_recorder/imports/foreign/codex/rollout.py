@@ -132,12 +132,12 @@ class RolloutReader:
         if item.get("type") == "agent_message":
             about = without_none(**{name: item.get(name) for name in ("type", "author", "recipient")})
             messages = [Message("user", as_list(item.get("content")) or None, extra=about)]
-        if any(one.role == "user" for one in messages):
+        if any(message.role == "user" for message in messages):
             self._begin_turn(messages)
         self.history.add_all(messages, time)
 
     def _begin_turn(self, messages: list[Message]) -> None:
-        text = next((text for one in messages if (text := first_text(one.content))), "")
+        text = next((text for message in messages if (text := first_text(message.content))), "")
         if text.startswith(_INJECTED):
             return
         self._turns.append(self.history.position)

@@ -66,7 +66,7 @@ class Attachments:
         return value
 
     def _text(self, text: str) -> str:
-        prefix = next((one for one in _PREFIXES if text.startswith(one)), None)
+        prefix = next((start for start in _PREFIXES if text.startswith(start)), None)
         attached = None if prefix is None else self.texts.get(text.removeprefix(prefix))
         if not isinstance(attached, str):
             return text

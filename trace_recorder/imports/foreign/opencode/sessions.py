@@ -188,7 +188,7 @@ def _is_unseen(part: Members) -> bool:
 def _output(state: Members) -> Payload:
     """Return the result of a tool, with its images and other files."""
     output = state.get("output")
-    attachments = [_seen(as_dict(one)) for one in as_list(state.get("attachments"))]
+    attachments = [_seen(as_dict(attachment)) for attachment in as_list(state.get("attachments"))]
     return [{"type": "text", "text": output}, *attachments] if attachments else output
 
 

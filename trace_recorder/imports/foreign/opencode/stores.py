@@ -41,7 +41,7 @@ class StoredSession(NamedTuple):
 
 def exported_session(document: Members) -> StoredSession:
     """Return the session in the output of `opencode export`."""
-    stated = [as_dict(one) for one in as_list(document.get("messages"))]
+    stated = [as_dict(message) for message in as_list(document.get("messages"))]
     said = [
         StoredMessage(as_dict(one.get("info")), [as_dict(part) for part in as_list(one.get("parts"))]) for one in stated
     ]

@@ -39,7 +39,9 @@ def _is_declaration(message: Message) -> bool:
     """Return whether a message is in fact a tool's schema. Some integrations list schemas after the messages."""
     parts = as_list(message.content)
     return (
-        message.role == "tool" and bool(parts) and all(isinstance(as_dict(one).get("function"), dict) for one in parts)
+        message.role == "tool"
+        and bool(parts)
+        and all(isinstance(as_dict(part).get("function"), dict) for part in parts)
     )
 
 

@@ -180,7 +180,7 @@ def attributes_of(listed: Payload) -> Members:
     if isinstance(listed, dict):
         return listed
     pairs = [as_dict(one) for one in as_list(listed)]
-    return {one["key"]: any_value(one.get("value")) for one in pairs if isinstance(one.get("key"), str)}
+    return {pair["key"]: any_value(pair.get("value")) for pair in pairs if isinstance(pair.get("key"), str)}
 
 
 def any_value(value: Payload, depth: int = 0) -> Payload:
@@ -194,7 +194,7 @@ def any_value(value: Payload, depth: int = 0) -> Payload:
         return [any_value(one, depth + 1) for one in as_list(as_dict(held).get("values"))]
     if kind in {"kvlistValue", "kvlist_value"}:
         pairs = [as_dict(one) for one in as_list(as_dict(held).get("values"))]
-        return {str(one.get("key")): any_value(one.get("value"), depth + 1) for one in pairs}
+        return {str(pair.get("key")): any_value(pair.get("value"), depth + 1) for pair in pairs}
     return held if kind.endswith(("Value", "_value")) else value
 
 

@@ -51,7 +51,7 @@ class Tree:
         )
 
     def _main_name(self) -> str | None:
-        innermost = next((one for one in reversed(self.nodes) if one in self.main), None)
+        innermost = next((node for node in reversed(self.nodes) if node in self.main), None)
         return None if innermost is None else _agent_name(innermost)
 
 

@@ -36,8 +36,8 @@ def read_openllmetry(span: Span) -> Reading | None:
     if not prompts and not answers:
         return None
     span.take("llm.request.type")
-    messages = read_messages([_message(one) for one in as_list(prompts)])
-    listed = [_message({"role": "assistant", **as_dict(one)}) for one in as_list(answers)]
+    messages = read_messages([_message(prompt) for prompt in as_list(prompts)])
+    listed = [_message({"role": "assistant", **as_dict(answer)}) for answer in as_list(answers)]
     completion = read_messages(listed[:1]) if listed else None
     reason = as_text(as_dict(as_list(answers)[0]).get("finish_reason")) if listed else None
     reading = Reading(
