@@ -77,9 +77,9 @@ class Exchange:
                 self.abandon()
             finally:
                 with self.response.lock:
-                    written.set()
-                if self._cancelled_by is not None:
-                    self.failed(self._cancelled_by)
+                    if self._cancelled_by is not None:
+                        self.failed(self._cancelled_by)
+                    written.set()  # last: a run that ends waits for it, and then takes no record any more
 
         return write
 
