@@ -45,7 +45,7 @@ def test_each_turn_is_told_with_what_is_odd_about_it(run: Path) -> None:
         "Thought: I count.",
         "Tool code: print(2)",
         "Tool result: NameError: an error",
-        "WARNING: the tool's output speaks of an error",
+        "WARNING: the tool's output mentions an error",
         "=== Turn 2 ===",
         f"Model saw: ... {TOLD}",
         "Model said: ",

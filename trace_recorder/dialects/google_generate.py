@@ -74,7 +74,10 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def continues(before: Message, message: Message) -> bool:
-    """Whether a content is one message with the one before it: a streamed answer is sent back chunk by chunk."""
+    """Whether a content belongs to the same message as the content before it.
+
+    Clients send a streamed answer back in chunks.
+    """
     return before.role == message.role == "assistant"
 
 

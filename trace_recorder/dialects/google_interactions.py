@@ -180,7 +180,7 @@ def _is_plain(content: Payload) -> bool:
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
     """Collect the blocks of steps. Blocks that `extra` keeps are numbered by the place of their step there.
 
-    `kept` is how many of the earlier steps are kept there.
+    `kept` is the number of earlier steps that are kept there.
     """
     gathered = Blocks()
     for step in steps:

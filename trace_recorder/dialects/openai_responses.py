@@ -205,8 +205,8 @@ def _read_call(kind: str, members: Members) -> ToolCall:
         return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())
     if (free_text := members.text("input")) is not None:
         return ToolCall(call_id, name, free_text, extra={"type": kind} | members.rest())
-    about = {"type": kind, "id": members.take("id"), "status": members.take("status")}
-    return ToolCall(call_id, name or kind, members.rest(), extra=Members(about).rest())
+    item = {"type": kind, "id": members.take("id"), "status": members.take("status")}
+    return ToolCall(call_id, name or kind, members.rest(), extra=Members(item).rest())
 
 
 def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload]:

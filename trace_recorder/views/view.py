@@ -22,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LeftOut(Counter[str]):
-    """What a view left out: descriptions with counts. It has no counts of 0."""
+    """The contents that a view left out: descriptions with counts. It has no counts of 0."""
 
     def add(self, what: str, times: int = 1) -> None:
         """Count something that was left out."""

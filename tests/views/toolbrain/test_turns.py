@@ -155,7 +155,7 @@ CODE = {"thought": None, "tool_code": "f()", "final_answer": None}
         (_turn(), []),
         (_turn(parsed_completion=CODE), ["tool code without output"]),
         (_turn(parsed_completion=CODE, action_output=0), []),
-        (_turn(parsed_completion=CODE, tool_output="An Error"), ["the tool's output speaks of an error"]),
+        (_turn(parsed_completion=CODE, tool_output="An Error"), ["the tool's output mentions an error"]),
         (_turn(model_completion=" "), ["the model's completion is empty"]),
         (_turn(parsed_completion=dict.fromkeys(CODE)), ["nothing could be parsed from the completion"]),
     ],

@@ -146,7 +146,7 @@ class DiffStep:
 
 @dataclass(frozen=True, slots=True)
 class DiffRun:
-    """One of the runs: its task, how it ended, and what it cost. `seconds` is the duration of the run."""
+    """One of the runs: its task, its status, and its cost. `seconds` is the duration of the run."""
 
     trajectory_id: str | None
     task: str | None

@@ -124,7 +124,7 @@ def _of_element(element: Payload, location: Location) -> Iterator[Content]:
 
 
 def _type_is_in(element: Mapping[str, Payload], kinds: frozenset[str]) -> bool:
-    """Whether the `type` of an element is one of these. It may be any JSON value."""
+    """Whether the `type` of an element is one of `kinds`. The type may be any JSON value."""
     kind = element.get("type")
     return isinstance(kind, str) and kind in kinds
 

@@ -120,7 +120,7 @@ def _step(snapshot: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
 
 
 def _reward(rewards: Sequence[Reward]) -> dict[str, Payload] | None:
-    """Combine rewards into one: the weighted mean of those that are numbers."""
+    """Combine rewards into one reward. Its value is the weighted mean of the rewards that are numbers."""
     if not rewards:
         return None
     valued = [

@@ -1,1 +1,1 @@
-"""Runs as OpenTelemetry spans: what each span holds, by the GenAI conventions and OpenInference's, and OTLP JSON."""
+"""Runs as OpenTelemetry spans, by the GenAI conventions and OpenInference's, and as OTLP JSON."""

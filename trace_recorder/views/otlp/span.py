@@ -1,7 +1,7 @@
 """A span as a value, without any OpenTelemetry library: its ids, its times, its attributes.
 
-Ids are derived from the run and from what a span represents. So the same run always has the same spans, and a span that
-is sent twice is one span. Times are integers of nanoseconds since 1970.
+Ids are derived from the run and from the thing that a span represents. So the same run always has the same spans, and a
+span that is sent twice is one span. Times are integers of nanoseconds since 1970.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SpanIds:
         return cls(run, run if is_usable else _digest(run, 16))
 
     def span_id(self, kind: str, *identity: str) -> str:
-        """Return the id of a span from what it represents."""
+        """Return the id of the span for a thing of this kind with this identity."""
         return _digest("\0".join((self.run, kind, *identity)), 8)
 
 

@@ -181,7 +181,7 @@ class SpanMaker:
         all_attributes = {**attributes, **failure}
         return Span(self.ids.trace_id, *place, encodable(name), kind, *times, all_attributes, events, message)
 
-    # ── events, and what the conventions have no place for ───────────────────────────────────────────────────────────
+    # ── events, and attributes without a place in the conventions ────────────────────────────────────────────────────
 
     def _exception(self, error: ErrorInfo | None, time: int) -> Iterator[SpanEvent]:
         if error is not None:

@@ -256,7 +256,7 @@ def _warnings(turn: ToolBrainTurn) -> Iterator[str]:
     if turn["parsed_completion"]["tool_code"] and not outputs:
         yield "tool code without output"
     if any("error" in str(output).lower() for output in outputs):
-        yield "the tool's output speaks of an error"
+        yield "the tool's output mentions an error"
     if not turn["model_completion"].strip():
         yield "the model's completion is empty"
     if not any(turn["parsed_completion"].values()):
