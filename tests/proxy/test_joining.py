@@ -125,6 +125,15 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("change", [{"name": "Read"}, {"input": {"command": "make all"}}])
+def test_another_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Path, change: dict[str, Any]) -> None:
+    """The name and the arguments are compared."""
+    other = {**ASKED, "content": [{**ASKED["content"][0], **change}]}
+    claude_code(home, QUESTION, said(other), returned(RETURNED), said(DONE))
+    run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
+    assert ("llm_1 and the session file", "they have different tool calls") in [(gap.what, gap.why) for gap in run.gaps]
+
+
 def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, tmp_path: Path, home: Path) -> None:
     """It may be the first of the session, before the program was given the proxy."""
     other = said({**DONE, "id": "msg_9"})
