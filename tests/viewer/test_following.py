@@ -13,7 +13,7 @@ import pytest
 
 from tests.journals import line
 from tests.viewer.recorded import growing, record
-from trace_recorder import TrajectoryFormatError, load
+from trace_recorder import TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli.list_runs import listing
 from trace_recorder.imports.growing_journal import GrowingJournal, ReplacedError
 from trace_recorder.viewer.interface import RunAnswers
@@ -37,6 +37,26 @@ def test_a_journal_in_pieces_is_the_same_run(tmp_path: Path) -> None:
 
     assert RunAnswers(journal.trajectory()).outline() == RunAnswers(load(path)).outline()
     assert journal.read_more() is False
+
+
+def test_tools_before_the_first_step_are_shown_as_in_the_whole_run(tmp_path: Path) -> None:
+    """Derived steps with the earlier tools may have been shown before the agent marks its first step."""
+    with TrajectoryRecorder(tmp_path / "run.json") as recorder:
+        journal = GrowingJournal(tmp_path / "run.jsonl")
+        for name in ("search", "read"):
+            with recorder.tool_call(name, {}, name):
+                pass
+            recorder.record_llm_interaction([{"role": "user", "content": name}], {"content": "a"}, "p", "m")
+        journal.read_more()
+        assert [step.derived for step in journal.trajectory().agent_steps] == [True, True, True]
+        with recorder.step(), recorder.tool_call("write", {}, "write"):
+            pass
+        journal.read_more()
+
+        steps = journal.trajectory().agent_steps
+        assert [step.to_document() for step in steps] == [
+            step.to_document() for step in load(tmp_path / "run.json").agent_steps
+        ]
 
 
 def os_lock(fd: int) -> None:
