@@ -15,7 +15,7 @@ from tests.agreement import agrees, document
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import from_document
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.derive.validate import validate
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History

@@ -29,7 +29,7 @@ from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import Guard
 from trace_recorder.recording.limits import Limits
 from trace_recorder.recording.run import Run
-from trace_recorder.storage import body_encoding
+from trace_recorder.storage import stream_chunks
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.redaction import headers
@@ -174,7 +174,7 @@ HOOKS: dict[str, Hook] = {
         together(failing(stream_flusher, "watch", beat_once), failing(ReceivedResponse, "flush")),
         streamed(PART, END),
     ),
-    "compress a part": Hook(failing(body_encoding.zlib, "compress"), streamed(PART, END), flush_bytes=1),
+    "compress a part": Hook(failing(stream_chunks.zlib, "compress"), streamed(PART, END), flush_bytes=1),
     "mask a part": Hook(failing(Redaction, "mask_stream"), streamed(PART, END), flush_bytes=1),
     "write a part": Hook(once_asked(failing(Journal, "append_all")), streamed(PART, END, whole=END), flush_bytes=1),
     "put together": Hook(failing(attempt_records, "join_stream"), streamed(JOIN)),

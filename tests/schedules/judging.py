@@ -27,7 +27,7 @@ from tests.schedules.acting import Act, Agents, Schedule, parts_of, schedule_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
 from trace_recorder.derive.document_agreement import first_difference
-from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.validate import validate
 from trace_recorder.storage.journal import Journal
 

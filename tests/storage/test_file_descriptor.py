@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trace_recorder.storage.file_descriptor import Descriptor
+from trace_recorder.storage.file_system import Descriptor
 
 
 @pytest.fixture

@@ -25,9 +25,10 @@ from trace_recorder.dialects.dialect import (
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.run import Run
-from trace_recorder.storage.body_encoding import body_member, joined_bytes, text_member
+from trace_recorder.storage.journal_lines import body_member, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.urls import clean_url
+from trace_recorder.storage.stream_chunks import joined_bytes
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import describe_error, dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none

@@ -22,8 +22,9 @@ from trace_recorder.dialects.dialect import NOT_FINAL, background_id, has_whole_
 from trace_recorder.recording.run import Run
 from trace_recorder.recording.weak_registry import WeakRegistry
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.body_encoding import body_member, joined_bytes
+from trace_recorder.storage.journal_lines import body_member
 from trace_recorder.storage.redaction import headers
+from trace_recorder.storage.stream_chunks import joined_bytes
 from trace_recorder.values.json_text import parse_leniently
 from trace_recorder.values.jsonable import dump_members, to_json
 from trace_recorder.values.messages import Payload

@@ -27,7 +27,7 @@ from trace_recorder.dialects.endpoints import asks_for_stream, is_stream_type
 from trace_recorder.dialects.stream_framing import FRAMING, MEDIA_TYPE
 from trace_recorder.locks import holds_lock
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.body_encoding import error_text
+from trace_recorder.storage.journal_lines import error_text
 from trace_recorder.storage.redaction import headers
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
 

@@ -22,8 +22,8 @@ from trace_recorder.capture.decoding import Decoder
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.run import Run
 from trace_recorder.storage import stream_chunks
-from trace_recorder.storage.body_encoding import first_pieces, joined_bytes, packed
 from trace_recorder.storage.redaction.body_parts import LARGEST, BodyPart
+from trace_recorder.storage.stream_chunks import first_pieces, joined_bytes, packed
 from trace_recorder.values.jsonable import dump_members
 from trace_recorder.values.messages import Payload, without_none
 

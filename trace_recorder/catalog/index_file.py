@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.storage.directory_lock import directory_lock
+from trace_recorder.storage.file_locks import directory_lock
 from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"

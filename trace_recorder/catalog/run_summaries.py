@@ -14,7 +14,7 @@ from pathlib import Path
 from trace_recorder.imports.document_ends import document_ends
 from trace_recorder.imports.loader import load
 from trace_recorder.storage import journal_reader
-from trace_recorder.storage.journal_lock import writer_is_alive
+from trace_recorder.storage.file_locks import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload

@@ -12,17 +12,15 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from trace_recorder.background_work import yield_to_others
-from trace_recorder.derive.newest_results import newest_results
 from trace_recorder.derive.record_bodies import raw_body, read_body
-from trace_recorder.derive.table_prompts import IncrementalReading
+from trace_recorder.derive.table_prompts import IncrementalReading, newest_results
 from trace_recorder.dialects.call_ids import count_made_up
 from trace_recorder.dialects.dialect import MANUAL, dialect_of, join_stream
 from trace_recorder.dialects.stream_framing import EXCEPTION_HEADER, FRAMING
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.body_encoding import MAX_EXPANSION
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.storage.journal_reader import Record
-from trace_recorder.storage.stream_chunks import TimedBytes, read_chunks
+from trace_recorder.storage.stream_chunks import MAX_EXPANSION, TimedBytes, read_chunks
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import to_jsonable
 from trace_recorder.values.long_strings import parse_bytes

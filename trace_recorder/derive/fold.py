@@ -28,13 +28,12 @@ from trace_recorder.derive.call_records import ENDINGS, CallRecords, PutAwayCall
 from trace_recorder.derive.interactions import Duplicates, asks_for_stream, interaction_of, unreadable_gaps
 from trace_recorder.derive.requests import RequestReader
 from trace_recorder.derive.run_facts import RunFacts
+from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
-from trace_recorder.derive.tool_matching import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.dialects.dialect import MANUAL, is_embedding
 from trace_recorder.dialects.manual import message_of, read_step
 from trace_recorder.guard import try_call
-from trace_recorder.storage.items.disk_backed import DiskBackedItems, JournalFile
-from trace_recorder.storage.items.table import ItemTable
+from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
 from trace_recorder.storage.journal_reader import BadLine, Record
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MessageTable, SharedSequence

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.tool_matching import ToolExecution, agent_key
+from trace_recorder.derive.steps import ToolExecution, agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.structs import replace

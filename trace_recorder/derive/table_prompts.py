@@ -8,15 +8,15 @@ depends on all calls before it.
 
 from __future__ import annotations
 
+import json
 import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import repeat, takewhile
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from trace_recorder.derive.newest_results import newest_results, result_of
 from trace_recorder.dialects.call_ids import CallNumbering, count_made_up
 from trace_recorder.dialects.split_messages import MergeRule, read_groups
 from trace_recorder.storage.items.table import ItemTable
@@ -24,6 +24,32 @@ from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.prompt_relation import Numbers, changes_between
 from trace_recorder.values.structs import Struct, replace
+
+
+def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
+    """Return the tool results of a request since the model last spoke; `TablePrompts` gathers them as it reads."""
+    newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
+    return [result_of(message) for message in newest if message.role == "tool"][::-1]
+
+
+def result_of(message: Message) -> ToolResult:
+    """Read a tool message as a result. Whether the tool failed is unknown in dialects that do not say so."""
+    failed = message.extra.get("is_error")
+    if failed is True:
+        return ToolResult(message.call_id or "", name=message.name, success=False, error=_error_text(message.content))
+    success = True if failed is False else None
+    return ToolResult(message.call_id or "", name=message.name, success=success, result=message.content)
+
+
+def _error_text(content: Payload) -> str:
+    """An error as text: text parts one a line; anything else as JSON."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    said = [text for text in texts if isinstance(text, str)]
+    if len(said) == len(texts):
+        return "\n".join(said)
+    return "" if content is None else json.dumps(content, ensure_ascii=False)
+
 
 PREAMBLE = -1
 """The number of everything before the history, such as a system prompt."""

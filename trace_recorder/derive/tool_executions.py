@@ -1,7 +1,7 @@
 """The executions of tools: for which call each ran, which result the model got, and where it is shown.
 
 A tool is shown with the interaction that asked for it, or else with its agent's last one before it. If no step shows
-that interaction, the tool has a step of its own (`tool_steps.py`). While a stream is open, its calls are unknown: what
+that interaction, the tool has a step of its own (`steps.py`). While a stream is open, its calls are unknown: what
 ran, and which results came back meanwhile, is matched again at its end.
 """
 
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.derive.interactions import asks_for_stream
 from trace_recorder.derive.open_calls import OpenCalls
-from trace_recorder.derive.tool_matching import RecordedStep, ToolExecution, agent_key
-from trace_recorder.derive.tool_steps import ToolSteps
+from trace_recorder.derive.steps import RecordedStep, ToolExecution, ToolSteps, agent_key
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.journal_reader import Record

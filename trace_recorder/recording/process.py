@@ -2,20 +2,27 @@
 
 While exactly one run is open, the environment variable TRACE_RECORDER_PARENT has the id of that run. A program that is
 started during this time links its own runs to that run. At all other times, also while several runs are open, the
-variable has its original value. A forked child knows its parent's runs without it. What happens to a run when the
-process forks or ends is decided by its recorder.
+variable has its original value. A forked child knows its parent's runs without it. The recorder of a run decides what
+happens to it when the process forks or ends. `process_facts` are the facts for the first record of a journal.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import platform
+import socket
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.weak_registry import WeakRegistry
+from trace_recorder.storage.journal_reader import SCHEMA, VERSION
+from trace_recorder.values.messages import Payload, without_none
+from trace_recorder.version import __version__
 
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable with the id of the open run, for child processes."""
@@ -97,3 +104,22 @@ def _exit() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+_STARTED = time.time()
+
+
+def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str, Payload]:
+    """Describe the process that records a run; `parent` is the run that it was forked in, if any."""
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "trajectory_id": trajectory_id,
+        "host": socket.gethostname(),
+        "pid": pid,
+        "process_start": _STARTED,
+        "recorder": __version__,
+        "python": platform.python_version(),
+        "platform": sys.platform,
+        **without_none(parent=parent or parent_run()),
+    }

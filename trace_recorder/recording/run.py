@@ -30,8 +30,7 @@ from trace_recorder.errors import AlreadyFinalizedError
 from trace_recorder.guard import Guard, try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.recording.limits import Limits
-from trace_recorder.recording.process import NOT_PICKLED
-from trace_recorder.recording.process_facts import process_facts
+from trace_recorder.recording.process import NOT_PICKLED, process_facts
 from trace_recorder.recording.repeated_elements import RepeatedElements
 from trace_recorder.recording.run_texts import RunTexts
 from trace_recorder.recording.unfinished import UnfinishedWork

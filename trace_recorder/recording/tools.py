@@ -2,7 +2,7 @@
 
 Recording does not change a tool: results and exceptions pass through, a coroutine function stays one, a generator
 function too, and failures of recording end in the run's guard. Which tool call an execution answers is decided by the
-fold (`derive/tool_matching.py`), by `call_id` if the agent states one, else by name and arguments.
+fold (`derive/steps.py`), by `call_id` if the agent states one, else by name and arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""What is asked of the file system that it may not support: advisory locks, and writing to disk at once.
+"""What the file system may not support, and descriptors that the agent may close.
 
-Where it does not support one of them, that is logged once in a process, and recording goes on without it.
+Advisory locks and writing to disk at once are not supported everywhere. A missing one is logged once in a process, and
+recording goes on without it. A `Descriptor` notices if the agent closed its number and the system gave the number to
+another file.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from pathlib import Path
 from types import ModuleType
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.file_descriptor import close_ignoring_errors
 
 fcntl: ModuleType | None
 try:
@@ -73,3 +74,56 @@ def lock(fd: int, *, shared: bool = False) -> bool | None:
         warn_once(f"this file system has no locks ({error.strerror}): whether a run goes on cannot be known from them")
         return None
     return True
+
+
+class Descriptor:
+    """An open file."""
+
+    __slots__ = ("_identity", "number")
+
+    def __init__(self, number: int) -> None:
+        state = os.fstat(number)
+        self.number = number
+        self._identity = state.st_dev, state.st_ino
+
+    def stat(self) -> os.stat_result:
+        """Return the file's status.
+
+        Raises OSError if the descriptor was closed, or if its number now belongs to another file.
+        """
+        state = os.fstat(self.number)
+        if (state.st_dev, state.st_ino) != self._identity:
+            raise OSError(errno.EBADF, "the descriptor was closed by other code, and is another file's now")
+        return state
+
+    def own_stat(self) -> os.stat_result | None:
+        """Return the file's status; None if the number is closed, or another file's now."""
+        try:
+            state = os.fstat(self.number)
+        except ours(OSError):
+            return None
+        return state if (state.st_dev, state.st_ino) == self._identity else None
+
+    def is_file_of(self, state: os.stat_result) -> bool:
+        """Whether a status is that of this file."""
+        return (state.st_dev, state.st_ino) == self._identity
+
+    def has_name(self, path: Path) -> bool:
+        """Whether this file has that name."""
+        try:
+            return self.is_file_of(os.stat(path))  # noqa: PTH116 - called for every record
+        except ours(OSError):
+            return False
+
+    def close(self) -> None:
+        """Close it, unless the number is another file's. Raises OSError where the system could not write everything."""
+        if self.own_stat() is not None:
+            os.close(self.number)
+
+
+def close_ignoring_errors(number: int) -> None:
+    """Close a file from which nothing can be lost: it was only read, or is temporary."""
+    try:
+        os.close(number)
+    except ours(OSError):
+        pass

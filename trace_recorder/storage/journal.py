@@ -3,7 +3,7 @@
     {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
 `crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: a record is on file whole before `append` returns;
-nothing that was written is ever changed; `seq` has no gaps. `journal_reader.py` reads the file, `journal_lock.py` finds
+nothing that was written is ever changed; `seq` has no gaps. `journal_reader.py` reads the file, `file_locks.py` finds
 out whether its writer still runs. What records mean is not known here.
 """
 
@@ -17,10 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder.signal_handlers import ours, suppress
-from trace_recorder.storage.atomic_rename import rename_exclusive
-from trace_recorder.storage.atomic_write import create_filled
-from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
-from trace_recorder.storage.file_system import BINARY, lock, sync_directory, sync_file, warn_once
+from trace_recorder.storage.atomic_write import create_filled, rename_exclusive
+from trace_recorder.storage.file_system import (
+    BINARY,
+    Descriptor,
+    close_ignoring_errors,
+    lock,
+    sync_directory,
+    sync_file,
+    warn_once,
+)
 from trace_recorder.storage.journal_lines import Data, lines_in_pieces
 
 _COPY_BYTES = 1 << 20

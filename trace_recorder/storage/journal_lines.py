@@ -1,4 +1,4 @@
-"""The lines of a journal: a record's data as bytes, framed by its number, time, kind and CRC.
+"""The lines of a journal: bodies as members of a record, its data as bytes, framed by its number, time, kind and CRC.
 
 The data of a large record is encoded before it has a number (`encode_data`), without any lock and in short steps. Its
 CRC is combined with that of the bytes before it, so that nothing that is done with the number grows with the size.
@@ -6,14 +6,18 @@ CRC is combined with that of the bytes before it, so that nothing that is done w
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from trace_recorder.background_work import yield_to_others
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.journal_reader import LINE_BEGIN
-from trace_recorder.values.json_text import make_json_writer
+from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, parse
+from trace_recorder.values.jsonable import error_message
 
 if TYPE_CHECKING:  # `list` reads no items, and does without importing them
     from trace_recorder.storage.items.item_lists import NewItem
@@ -142,3 +146,27 @@ def _powers() -> Iterator[int]:
 
 
 _POWERS = tuple(_powers())
+
+
+def error_text(error: BaseException) -> str:
+    """Describe an error by its class and message."""
+    message = error_message(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
+    """Return a plain response as a member of a record: `body` for JSON, else as `text_member` does."""
+    try:
+        text = data.decode()
+        parse(text)
+    except ours(UnicodeDecodeError, NotJsonError):
+        return text_member(data, mask)
+    return f'"body":{one_line(text)}'
+
+
+def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
+    """Return bytes as a member of a record: `text` if they are UTF-8, else `base64` of what `mask` leaves of them."""
+    try:
+        return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
+    except ours(UnicodeDecodeError):
+        return f'"base64":"{base64.b64encode(mask(data)).decode()}"'

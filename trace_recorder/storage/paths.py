@@ -23,12 +23,10 @@ from zlib import crc32
 from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.signal_handlers import ours, suppress
-from trace_recorder.storage.atomic_rename import rename_exclusive
-from trace_recorder.storage.atomic_write import create_filled, write_all
-from trace_recorder.storage.file_descriptor import close_ignoring_errors
-from trace_recorder.storage.file_system import sync_directory
+from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
+from trace_recorder.storage.file_locks import hold_lock
+from trace_recorder.storage.file_system import close_ignoring_errors, sync_directory
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_lock import hold_lock
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.storage.own_files import check_own_files
 

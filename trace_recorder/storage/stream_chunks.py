@@ -1,4 +1,4 @@
-"""The chunks of a stream: where each ended and when it came, as two short texts next to a part of the stream's text.
+"""The chunks of a stream: their text, packed, and where each ended and when it came, as two short texts next to it.
 
 `chunk_ends` has the ends, relative to the part's text as it is on file: for each chunk how many newlines it has and,
 after a `+`, how many bytes follow the last one; `2*50` means fifty chunks of two lines. Providers send whole events, so
@@ -14,6 +14,8 @@ that chunk, and has `continues`.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, islice
@@ -22,6 +24,8 @@ from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
 """The time in seconds, on some clock or since the request, and the bytes that came then."""
+MAX_EXPANSION = 64
+"""How many times its packed size the text of a stream may have. Readers refuse more, beyond 64 MB."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
@@ -172,3 +176,24 @@ def _common_length(one: bytes, other: bytes) -> int:
         else:
             high = middle - 1
     return low
+
+
+def joined_bytes(pieces: list[TimedBytes]) -> bytes:
+    """Join the bytes of chunks."""
+    return b"".join([data for _, data in pieces])
+
+
+def first_pieces(pieces: list[TimedBytes], size: int) -> list[TimedBytes]:
+    """Return the first chunks that together have at least `size` bytes, or all."""
+    found = 0
+    for number, (_, data) in enumerate(pieces[:], 1):
+        found += len(data)
+        if found >= size:
+            return pieces[:number]
+    return pieces[:]
+
+
+def packed(data: bytes, level: int) -> str:
+    """Encode a part's text as base64 of zlib. Text that is more compressible than readers accept is stored."""
+    packed = zlib.compress(data, level)
+    return base64.b64encode(packed if len(data) <= MAX_EXPANSION * len(packed) else zlib.compress(data, 0)).decode()

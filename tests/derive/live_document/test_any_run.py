@@ -15,7 +15,7 @@ from tests.agreement import agrees
 from tests.chat_calls import Answer, asked, call, said
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.values.messages import Payload
 
 TEXTS = st.sampled_from(["a", "b", "wö" * 300, ""])

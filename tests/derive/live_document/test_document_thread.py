@@ -15,8 +15,7 @@ from tests.chat_calls import asked, call, said
 from tests.counting import watch
 from tests.limits import limited
 from trace_recorder.background_work import start_thread
-from trace_recorder.derive.live_document.document_thread import DocumentThread
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits, DocumentThread
 
 
 class StoppedError(BaseException):

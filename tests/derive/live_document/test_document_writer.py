@@ -14,7 +14,7 @@ import pytest
 
 from tests.derive.live_document.test_writer import wait_until
 from tests.journals import journal_of
-from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS
+from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS
 from trace_recorder.derive.live_document.writer import DocumentWriter
 
 FIRST = journal_of(("start", {"task": "t"}))

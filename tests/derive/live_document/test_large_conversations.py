@@ -13,9 +13,9 @@ from tests.chat_calls import asked, call, said
 from tests.counting import kept_by, watch
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
-from trace_recorder.storage.items.disk_backed import JournalFile
+from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 

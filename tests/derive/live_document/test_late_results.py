@@ -12,7 +12,7 @@ from tests.agreement import agrees, document
 from tests.chat_calls import CHAT, asked, call, said
 from tests.counting import calls
 from tests.limits import limited
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.values.messages import Payload
 
 READ_TWICE = limited(document=DocumentLimits(kept_bytes=0))

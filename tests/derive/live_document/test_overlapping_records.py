@@ -16,7 +16,7 @@ from tests.journals import folded, records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.document import expanded
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 

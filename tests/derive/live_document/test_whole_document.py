@@ -17,7 +17,7 @@ from tests.journals import journal_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.derive.document import expanded
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History

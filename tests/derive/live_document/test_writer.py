@@ -19,7 +19,7 @@ from tests.chat_calls import CHAT, asked, call, said, streamed
 from tests.counting import watch
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.derive.live_document.limits import DEFAULT_LIMITS, DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.derive.live_document.writer import DocumentWriter
 from trace_recorder.values.messages import Payload

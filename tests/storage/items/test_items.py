@@ -13,8 +13,8 @@ from tests.counting import kept_by
 from tests.json_strategies import exactly, json_objects, json_texts, json_values
 from tests.storage.items.store import LARGE, Store, records
 from tests.wire.corpus import DIRECTORY, load
-from trace_recorder.storage.items.conversation_prefix import MAX_PREFIX_BYTES
 from trace_recorder.storage.items.encoder import MAX_KNOWN_ITEMS, ItemEncoder
+from trace_recorder.storage.items.item_lists import MAX_PREFIX_BYTES
 from trace_recorder.values.json_text import NotJsonError, parse
 from trace_recorder.values.messages import Payload
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.storage.items.store import Store
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.items.relative_ranges import Base
+from trace_recorder.storage.items.item_lists import Base
 
 Contents = list[str]
 FILLER = "go on"

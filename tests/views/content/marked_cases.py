@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.wire.corpus import load
 from trace_recorder import Trajectory
-from trace_recorder.derive.tool_matching import step_of
+from trace_recorder.derive.steps import step_of
 from trace_recorder.dialects.dialect import dialect_of, join_stream
 from trace_recorder.dialects.json_access import json_value
 from trace_recorder.values.llm_interaction import LLMInteraction

@@ -1,10 +1,10 @@
-"""The one thread that writes the documents of all runs of this process, at a twentieth of one core at most.
+"""The one thread that writes the documents of all runs of this process, and the limits that it goes by.
 
 After a write, the next one waits twenty times the processor time that it is predicted to take, and at least a fifth of
-a second. Of several runs, the one that has waited longest comes first. While an expensive document waits, cheaper ones
-are written before it, spread over its wait. Their pauses delay it, by at most its own pause. So documents become rarer
-as runs grow, and never stop. The thread starts with the first record that it is to show, and sleeps while no document
-waits.
+a second. So all writes together take at most a twentieth of one core. Of several runs, the one that has waited longest
+comes first. While an expensive document waits, cheaper ones are written before it, spread over its wait. Their pauses
+delay it, by at most its own pause. So documents become rarer as runs grow, and never stop. The thread starts with the
+first record that it is to show, and sleeps while no document waits.
 """
 
 from __future__ import annotations
@@ -13,15 +13,36 @@ import math
 import os
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from trace_recorder.background_work import run_yielding, start_thread
-from trace_recorder.derive.live_document.limits import DocumentLimits
 from trace_recorder.guard import try_call
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import suppress
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLimits:
+    """Sizes are in bytes.
+
+    - `at_once_bytes`: while the journal is no larger, a record that the agent makes is in the document on return
+    - `cost_multiple`: after a write, the next one waits this many times the processor time that it is likely to take
+    - `min_pause_seconds`: it waits at least so long
+    - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps are longer
+    - `kept_bytes`: records of up to this size in all stay in memory during a write; the others are read a second time
+    """
+
+    at_once_bytes: int = 64 * 1024
+    cost_multiple: float = 20
+    min_pause_seconds: float = 0.2
+    inline_bytes: int = 16 * 1024 * 1024
+    kept_bytes: int = 1024 * 1024
+
+
+DEFAULT_LIMITS = DocumentLimits()
 
 
 class Document(Protocol):

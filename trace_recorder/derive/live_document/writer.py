@@ -19,8 +19,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from trace_recorder.background_work import Event, start_thread
-from trace_recorder.derive.live_document.document_thread import process_thread
-from trace_recorder.derive.live_document.limits import DocumentLimits
+from trace_recorder.derive.live_document.document_thread import DocumentLimits, process_thread
 from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.locks import new_lock
 from trace_recorder.signal_handlers import ours

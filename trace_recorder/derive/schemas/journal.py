@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from trace_recorder.derive.schemas.record_parts import ItemizedData, RecordData, StepData
-from trace_recorder.derive.schemas.shapes import ABSENT, Json, Positive, Shape
+from trace_recorder.derive.schemas.shapes import ABSENT, ItemizedData, Json, Positive, RecordData, Shape, StepData
 from trace_recorder.values.document_members import Count, Described, Integer, Number, Seconds, StatedTime, Text
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload

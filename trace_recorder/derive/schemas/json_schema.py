@@ -15,8 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 
 from trace_recorder.derive.schemas.document import Document
 from trace_recorder.derive.schemas.journal import DATA
-from trace_recorder.derive.schemas.record_parts import JournalLine
-from trace_recorder.derive.schemas.shapes import Json, Shape, Unrepresentable
+from trace_recorder.derive.schemas.shapes import JournalLine, Json, Shape, Unrepresentable
 from trace_recorder.values.document_members import InDocument, Keyword, Mark, Member, marks_of, members_of, unmarked
 from trace_recorder.values.messages import Payload
 

@@ -1,16 +1,16 @@
-"""What the declarations of objects that are no values are made of.
+"""Shapes: the declarations of objects that are no values, and those that several kinds of records share.
 
-Most objects of a document are values, and their schemas are made of the classes of these values. A `Shape` declares an
-object that is not: the data of a record, and what a call has that is not a field. An object may always have members
-beyond those of its shape: a provider, a caller or a later version may add some. A member with the default `ABSENT` may
-be missing; it may be null only if its type says so.
+Most objects of a document are values, and their schemas are made from the classes of these values. A `Shape` declares
+any other object: the data of a record, or a part of a call that is not a field. An object may have members beyond those
+of its shape, because a provider, a caller or a later version may add some. A member with the default `ABSENT` may be
+missing. It may be null only if its type says so. The kinds of records are in `journal.py`.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from trace_recorder.values.document_members import Count, Keyword
+from trace_recorder.values.document_members import Count, Integer, Keyword, StatedTime, Text
 from trace_recorder.values.messages import Payload
 
 ABSENT: Payload = None
@@ -39,3 +39,51 @@ Positive = Annotated[int, Keyword("minimum", 1)]
 Crc = Annotated[str, Keyword("pattern", "^[0-9a-f]{8}$")]
 Pair = Annotated[list[Count], Keyword("minItems", 2), Keyword("maxItems", 2)]
 Nothing = Annotated[Json, Keyword("maxProperties", 0)]
+
+
+class JournalLine(Shape):
+    """One line of a journal, `trajectory_*.jsonl`. `kind` determines the members of `data`."""
+
+    seq: Positive
+    time: StatedTime
+    kind: str
+    data: Json
+    crc: Crc
+
+
+class RecordData(Shape):
+    """The data of a record. `redacted` is how many secrets were masked in it, if any."""
+
+    redacted: Positive = ABSENT
+
+
+class BasePositions(Shape):
+    """The elements at these positions, inclusive, of the list that a delta refers to."""
+
+    base: Pair
+
+
+class DeltaList(Shape):
+    """A list written as a delta to the same list of the record `base`, which is complete there."""
+
+    base: Positive
+    ranges: list[Pair | BasePositions]
+
+
+class ItemizedData(RecordData):
+    """JSON taken apart: `body` has null in the places of what `items` holds as numbers and ranges of numbers."""
+
+    body: Payload
+    items: dict[str, Count | list[Pair] | DeltaList] = ABSENT
+    check: dict[str, Crc] = ABSENT
+
+
+class StepData(RecordData):
+    """The agent and the step that a record belongs to, if the agent named them."""
+
+    agent: Text = ABSENT
+    agent_id: str = ABSENT
+    parent_agent_id: str = ABSENT
+    parent_execution_id: str = ABSENT
+    step_id: str = ABSENT
+    step_number: Integer = ABSENT

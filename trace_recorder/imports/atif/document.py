@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TypeVar, cast, get_args
 
-from trace_recorder.derive.tool_matching import step_of
+from trace_recorder.derive.steps import step_of
 from trace_recorder.dialects.dialect import is_embedding
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif import members

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.derive.newest_results import newest_results
+from trace_recorder.derive.table_prompts import newest_results
 from trace_recorder.dialects import manual
 from trace_recorder.imports.atif import members
 from trace_recorder.imports.atif.members import agent_members, call_of, error_of, is_tool_step, read_response

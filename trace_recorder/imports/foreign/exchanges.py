@@ -19,13 +19,13 @@ from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
 from trace_recorder.imports.foreign.run import Annotation, Event, Exchange, Members, Missing
 from trace_recorder.imports.foreign.source import FREE_BYTES, MAX_RATIO
-from trace_recorder.storage.body_encoding import body_member, packed, text_member
 from trace_recorder.storage.items.encoder import ItemEncoder
-from trace_recorder.storage.journal_lines import Data, Records, item_records, record_data
+from trace_recorder.storage.journal_lines import Data, Records, body_member, item_records, record_data, text_member
 from trace_recorder.storage.redaction import headers
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.storage.redaction.urls import clean_url
+from trace_recorder.storage.stream_chunks import packed
 from trace_recorder.values.json_text import NotJsonError
 from trace_recorder.values.jsonable import dump_members, members_to_json, to_json
 from trace_recorder.values.messages import JoinedStream, Payload, without_none

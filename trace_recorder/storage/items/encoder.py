@@ -26,10 +26,20 @@ from itertools import islice, takewhile
 from operator import attrgetter
 from zlib import crc32
 
-from trace_recorder.storage.items.conversation_prefix import ConversationPrefix, newest_prefixes
-from trace_recorder.storage.items.item_lists import Element, ItemList, NewItem, Parts, RequestItems, dump_json
+from trace_recorder.storage.items.item_lists import (
+    MAX_FULL_RANGES,
+    Base,
+    ConversationPrefix,
+    Element,
+    ItemList,
+    NewItem,
+    Parts,
+    RequestItems,
+    dump_json,
+    newest_prefixes,
+    ranges_or_base,
+)
 from trace_recorder.storage.items.large_strings import Reduced, reduce_json
-from trace_recorder.storage.items.relative_ranges import MAX_FULL_RANGES, Base, ranges_or_base
 from trace_recorder.storage.redaction.name_kinds import kind_of
 from trace_recorder.values.json_text import (
     Member,

@@ -1,7 +1,15 @@
-"""The items of one request: elements and large strings, each with the number of its record, and the lists of them.
+"""The items of one request, the lists of them, and how lists are written as ranges of numbers.
 
 An element that was written before keeps its number; `RequestItems` gives the next one to an element that is new. Two
-elements are the same item where their JSON texts are the same, byte for byte. The format is described in `encoder.py`.
+elements are the same item if their JSON texts are the same, byte for byte. The format is described in `encoder.py`.
+
+`Base` writes a list relative to an earlier full list of the same name if that is shorter. A part of the earlier list is
+found wherever it is now: elements may have been inserted, removed or replaced before it. The ranges that are written
+for one base are together at most as many as those of a full list, which then becomes the next base. So n calls with n
+scattered numbers take about n^1.5 ranges instead of n^2.
+
+A `ConversationPrefix` is the beginning of a recent request. A request that begins and ends with the same bytes as an
+earlier one has the same elements, and new ones between. So these elements need not be parsed and hashed again.
 """
 
 from __future__ import annotations
@@ -10,6 +18,9 @@ import json
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
+from typing import Self
 
 from trace_recorder.storage.items.large_strings import (
     MIN_STRING_CHARACTERS,
@@ -20,6 +31,7 @@ from trace_recorder.storage.items.large_strings import (
     restore,
 )
 from trace_recorder.values.json_text import make_json_writer, one_line
+from trace_recorder.values.messages import Payload
 
 dump_json = make_json_writer(",", ":")
 
@@ -178,3 +190,125 @@ class RequestItems:
 def _contains(text: str, placeholder: str) -> bool:
     """Whether an element contains this text already, also where it writes it with escapes."""
     return placeholder in text or ("\\u" in text and placeholder in dump_json(json.loads(text)))
+
+
+MAX_FULL_RANGES = 12
+"""A list of more ranges than this is written relative to an earlier full one."""
+
+
+class Base:
+    """A list that the record `seq` has in full; `written` counts the ranges that were written relative to it."""
+
+    def __init__(self, seq: int, numbers: array[int]) -> None:
+        self.seq = seq
+        self.numbers = numbers
+        self.written = 0
+
+    @cached_property
+    def _positions(self) -> dict[int, int]:
+        """Where each number is; the first place, if the number occurs several times."""
+        return {number: at for at, number in reversed(list(enumerate(self.numbers)))}
+
+    def ranges_of(self, numbers: array[int]) -> list[Payload]:
+        """Return ranges of positions in this list, and ranges of the numbers between."""
+        ranges: list[Payload] = []
+        others = ItemList()
+        at = place = 0
+        while at < len(numbers):
+            place = self._place_of(numbers[at], place)
+            same = _common_length(numbers, at, self.numbers, place)
+            if same > 1:
+                ranges += [*others.ranges, {"base": [place, place + same - 1]}]
+                others = ItemList()
+            else:  # a single number is shorter than its position
+                same = 1
+                others.add(Item(numbers[at]))
+            at, place = at + same, place + same
+        return [*ranges, *others.ranges]
+
+    def _place_of(self, number: int, expected: int) -> int:
+        """Return where a number is: preferably where the list continues. If it is not there, that is returned too."""
+        if expected < len(self.numbers) and self.numbers[expected] == number:
+            return expected
+        return self._positions.get(number, expected)
+
+
+def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
+    """Return the entry in `items` of a list of many ranges: its own ranges, or ranges relative to a base."""
+    if base is None:
+        return part.ranges
+    ranges = base.ranges_of(part.numbers)
+    base.written += len(ranges)
+    if len(ranges) >= len(part.ranges) or base.written > max(len(part.ranges), MAX_FULL_RANGES):
+        return part.ranges
+    return {"base": base.seq, "ranges": ranges}
+
+
+def _common_length(one: Sequence[int], at: int, other: Sequence[int], place: int) -> int:
+    """Return how many numbers are the same from two positions on; long pieces are compared at once."""
+    length, step, longest = 0, 1, min(len(one) - at, len(other) - place)
+    while step and length < longest:
+        end = min(length + step, longest)
+        if one[at + length : at + end] == other[place + length : place + end]:
+            length, step = end, 2 * step
+        else:
+            longest, step = end - 1, (end - length) // 2
+    return length
+
+
+MAX_PREFIXES = 64
+"""How many requests are kept."""
+MAX_PREFIX_BYTES = 8 * 1024 * 1024
+"""How many bytes all but the newest may take together."""
+MAX_NEWEST_BYTES = 16 * 1024 * 1024
+"""How many bytes the newest may take."""
+MIN_CACHED_BYTES = 2048
+"""A smaller request is kept for the next one alone: parsing it costs no more than searching for it."""
+PROBE_BYTES = 64
+"""How many bytes at the end of a head are compared first: most other requests differ in them."""
+
+
+@dataclass(slots=True)
+class ConversationPrefix:
+    """The last request of a conversation: its longest list ends at `head`, and `tail` is what follows it.
+
+    `growing` is that list; `body` and `parts` are the request taken apart; `probe` is the end of the head.
+    """
+
+    tail: bytes
+    body: str
+    parts: Parts
+    growing: ItemList
+    request: bytes = b""
+    head: int = 0
+    size: int = 0
+    probe: bytes = b""
+    probe_start: int = 0
+
+    def take(self, request: bytes) -> Self:
+        """Make this request the last one; all elements of its longest list must be in `growing`."""
+        self.request, self.head = request, len(request) - len(self.tail)
+        self.size = len(request) + len(self.tail)
+        self.probe_start = max(0, self.head - PROBE_BYTES)
+        self.probe = request[self.probe_start : self.head]
+        return self
+
+    def added_span(self, request: bytes) -> tuple[int, int] | None:
+        """Return where a request goes on between this head and tail; None where it does not continue this one."""
+        if not request.startswith(self.probe, self.probe_start) or not request.endswith(self.tail):
+            return None  # two cheap comparisons reject most requests of other conversations
+        head, end = self.head, len(request) - len(self.tail)
+        is_longer = head <= end and request.startswith(memoryview(self.request)[:head])
+        return (head, end) if is_longer else None
+
+
+def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
+    """Return the prefixes to keep, the newest first, without small ones and without the oldest beyond the limits."""
+    others = [other for other in prefixes if other is not newest and other.size >= MIN_CACHED_BYTES]
+    others = others[: MAX_PREFIXES - 1]
+    while sum(map(_size_of, others)) > MAX_PREFIX_BYTES:
+        others.pop()
+    return others if newest is None or newest.size > MAX_NEWEST_BYTES else [newest, *others]
+
+
+_size_of = attrgetter("size")

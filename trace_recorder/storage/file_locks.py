@@ -1,7 +1,7 @@
-"""The lock of a journal, as seen by others than its writer: whether the writer still runs, and taking its place.
+"""Locks of files: whether the writer of a journal still runs, and which process works in a directory.
 
-The writer holds an exclusive advisory lock (`flock`) on its file from before the file has its name until it closes it,
-and the system releases the lock when the process dies. On one host, a journal has no writer if its lock is free.
+The writer holds an exclusive advisory lock (`flock`) on its file from before the file has its name until it closes it.
+The system releases the lock when the process dies. On one host, a journal has no writer if its lock is free.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import file_system
-from trace_recorder.storage.file_descriptor import Descriptor, close_ignoring_errors
+from trace_recorder.storage.file_system import Descriptor, close_ignoring_errors
 from trace_recorder.storage.journal_reader import Record, read
 
 
@@ -59,3 +61,38 @@ def hold_lock(path: Path) -> Iterator[bool]:
         yield locked is not False and Descriptor(fd).has_name(path)
     finally:
         close_ignoring_errors(fd)
+
+
+_WAIT_SECONDS = 0.05
+_descriptors: set[int] = set()
+
+
+@contextmanager
+def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False) -> Iterator[bool | None]:
+    """Hold the lock of a directory in a block. Yield True if it is held, and False if another process holds it.
+
+    With `wait`, wait for the other process. Yield None if the system or the file system has no locks. Raises OSError.
+    """
+    if file_system.fcntl is None:  # pragma: no cover - Windows
+        yield None
+        return
+    fd = os.open(directory, os.O_RDONLY)
+    _descriptors.add(fd)
+    try:
+        while (is_held := file_system.lock(fd, shared=shared)) is False and wait:
+            time.sleep(_WAIT_SECONDS)
+        yield is_held
+    finally:
+        _descriptors.discard(fd)
+        os.close(fd)
+
+
+def _close_in_child() -> None:
+    """Close the descriptors in a process that reads runs: if the writer is killed, it must not hold the lock."""
+    for fd in _descriptors:
+        os.close(fd)
+    _descriptors.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

@@ -1,13 +1,12 @@
-"""Which tool ran for which call, the steps that the agent recorded, and the derived ones: one for each call.
+"""The steps of a run: those that the agent recorded, one for each other call, and those of tools outside of both.
 
-The call that a tool ran for is found among the open calls (`open_calls.py`). A tool that matches no call was asked for
-by no model; its call id is made up.
-
-Where tools that ran outside of every other step are shown is decided in `tool_steps.py`.
+A `ToolExecution` is shown in the step of the call that it ran for, which `open_calls.py` finds. A tool that matches no
+call was asked for by no model; its call id is made up. `ToolSteps` decides where such tools are shown.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -254,3 +253,100 @@ class ToolStep:
             **texts_of_members(self.agent_data, AGENT_MEMBERS),
             derived=True,
         )
+
+
+MAX_TOOLS_PER_STEP = 64
+"""A new step begins after this many tools, so that no step grows without end where the model's calls are not seen."""
+MAX_WAITING_CLAIMS = 256
+"""This many calls of recorded steps wait for the tools that they name, and this many tools wait for such a step."""
+
+
+class ToolSteps:
+    """The tool steps of a run. Methods are called in the order of the records.
+
+    `steps` are those that hold at least one tool. `has_started` says whether any tool ran outside of every step with a
+    block.
+    """
+
+    def __init__(self, *, max_tools: int = MAX_TOOLS_PER_STEP) -> None:
+        self._max_tools = max_tools
+        self.steps: dict[ToolStep, None] = {}
+        self.has_started = False
+        self._open: dict[Hashable, ToolStep] = {}
+        self._step_of: dict[str, ToolStep] = {}
+        self._claims: deque[ToolCall] = deque(maxlen=MAX_WAITING_CLAIMS)
+        self._unclaimed: deque[ToolExecution] = deque(maxlen=MAX_WAITING_CLAIMS)
+
+    def close(self, agent: Hashable) -> None:
+        """Close the current tool step of an agent: a call or a step of it begins."""
+        step = self._open.pop(agent, None)
+        if step is not None:
+            step.closed = True
+
+    def start(self, identity: str, record: Record) -> None:
+        """Reserve a place for a tool that runs outside of every step with a block, at its first record."""
+        if identity in self._step_of:
+            return
+        agent = agent_key(record.data)
+        step = self._open.get(agent)
+        if step is not None and step.placed == self._max_tools:
+            self.close(agent)
+            step = None
+        if step is None:
+            step = self._open[agent] = ToolStep(record.seq, record.data)
+        step.placed += 1
+        self.has_started = True
+        self._step_of[identity] = step
+
+    def pop_step(self, identity: str) -> ToolStep | None:
+        """Return the step that was reserved for a tool; None for one that ran in a step with a block."""
+        return self._step_of.pop(identity, None)
+
+    def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
+        """Show a tool in its tool step, or remove it there if it is shown elsewhere or a recorded step names it."""
+        step = execution.tool_step
+        if step is None:
+            return
+        if not elsewhere and execution.identity not in step.executions:
+            elsewhere = self._is_claimed(execution)
+        if not elsewhere:
+            step.executions[execution.identity] = execution
+            step.first_seq = step.first_seq or execution.first_seq
+            self.steps[step] = None
+        elif execution.identity in step.executions:
+            del step.executions[execution.identity]
+            if not step.executions:
+                del self.steps[step]
+
+    def contains(self, execution: ToolExecution) -> bool:
+        """Whether a tool is shown in a tool step."""
+        return execution.tool_step is not None and execution.identity in execution.tool_step.executions
+
+    def claim(self, calls: Iterable[ToolCall]) -> None:
+        """Take the calls that a recorded step without a block names; the tools that ran for them are shown there."""
+        for call in calls:
+            execution = next(
+                (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
+                None,
+            )
+            if execution is None:
+                self._claims.append(call)
+            else:
+                self._unclaimed.remove(execution)
+                self.place(execution, elsewhere=True)
+
+    def _is_claimed(self, execution: ToolExecution) -> bool:
+        call = next((call for call in self._claims if _matches(call, execution)), None)
+        if call is None:
+            self._unclaimed.append(execution)
+            return False
+        self._claims.remove(call)
+        return True
+
+
+def _matches(call: ToolCall, execution: ToolExecution) -> bool:
+    """Whether a call that a recorded step names is this tool's: by id, or, if one has no id, by name and arguments."""
+    ran = execution.call()
+    if call.call_id and not ran.call_id_made_up:
+        return call.call_id == ran.call_id
+    return (call.name, call.arguments) == (ran.name, ran.arguments)
