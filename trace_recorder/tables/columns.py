@@ -36,7 +36,7 @@ _OF_RUN = (
     Column("status", "text", "the run's status: running, completed, failed, interrupted or unknown"),
 )
 _SUCCESS = (*_OF_RUN, Column("success", "boolean", "whether the run succeeded, as its caller judged"))
-_STARTED = Column("started_at", "time", "when it began, in UTC, which a time without a zone is taken for")
+_STARTED = Column("started_at", "time", "when it began, in UTC; a time without a zone is read as UTC")
 _SECONDS = Column("duration_seconds", "number", "how long it took")
 _STEP = Column("step_number", "integer", "the number of the agent's step; null outside steps")
 _AGENT = Column("agent", "text", "the agent's name, where there are several")
@@ -92,7 +92,11 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("complete", "boolean", "whether the whole answer is on file"),
         *(_ERROR, _REPLAYED),
         Column("replayed_from", "origin", "the recorded call that gave the answer"),
-        Column("is_side_call", "boolean", "whether a program asked it beside its conversation, as for a title"),
+        Column(
+            "is_side_call",
+            "boolean",
+            "whether the program made the call beside its conversation, for example to get a title",
+        ),
     ),
     "steps": (
         *(*_SUCCESS, _STEP, _STARTED),
