@@ -56,6 +56,18 @@ def test_what_changes_later_changes_nothing_on_file(recorder: TrajectoryRecorder
     ]
 
 
+def test_an_argument_that_is_called_self_is_recorded(recorder: TrajectoryRecorder) -> None:
+    """A function that is not a method may have one."""
+
+    @recorder.tool
+    def compare(self: str, other: str) -> bool:
+        return self == other
+
+    compare("a", other="b")
+
+    assert facts(recorder, "arguments")[0] == ("tool_call", {"self": "a", "other": "b"})
+
+
 def test_a_secret_in_a_tool_is_masked(recorder: TrajectoryRecorder) -> None:
     """Arguments and results are masked like all other texts."""
     secret = "sk-proj-" + "a1B2" * 12
