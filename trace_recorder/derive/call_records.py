@@ -338,13 +338,13 @@ def _unpacked(data: Mapping[str, Payload]) -> bytes:
 
 def _inflated(parts: list[bytes]) -> list[bytes]:
     """Unpack the parts of a stream. Raises ValueError if they grow beyond the limits."""
-    left = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
+    remaining = max(MAX_STREAM_BYTES, MAX_EXPANSION * sum(map(len, parts)))
     inflated = []
     for part in parts:
         yield_to_others()
         stream = zlib.decompressobj()
-        inflated.append(stream.decompress(part, left + 1))
-        left -= len(inflated[-1])
-        if left < 0 or not stream.eof:
+        inflated.append(stream.decompress(part, remaining + 1))
+        remaining -= len(inflated[-1])
+        if remaining < 0 or not stream.eof:
             raise ValueError("a part of a stream is cut off, or too large")
     return inflated

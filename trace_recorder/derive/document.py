@@ -105,15 +105,15 @@ def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **kn
     return check_types(kind(**known))
 
 
-def _read_member(member: Member, stated: Payload) -> Payload:
+def _read_member(member: Member, value: Payload) -> Payload:
     """Return the value of a field. A description in place of a text is its `repr`, as in what `load` reads."""
     kind = member.value_class
     if tuple in member.classes:
-        return tuple(read_value(kind, element) for element in stated) if kind else tuple(stated)
+        return tuple(read_value(kind, element) for element in value) if kind else tuple(value)
     if kind:
-        return read_value(kind, stated) if isinstance(stated, dict) else None
+        return read_value(kind, value) if isinstance(value, dict) else None
     is_text = str in member.classes and dict not in member.classes
-    return stated["repr"] if is_text and is_description(stated) else stated
+    return value["repr"] if is_text and is_description(value) else value
 
 
 def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:

@@ -175,19 +175,19 @@ def _text_of(message: Message) -> bytes:
     return json.dumps(message.to_document()).encode()
 
 
-def _difference(found: Payload, expected: Payload, place: str) -> str | None:
+def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
     """Return the place of the first difference between two values; None where they are equal.
 
     A description that an earlier version left in the place of a text is equal to its `repr`, as which it is read.
     """
-    if json.dumps(found) == json.dumps(expected):
+    if json.dumps(actual) == json.dumps(expected):
         return None
-    if isinstance(expected, str) and is_description(found):
-        return None if text_of_member(found) == expected else place
-    if isinstance(found, dict) and isinstance(expected, dict) and list(found) == list(expected):
-        pairs = [(f"{place}.{name}", found[name], expected[name]) for name in found]
-    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        pairs = [(f"{place}[{n}]", *pair) for n, pair in enumerate(zip(found, expected, strict=True))]
+    if isinstance(expected, str) and is_description(actual):
+        return None if text_of_member(actual) == expected else place
+    if isinstance(actual, dict) and isinstance(expected, dict) and list(actual) == list(expected):
+        pairs = [(f"{place}.{name}", actual[name], expected[name]) for name in actual]
+    elif isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
+        pairs = [(f"{place}[{n}]", *pair) for n, pair in enumerate(zip(actual, expected, strict=True))]
     else:
         return place
     inner = (_difference(one, other, at) for at, one, other in pairs)

@@ -169,13 +169,13 @@ class Fold:
 
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
-        stated = read_step(self._messages_of_step(record), record.data, record.time)
+        step_values = read_step(self._messages_of_step(record), record.data, record.time)
         step = self._recorded_step(record)
         if step is None:
-            self._begin_step(record, RecordedStep(stated, record.seq))
+            self._begin_step(record, RecordedStep(step_values, record.seq))
             self._pending.append((None, record))
         else:
-            step.update(stated)
+            step.update(step_values)
 
     def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
         """Read the messages of an `agent_step` record; None if it has none. Raises KeyError if an item is missing."""
@@ -232,12 +232,14 @@ class Fold:
     def _read_response(self, whole: CallRecords, record: Record) -> None:
         """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
         call = whole if whole.newest is record else whole.as_of(record)
-        one = self.interaction(call)
-        if one is not None and (not one.answered or (one.api is None and self.duplicates.has(one))):
-            one = None
-        duplicates = self.duplicates.add(one) if one is not None and one.response.id else {}
+        interaction = self.interaction(call)
+        if interaction is not None and (
+            not interaction.answered or (interaction.api is None and self.duplicates.has(interaction))
+        ):
+            interaction = None
+        duplicates = self.duplicates.add(interaction) if interaction is not None and interaction.response.id else {}
         seqs = call.first_seq, call.first.seq
-        self._unmatched.append((record, self.tools.read_response, call.interaction_id, one, *seqs, duplicates))
+        self._unmatched.append((record, self.tools.read_response, call.interaction_id, interaction, *seqs, duplicates))
 
     def _match_tool(self, record: Record) -> None:
         self.tools.read_record(record, self._recorded_step(record))
@@ -328,12 +330,12 @@ class Fold:
             elif isinstance(begun, ToolStep):
                 step = begun.step(next(numbers), self.tools.answers)
             else:
-                one, identity = self._shown_interaction(begun), begun.interaction_id
-                if one is None or is_embedding(one.api):
+                interaction, identity = self._shown_interaction(begun), begun.interaction_id
+                if interaction is None or is_embedding(interaction.api):
                     continue
                 answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
-                step = step_of(next(numbers), one, answers, executions)
-                del one
+                step = step_of(next(numbers), interaction, answers, executions)
+                del interaction
             yield self.with_summary(step) if self.run.summaries else step
             del step  # it may be large, and the next one is made meanwhile
 

@@ -130,8 +130,8 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
     parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
     attempts = []
     for request in call.requests:
-        about = request.data
-        number = about.get("attempt", 0)
+        request_data = request.data
+        number = request_data.get("attempt", 0)
         ending, error = call.endings.get(number), ending_error
         if ending is not call.ending:
             error = _ending_error(ending, call.body_of_attempt(number) if call.streams else {}) if ending else None
@@ -148,7 +148,7 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
                 if type(seconds) is float and abs(seconds) < MAX_SECONDS
                 else _seconds(seconds),
                 headers=headers if isinstance(headers, dict) else {},
-                inferred="inferred" in about and about["inferred"] is True,
+                inferred="inferred" in request_data and request_data["inferred"] is True,
             )
         )
     return tuple(attempts)
@@ -167,12 +167,14 @@ def _seconds(value: Payload) -> float | None:
 def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
     """Return a gap for each request that cannot be put together and each stream that cannot be unpacked."""
     gaps = []
-    for one in interactions:
-        if not one.source.has_request():
+    for interaction in interactions:
+        if not interaction.source.has_request():
             why = "a record that it needs is damaged or missing"
-            gaps.append(Gap(one.timestamp, f"the request of {one.interaction_id}", why))
-        if isinstance(one.source, CallRecords) and one.source.is_damaged:
-            gaps.append(Gap(one.timestamp, f"the stream of {one.interaction_id}", "it cannot be unpacked"))
+            gaps.append(Gap(interaction.timestamp, f"the request of {interaction.interaction_id}", why))
+        if isinstance(interaction.source, CallRecords) and interaction.source.is_damaged:
+            gaps.append(
+                Gap(interaction.timestamp, f"the stream of {interaction.interaction_id}", "it cannot be unpacked")
+            )
     return gaps
 
 

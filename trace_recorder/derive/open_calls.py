@@ -52,9 +52,13 @@ class OpenCalls:
         self._without_id: dict[Hashable, dict[str, _Response]] = {}
         self._latest: dict[Hashable, str] = {}
 
-    def add(self, one: LLMInteraction, first_seq: int, step: str | None) -> None:
+    def add(self, interaction: LLMInteraction, first_seq: int, step: str | None) -> None:
         """Add the calls of an interaction's response. `first_seq` is the number of the interaction's first record."""
-        agent, identity, calls = one.agent_id or one.agent, one.interaction_id, one.response.tool_calls
+        agent, identity, calls = (
+            interaction.agent_id or interaction.agent,
+            interaction.interaction_id,
+            interaction.response.tool_calls,
+        )
         self._latest[agent] = identity
         if not calls:
             return

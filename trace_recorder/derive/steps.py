@@ -120,25 +120,25 @@ def tool_calls_and_results(
 
 
 def step_of(
-    number: int, one: LLMInteraction, answers: Answers, executions: Collection[ToolExecution] = ()
+    number: int, interaction: LLMInteraction, answers: Answers, executions: Collection[ToolExecution] = ()
 ) -> AgentStep:
     """Make the step of one interaction. `executions` are the executions of tools that are attached to it."""
     calls, results = _NO_TOOLS
-    if one.response.tool_calls or executions:
-        calls, results = tool_calls_and_results([one], {one.interaction_id: answers}, executions)
-    response = one.response if one.answered else None
+    if interaction.response.tool_calls or executions:
+        calls, results = tool_calls_and_results([interaction], {interaction.interaction_id: answers}, executions)
+    response = interaction.response if interaction.answered else None
     return AgentStep(
         step_number=number,
-        timestamp=one.timestamp,
-        state=_state(one, answered=response is not None, calls_tools=bool(calls)),
+        timestamp=interaction.timestamp,
+        state=_state(interaction, answered=response is not None, calls_tools=bool(calls)),
         llm_response=response,
         tool_calls=calls,
         tool_results=results,
-        error=f"{one.error.type}: {one.error.message}" if one.error else None,
-        agent=one.agent,
-        agent_id=one.agent_id,
-        parent_agent_id=one.parent_agent_id,
-        interaction=one,
+        error=f"{interaction.error.type}: {interaction.error.message}" if interaction.error else None,
+        agent=interaction.agent,
+        agent_id=interaction.agent_id,
+        parent_agent_id=interaction.parent_agent_id,
+        interaction=interaction,
         derived=True,
     )
 

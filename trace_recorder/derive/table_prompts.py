@@ -115,12 +115,12 @@ class ElementReadings:
 
     def read(self, number: int) -> list[Message]:
         """Return the messages of an element. The list is shared: do not change it."""
-        found = self._readings.get(number)
-        if found is None:
-            found = self._readings[number] = self._read_element(self._items.element(number))
+        messages = self._readings.get(number)
+        if messages is None:
+            messages = self._readings[number] = self._read_element(self._items.element(number))
             if len(self._readings) > self._max_kept:
                 self._put_away(self._readings, self._read_again)
-        return found
+        return messages
 
     def groups(self, elements: Numbers) -> Iterable[_Group]:
         """Return the messages of elements in groups, and for each group the number of its elements."""
@@ -131,12 +131,12 @@ class ElementReadings:
 
     def _merge(self, rule: MergeRule, elements: Sequence[int], messages: Sequence[Message]) -> Message:
         key = tuple(elements)
-        found = self._merged.get(key)
-        if found is None:
-            found = self._merged[key] = [rule.merge([*map(self._items.element, key)], messages)]
+        merged = self._merged.get(key)
+        if merged is None:
+            merged = self._merged[key] = [rule.merge([*map(self._items.element, key)], messages)]
             if len(self._merged) > self._max_kept:
                 self._put_away(self._merged, partial(_merge_again, self._read_element, self._items, rule))
-        return found[0]
+        return merged[0]
 
     def _put_away(self, kept: dict[Key, list[Message]], again: Callable[[Key], list[Message]]) -> None:
         """Drop the messages that were read first; the table reads them again. It must not refer to these readings."""

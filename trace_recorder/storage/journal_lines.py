@@ -126,11 +126,11 @@ def combined_crc(first: int, second: int, length: int) -> int:
     return _product(shift, first) ^ second
 
 
-def _product(one: int, other: int) -> int:
+def _product(first: int, other: int) -> int:
     """Multiply two polynomials over GF(2), modulo that of CRC-32; their highest coefficients come first."""
     product, bit = 0, _ONE
     while bit:
-        if one & bit:
+        if first & bit:
             product ^= other
         bit >>= 1
         other = (other >> 1) ^ _POLYNOMIAL if other & 1 else other >> 1

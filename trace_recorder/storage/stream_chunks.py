@@ -64,7 +64,7 @@ def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[T
 
     Raises ValueError, KeyError or TypeError where a part lacks the two texts, or they do not fit its text.
     """
-    found: list[TimedBytes] = []
+    chunks: list[TimedBytes] = []
     for text, data in parts:
         times = list(_decode_times(_require_text(data["chunk_times"])))
         ends = list(
@@ -73,11 +73,11 @@ def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[T
         if len(ends) != len(times):
             raise ValueError(f"there are {len(times)} times of other than so many chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        if data.get("continues") and found and pieces:
-            pieces[0] = found[-1][1] + pieces[0]
-            times[0] = found.pop()[0]
-        found += zip(times, pieces, strict=True)
-    return tuple(found)
+        if data.get("continues") and chunks and pieces:
+            pieces[0] = chunks[-1][1] + pieces[0]
+            times[0] = chunks.pop()[0]
+        chunks += zip(times, pieces, strict=True)
+    return tuple(chunks)
 
 
 def _encode_ends(text: bytes, ends: Sequence[int]) -> str:
@@ -90,18 +90,18 @@ def _encode_ends(text: bytes, ends: Sequence[int]) -> str:
     return ",".join(f"{word}*{count}" if count > 1 else word for word, count in runs)
 
 
-def _decode_ends(said: str, text: bytes) -> Iterator[int]:
-    at = 0
-    for run in said.split(",") if said else ():
+def _decode_ends(text_of_ends: str, text: bytes) -> Iterator[int]:
+    position = 0
+    for run in text_of_ends.split(",") if text_of_ends else ():
         word, _, count = run.partition("*")
         lines, _, rest = word.partition("+")
         for _ in range(_parse_count(count or "1")):
             for _ in range(_parse_count(lines)):
-                at = text.index(b"\n", at) + 1
-            at += _parse_count(rest)
-            yield at
-    if at != len(text):
-        raise ValueError(f"the chunks end at {at} of {len(text)} bytes")
+                position = text.index(b"\n", position) + 1
+            position += _parse_count(rest)
+            yield position
+    if position != len(text):
+        raise ValueError(f"the chunks end at {position} of {len(text)} bytes")
 
 
 def _require_text(said: Payload) -> str:
@@ -129,19 +129,19 @@ def _encode_times(seconds: Sequence[float]) -> str:
     return "".join(digits)
 
 
-def _decode_times(said: str) -> Iterator[float]:
-    at = since = 0
+def _decode_times(text_of_times: str) -> Iterator[float]:
+    position = since = 0
     weight = 1
-    for digit in said:
+    for digit in text_of_times:
         value = _VALUES[digit]
         if weight > _MAX_WEIGHT:
             raise ValueError("a time is beyond all measure")
         since += value % _CONTINUATION * weight
         weight *= _CONTINUATION
         if value < _CONTINUATION:
-            at += since
+            position += since
             since, weight = 0, 1
-            yield at / 1000
+            yield position / 1000
 
 
 def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
@@ -166,12 +166,12 @@ def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iter
         yield moved
 
 
-def _common_length(one: bytes, other: bytes) -> int:
+def _common_length(first: bytes, other: bytes) -> int:
     """Return how many bytes at the beginning of two texts are the same."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == other[low:middle]:
             low = middle
         else:
             high = middle - 1

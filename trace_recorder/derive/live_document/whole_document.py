@@ -119,40 +119,40 @@ class DocumentText:
         self._number_of_steps = 0
         self._calls, self._steps = MessageDeltas(_numbers_of), MessageDeltas(_numbers_of)
 
-    def interaction(self, one: LLMInteraction) -> list[Buffer]:
+    def interaction(self, interaction: LLMInteraction) -> list[Buffer]:
         """Encode an interaction."""
-        self.counts.add_interaction(one)
-        source = one.source
+        self.counts.add_interaction(interaction)
+        source = interaction.source
         if not source.has_request():
-            parts: list[Buffer] = [self._texts.encode(one.to_document())]
-            self.gaps += unreadable_gaps([one])
+            parts: list[Buffer] = [self._texts.encode(interaction.to_document())]
+            self.gaps += unreadable_gaps([interaction])
             return parts
         reading = source.request()
         messages = reading.messages
         if self._history == "inline":
-            document = one.to_document({"input_messages": None}, reading=reading)
+            document = interaction.to_document({"input_messages": None}, reading=reading)
             parts = self._with_messages(document, "input_messages", None, messages)
         else:
-            since, new = self._delta(self._calls, one.interaction_id, messages)
-            document = one.to_document({"input_messages_delta": None}, reading=reading)
+            since, new = self._delta(self._calls, interaction.interaction_id, messages)
+            document = interaction.to_document({"input_messages_delta": None}, reading=reading)
             parts = self._with_messages(document, "input_messages_delta", since, new)
         if isinstance(source, CallRecords) and source.is_damaged:
-            self.gaps += unreadable_gaps([one])
+            self.gaps += unreadable_gaps([interaction])
         return parts
 
-    def step(self, one: AgentStep) -> list[Buffer]:
+    def step(self, step: AgentStep) -> list[Buffer]:
         """Encode a step."""
-        self.counts.add_step(one)
+        self.counts.add_step(step)
         identity = f"messages_{self._number_of_steps}"
         self._number_of_steps += 1
-        messages = one.messages
+        messages = step.messages
         if messages is None:
-            return [self._texts.encode(one.to_document())]
+            return [self._texts.encode(step.to_document())]
         if self._history == "inline":
-            document = one.to_document(messages={"llm_messages": None})
+            document = step.to_document(messages={"llm_messages": None})
             return self._with_messages(document, "llm_messages", None, messages)
         since, new = self._delta(self._steps, identity, messages)
-        document = one.to_document(messages={"llm_messages_delta": None})
+        document = step.to_document(messages={"llm_messages_delta": None})
         return self._with_messages(document, "llm_messages_delta", {"id": identity, **since}, new)
 
     def members(self, document: dict[str, Payload]) -> bytes:

@@ -132,18 +132,18 @@ class ItemTable:
         ranges = part if is_full else part["ranges"]
         base = _NO_NUMBERS if is_full else self._bases[part["base"]][name]
         end = self._end  # ranges are checked, because a hostile file may claim billions
-        left = len(ranges) + _MAX_REPEATS * max(end, len(base))
+        remaining = len(ranges) + _MAX_REPEATS * max(end, len(base))
         if len(self._all_numbers) < end:
             self._all_numbers.extend(range(len(self._all_numbers), end))
-        found = array("q")
+        numbers = array("q")
         for entry in ranges:
             of_base = isinstance(entry, dict)
             first, last = entry["base"] if of_base else entry
-            left -= last - first
-            if not 0 <= first <= last < (len(base) if of_base else end) or left < 0:
+            remaining -= last - first
+            if not 0 <= first <= last < (len(base) if of_base else end) or remaining < 0:
                 raise KeyError(f"{entry}: there are not so many items")
-            found += (base if of_base else self._all_numbers)[first : last + 1]
-        return found
+            numbers += (base if of_base else self._all_numbers)[first : last + 1]
+        return numbers
 
     def check(self, data: Mapping[str, Payload]) -> bool:
         """Whether the ranges of a record lead to the item records that its writer meant, by their CRCs."""
