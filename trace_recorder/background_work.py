@@ -6,9 +6,9 @@ through `run_yielding`, and functions that may run in them call `yield_to_others
 nothing in an agent's thread, nor while another thread waits for the result. Calls into C keep other threads from
 running, so they get texts of limited length.
 
-An agent's thread starts such threads and waits for them by `start_thread` and `Event`. A signal handler may raise at
-any point in these. `threading.Condition`, of which `threading.Event` is made, does not tolerate that: its lock may stay
-taken, or it raises "release unlocked lock" in place of the handler's exception.
+An agent's thread starts background threads with `start_thread`, and waits for them with `Event`. While it does so, a
+signal handler may raise at any point. `threading.Event` is made of a `threading.Condition`, which does not tolerate
+that: its lock may stay taken, or it raises "release unlocked lock" in place of the handler's exception.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trace_recorder.signal_handlers import ours
 YIELD_SECONDS = 0.0001
 """How long a background thread sleeps to let others run."""
 WORK_SECONDS = 0.0005
-"""How long it works, at least, between two sleeps. A sleep costs up to a tenth of that."""
+"""How long a background thread works, at least, between two sleeps. A sleep costs up to a tenth of that time."""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
 """The longest text that is searched in one call. No other thread runs during such a call."""
 
@@ -79,11 +79,11 @@ class Event:
         self._tokens: SimpleQueue[None] = SimpleQueue()
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """Whether the event has happened."""
         return self._is_set
 
     def set(self) -> None:
-        """Make it happen, and wake those who wait."""
+        """Make the event happen, and wake all threads that wait for it."""
         self._is_set = True
         self._tokens.put(None)
 

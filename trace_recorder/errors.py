@@ -104,7 +104,10 @@ class StreamNotFinishedError(ClientError, RuntimeError):
 
 
 class AnswerError(ClientError):
-    """A provider answered 200 with an error in the body. `error` is that error, and `status_code` the code in it."""
+    """A provider answered 200 with an error in the body.
+
+    `error` is the error of the body, and `status_code` is its code.
+    """
 
     def __init__(self, provider: str, error: object) -> None:
         super().__init__(f"{provider} answered 200 with an error in the body: {error}")

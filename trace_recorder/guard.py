@@ -44,7 +44,10 @@ _MAX_BLOCKS = 100
 
 @dataclass(slots=True)
 class Failure:
-    """Something that could not be recorded: when, what, why, and how often. `reported` repetitions are on file."""
+    """Something that could not be recorded: when, what, why, and how often.
+
+    `reported` is how many of the `count` times are on file.
+    """
 
     time: str
     what: str
@@ -107,7 +110,10 @@ class Guard:
         self.failures.append(failure)
 
     def note_recovery(self, what: str | None = None) -> None:
-        """End the repetitions of a failure that costs no record, if it is `what`. Queue their number."""
+        """End the repetitions of a failure that costs no record, and queue their number.
+
+        With `what`, do so only if `what` is the action that failed.
+        """
         last = self._last
         if last is None or what not in {None, last.what}:
             return
@@ -116,7 +122,7 @@ class Guard:
             self.failures.append(last)
 
     def discard_failures(self) -> None:
-        """Discard the failures that are not on file yet. After a fork, the parent process writes them."""
+        """Discard the failures that are not on file yet. A forked child does this: its parent process writes them."""
         self._last = None
         self.failures.clear()
 

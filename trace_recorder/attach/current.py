@@ -39,12 +39,12 @@ class FollowingTarget:
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_of_tool(self) -> Run | None:
-        """Return the run of a tool's execution by the same rule."""
+        """Return the run that records a tool's execution, chosen as in `open_run`."""
         recorder = _following("a tool call")
         return recorder._lifecycle.open_run("a tool") if recorder else None
 
     def run_in_progress(self) -> Run | None:
-        """Return the open run by the same rule. It begins no run, and logs nothing if several runs are possible."""
+        """Return the open run, chosen as in `open_run`. Begin no run, and log nothing if several runs are possible."""
         innermost = active()
         candidates = [one for one in running if one._lifecycle.is_running()] if innermost is None else [innermost]
         return candidates[0]._lifecycle.run_in_progress() if len(candidates) == 1 else None
@@ -189,9 +189,9 @@ def http_client(
 ) -> object:
     """Make an HTTP client that records, for an SDK that accepts one, as in `OpenAI(http_client=…)`.
 
-    It is bound to `recorder`, or follows the context. The default of `library` is "httpx2" if
-    that is installed (openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept it), else "httpx". `arguments` are those of
-    the library's Client.
+    Its calls go to `recorder`. Without `recorder`, each call goes to the recorder that is active where it is made.
+    `library` is "httpx2" by default if httpx2 is installed: openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept its
+    clients. Otherwise it is "httpx". `arguments` are those of the library's Client.
     """
     made = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
     return clients.wrap(made, _target(recorder), provider)

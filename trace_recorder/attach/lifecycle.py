@@ -1,4 +1,4 @@
-"""The runs of one recorder, one after another: when each begins and ends, across forks and the interpreter's exit.
+"""The runs of one recorder, one after another: their beginnings and ends, also in forked children and at exit.
 
 At most one run is open at a time. It belongs to one process: a forked child that records gets its own file, which is
 linked to its parent's. No order of calls deletes recorded facts. `recorder.py` has the recording methods and the
@@ -79,7 +79,7 @@ class Lifecycle:
     def __reduce__(self) -> NoReturn:
         """Raise TypeError, because a recorder cannot leave its process.
 
-        The same applies to an object that holds one, such as an agent.
+        Pickling an object that has a recorder as an attribute, such as an agent, raises it too.
         """
         raise TypeError(NOT_PICKLED)
 
@@ -198,11 +198,11 @@ class Lifecycle:
         return self.run if self.run is not None and not self.run.closed else None
 
     def is_running(self) -> bool:
-        """Whether a run is open, or begins with the next record in this forked child."""
+        """Whether a run is open, or will begin in this forked child with its next record."""
         return not self.run.closed if self.run else self._parent is not None and not self.ended
 
     def number_step(self, number: object) -> int:
-        """Return the number of a new step: the given number, or the one after the last step's."""
+        """Return the number of a new step: `number`, or the number of the last step plus one."""
         with self.lock:
             self._last_step = number if isinstance(number, int) else self._last_step + 1
             return self._last_step

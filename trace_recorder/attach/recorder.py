@@ -53,15 +53,15 @@ class TrajectoryRecorder:
 
     `trajectory_path` is the path of the document. Without it, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json
     (the environment's TRACE_RECORDER_DIR replaces the default directory). `history` is how the document shows prompts:
-    "inline", "delta", or "auto", which is inline up to 16 MB of prompts. `redact` masks secrets: a function of a text,
-    several functions, or None for no masking. `durability="disk"` adds an fsync to each record. `strict=True` raises
-    failures of recording instead of logging them, also if the files cannot be created. If TRACE_RECORDER_DISABLED is
-    set, nothing is recorded. `exporters`, such as `otlp(endpoint)`, send each run to other tools.
+    "inline", "delta", or "auto", which is inline up to 16 MB of prompts. `redact` is a function that masks a text, a
+    list of such functions, or None. `durability="disk"` adds an fsync to each record. `strict=True` raises failures of
+    recording instead of logging them, even if the files cannot be created. If TRACE_RECORDER_DISABLED is set, nothing
+    is recorded. `exporters`, such as `otlp(endpoint)`, send each run to other tools.
 
-    Every method may be called from any thread and from async code. When it returns, its records survive the process. As
-    a context manager, sync or async, it starts and ends the run. The status is "completed" after a normal end or
-    `sys.exit(0)`, "interrupted" after Ctrl-C, a cancelled task or a closed generator, else "failed" with the exception.
-    The exception passes on.
+    Every method may be called from any thread and from async code. When a method returns, its records are in the file,
+    even if the process is then killed. As a context manager, sync or async, a recorder starts and ends the run. The
+    status is "completed" after a normal end or `sys.exit(0)`, "interrupted" after Ctrl-C, a cancelled task or a closed
+    generator, else "failed" with the exception, which is not suppressed.
     """
 
     _limits: ClassVar[Limits] = Limits()
@@ -119,8 +119,8 @@ class TrajectoryRecorder:
         """Begin a run in a new file, make this the current recorder, and return the document's path.
 
         A run that is still open is closed as "interrupted", with a warning. The recorder's own arguments are the
-        defaults; `metadata` is added to the recorder's. Raises TrajectoryPathError if the path cannot be that of a run.
-        If the environment refuses the file, such as on a full disk, an error is logged and nothing is recorded.
+        defaults, and `metadata` is added to its own metadata. Raises TrajectoryPathError if the path cannot be used. If
+        the environment refuses the file, such as on a full disk, an error is logged and nothing is recorded.
         """
         facts = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)
@@ -312,9 +312,9 @@ class TrajectoryRecorder:
     def step(self, step_number: int | None = None) -> steps.Step:
         """Begin a step, as a context manager, sync or async.
 
-        The LLM calls and tools in its block belong to it. Its number follows the last step number of the run, of any
-        agent, or is `step_number`. The returned step's `state`, `reflection` and `error` may be set. An exception
-        passes on. Raises TypeError if `step_number` is not a number.
+        The LLM calls and tools in the `with` block belong to the step. Its number is `step_number`, or the last step
+        number of the run, of any agent, plus one. The returned step's `state`, `reflection` and `error` may be set. An
+        exception in the block is not suppressed. Raises TypeError if `step_number` is not a number.
         """
         numbers = ArgumentReader("step()")
         number = None if step_number is None else numbers.integer("step_number", step_number)
@@ -325,8 +325,8 @@ class TrajectoryRecorder:
     def agent(self, name: str) -> steps.Agent:
         """Mark a sub-agent, as a context manager, sync or async.
 
-        Records in its block belong to it. The mark follows the context: through tasks, and through threads that are
-        started with a copied context. Blocks may nest.
+        Everything that is recorded in the `with` block belongs to the sub-agent, also in the tasks that the block
+        starts, and in threads that run in a copy of its context. Blocks may nest.
         """
         return steps.Agent(self._lifecycle.run_for("agent()"), name)
 
@@ -346,7 +346,7 @@ class TrajectoryRecorder:
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
     def tool_call(self, name: str, arguments: object = None, call_id: str | None = None) -> tools.AnnouncedExecution:
-        """Record a tool's execution that has no decorator, as a context manager.
+        """Record the execution of a tool that has no `@tool` decorator, as a context manager.
 
         `call_id` is the model's id of the call.
         """
@@ -357,7 +357,7 @@ class TrajectoryRecorder:
     def wrap(self, client: Client, provider: str | None = None) -> Client:
         """Record every LLM call of a client in this recorder, and return the same client.
 
-        `provider` names the provider if the host does not. Raises UnsupportedClientError and BoundClientError.
+        `provider` names the provider if the address does not. Raises UnsupportedClientError and BoundClientError.
         """
         return clients.wrap(client, RecorderTarget(self), provider)
 

@@ -1,8 +1,8 @@
 """The seam of aiohttp: each request of a client session, and the body of its response.
 
 `ClientSession._request` sends a request, with its redirects. It is replaced in a session that is wrapped, or for the
-whole process. The response becomes an object of a subclass of its class, and its `content` becomes a reader that
-records each piece as aiohttp decodes it. aiohttp 3 is supported.
+whole process. The class of the response is replaced by a subclass, which records how the response is closed. Its
+`content` becomes a reader that records each piece as aiohttp decodes it. aiohttp 3 is supported.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def _body(session: Any, named: dict[str, Any]) -> tuple[bytes, ...]:
-    """Return the body of a request; nothing if it is only generated while it is sent."""
+    """Return the body of a request. It is empty if the body is only generated while it is sent."""
     data = named.get("data")
     if data is None and named.get("json") is not None:
         data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(named["json"])
@@ -126,7 +126,7 @@ class Content:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The class of the reader inside, so that `isinstance` holds for both classes."""
+        """The class of the reader inside, so that `isinstance` is true for both classes."""
         return type(self._inner)
 
     def __getattr__(self, name: str) -> Any:
@@ -144,7 +144,7 @@ class Content:
         return b"".join(pieces)
 
     async def readany(self) -> bytes:
-        """Read what is there."""
+        """Read the bytes that have arrived."""
         return await self._recorded(self._inner.readany())
 
     async def readexactly(self, n: int) -> bytes:
@@ -160,11 +160,11 @@ class Content:
         return await self._recorded(self._inner.readuntil(separator, **limits))
 
     async def readchunk(self) -> tuple[bytes, bool]:
-        """Read a chunk, and whether it ends a chunk of the HTTP encoding."""
+        """Read bytes, and return with them whether they end a chunk of the HTTP encoding."""
         return await self._recorded(self._inner.readchunk())
 
     def read_nowait(self, n: int = -1) -> bytes:
-        """Read at most `n` of the bytes that are there."""
+        """Read at most `n` of the bytes that have arrived."""
         data: bytes = self._inner.read_nowait(n)
         self._keep(data)
         return data
@@ -177,7 +177,7 @@ class Content:
         return type(self._inner).iter_chunked(self, n)
 
     def iter_any(self) -> Any:
-        """Iterate over what comes, as it comes."""
+        """Iterate over the bytes as they arrive."""
         return type(self._inner).iter_any(self)
 
     def iter_chunks(self) -> Any:
@@ -197,7 +197,7 @@ class Content:
             piece = await reading
         except BaseException as error:
             if type(error).__name__ in CANCELLATION_CLASSES:  # asyncio is slow to import
-                # A copy without the traceback. No code of its class is called: it may take other arguments.
+                # A copy without the traceback. No code of the class is called: `__init__` may take other arguments.
                 self._exchange.cancelled_read = BaseException.__new__(type(error), *error.args)
             else:
                 self._exchange.broken(error)

@@ -1,9 +1,10 @@
 """Patches the HTTP libraries so that all clients of the process, new and existing ones, are recorded.
 
-httpx and httpx2 choose the transport of a request in one method, custom transports and proxies included. That method is
-replaced in their two client classes, and returns a recording transport around the chosen one. A wrapped client keeps
-its own recording transport. A library is patched when the program imports it; this module imports none. `remove`
-restores the method. The other libraries are patched by `method_seams.py`. The target of the calls is up to the caller.
+A client of httpx or httpx2 chooses the transport of a request in one method, also if the transport is a proxy's or the
+user's own. That method is replaced in the sync and the async client class. The new method returns a recording transport
+around the chosen one. A wrapped client keeps its own recording transport. A library is patched when the program imports
+it; this module imports no library. `remove` restores the method. The other libraries are patched by `method_seams.py`.
+The caller chooses where the calls are recorded.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ class _PatchedClass:
     ours: Any
 
     def restore(self) -> None:
-        """Restore the original method. If another patch has replaced ours, ours stays and does nothing."""
+        """Restore the original method. If another patch is around our method, our method stays and does nothing."""
         if vars(self.kind).get(TRANSPORT_METHOD) is self.ours:
             setattr(self.kind, TRANSPORT_METHOD, self.found)
 
 
 class Wrap(Protocol):
-    """A function that returns the transport to use instead of another."""
+    """A function that replaces the transport of a request."""
 
     def __call__(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """Return the transport to use instead of `transport`, which is one of `library`."""
+        """Return the transport to use instead of `transport`, which belongs to `library`."""
 
 
 class TransportPatch:

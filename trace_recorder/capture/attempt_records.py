@@ -75,7 +75,7 @@ class AttemptRecords:
             self.run.append("llm_request", members, f"{foreign},{text_member(sent.body, self.run.mask_bytes)}")
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        """Note a failure or a redirect, after which an equal request is the next attempt, and a stream that began."""
+        """Note a failure or a redirect, after which an equal request is the next attempt. Note a stream that began."""
         if status >= 400:
             self._remember_failure()
         elif status in REDIRECTS:
@@ -91,7 +91,7 @@ class AttemptRecords:
         attempts.remember_failure(self.run, self._id, self._attempt, self.sent)
 
     def write_error(self, error: BaseException) -> None:
-        """Write that there is no response."""
+        """Write the error that came in place of a response."""
         self._remember_failure()
         if (origin := ReplayedFrom.of_error(error)) is not None:
             self.note_origin(origin)
@@ -163,12 +163,12 @@ class AttemptRecords:
         if joined is not None and joined.ended and missing is None:
             return None
         known = why_incomplete(joined) if self.response.status < 300 else None
-        if joined is not None and joined.error is not None:  # at which an SDK closes the stream
+        if joined is not None and joined.error is not None:  # an SDK closes the stream at such an error
             return known or why
         return why or missing or known
 
     def _note_unfinished(self, body: str) -> None:
-        """Remember the response if it is not final: it will be polled."""
+        """Remember the response if it is not final, because the program will poll it."""
         with self.run.guard.protect("find out whether a response is final"):
             text = body or b"".join(self.response.written).decode("utf-8", "replace")
             identity = background_responses.response_id(text)
@@ -177,7 +177,7 @@ class AttemptRecords:
         background_responses.streams.discard(self)
 
     def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
-        """Return this call if the response that is polled came with its stream, which has not ended yet; else None."""
+        """Return this call if the polled response came with its stream, which has not ended yet, or else None."""
         if api != self.sent.endpoint.api:
             return None
         received = b"".join((*self.response.written, joined_bytes(self.response.buffer[:])))
@@ -198,7 +198,8 @@ _advice_given: list[str] = []
 def advise_usage(api: str, request: bytes, assembled: Payload) -> None:
     """Log at INFO, once in each process, that a streamed call has no token counts, and which option to set.
 
-    A request that sets the option, to either value, is not logged. After the message, no further call is examined.
+    A call whose request sets that option, to True or False, is not logged. After the first message of a process, this
+    function does nothing.
     """
     if _advice_given or as_dict(assembled).get("usage") or not may_omit_usage(api, b'"include_usage"' in request):
         return

@@ -1,11 +1,11 @@
 """Responses that a provider makes in the background: those that are not final yet, and the polls for them.
 
-Those of all runs of this process are kept here. A program fetches such a response later, by requests of its own.
-These requests may come from another client, thread or recorder than the call. They belong to the call's run. No lock is
-taken: each change is one operation of a dict.
+This module keeps the responses of all runs of this process that are not final. A program polls: it fetches such a
+response later, with further requests. A poll may come from another client, thread or recorder than the call, but it
+belongs to the call's run. No lock is taken: each change is one operation of a dict.
 
-The final response is written as another `llm_response` of the call that it answers. A poll that comes too early, or
-fails, is not written: the next poll gets the whole answer.
+The final response is written as another `llm_response` of the call that it answers. A poll that fails, or gets a
+response that is not final, is not written: the next poll gets the whole answer.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Streaming(Protocol):
 
     @property
     def run(self) -> Run:
-        """The run that it is recorded to."""
+        """The run that records the call."""
 
     def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
-        """Return the call if its stream began that response; else None."""
+        """Return the call if its stream began the response with this id, or else None."""
 
 
 _calls: dict[tuple[str, str, str, str], BackgroundCall] = {}

@@ -16,7 +16,7 @@ from trace_recorder.signal_handlers import ours, suppress
 
 
 def _nothing() -> None:
-    """Do nothing more."""
+    """Do nothing."""
 
 
 async def run_in_thread(
@@ -25,10 +25,13 @@ async def run_in_thread(
     is_awaited: Callable[[], bool] = lambda: False,
     then: Callable[[], None] = _nothing,
 ) -> None:
-    """Run `work`, which does not raise, in a new thread, and wait for it. The thread goes on with `then`.
+    """Run `work` in a new thread, and wait until it is done.
 
-    The thread yields to others, unless `is_awaited` says that another thread waits for it. A cancelled caller stops
-    waiting; the work continues to its end.
+    `work` must not raise. After `work`, the thread calls `then`, and the caller does not wait for that.
+
+    The thread yields to other threads, unless `is_awaited` says that another thread waits for it. If the caller is
+    cancelled, it stops waiting, and the work continues to its end. If no thread can be started, the caller does the
+    work itself.
     """
     trio = _trio()
     if trio is not None:
@@ -85,8 +88,8 @@ def _start(
 
 
 def _trio() -> Any:
-    """Return the module trio if the caller runs in it."""
-    trio, sniffio = sys.modules.get("trio"), sys.modules.get("sniffio")  # the first imports the second
+    """Return the module trio if the caller runs in a task of trio, or else None."""
+    trio, sniffio = sys.modules.get("trio"), sys.modules.get("sniffio")  # trio imports sniffio
     if trio is None or sniffio is None:
         return None
     try:
@@ -96,7 +99,7 @@ def _trio() -> Any:
 
 
 def _asyncio() -> Any:
-    """Return the module asyncio if the caller runs in a task of it."""
+    """Return the module asyncio if the caller runs in a task of asyncio, or else None."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio if asyncio is not None and asyncio.current_task() is not None else None

@@ -1,9 +1,10 @@
 """The life of one HTTP exchange with a model, from the request to the last byte of the response.
 
 The seams call `Exchange` and do not know the journal. This module does not know the HTTP libraries. The request is on
-file before it is sent, the response before the caller has its last byte. `received_response.py` has the bytes and
-writes parts of them. The records of the request and of the end are written by `attempt_records.py`, or, for a poll, by
-`background_responses.py`. The run's guard protects every method: no failure here changes the call.
+file before it is sent. The response is on file before the caller gets its last byte. `received_response.py` keeps the
+bytes of the response and writes them in parts. `attempt_records.py` writes the records of the request and of the end of
+the response. For a poll, `background_responses.py` writes them. The run's guard protects every method: no failure here
+changes the call.
 
 The response's lock is held while the end is written. The garbage collector may call `closed` in a thread that holds any
 lock. Then the end is recorded later.
@@ -40,8 +41,8 @@ ASSEMBLY_TIMEOUT_SECONDS = 10.0
 class Exchange:
     """One request and its response: one attempt of a call, or a poll. `records` writes its records.
 
-    Call `answered` or `failed`. Give each chunk to `response.chunk`. If a part is due then, have it written
-    (`response.write_due`) before the caller gets the chunk. The last call is `ended`, `closed` or `broken`.
+    A seam calls `answered` or `failed`. It gives each chunk to `response.chunk`. If a part is due after that, it calls
+    `response.write_due` before the caller gets the chunk. Its last call is `ended`, `closed` or `broken`.
     """
 
     cancelled_read: BaseException | None = None
@@ -60,7 +61,7 @@ class Exchange:
         self.run.unfinished.hold(self)
 
     def abandon(self) -> None:
-        """Record nothing more: the request could not be written, so the response is not recorded either."""
+        """Record nothing more. The request could not be written, so the response is not recorded either."""
         with self.response.lock:
             self.response.finish()
         self.run.unfinished.release(self)
@@ -101,8 +102,8 @@ class Exchange:
     ) -> None:
         """Take the status and the headers of the response.
 
-        `origin` is the recorded call that gave it, if a replay did. With `is_decoded`, the library decodes the body
-        before it is recorded.
+        `origin` is the recorded call that gave the response, if a replay answered. If `is_decoded` is True, the library
+        decodes the body before it is recorded.
         """
         response, records = self.response, self._records
         with self.run.guard.protect("record a response's headers"):
@@ -151,7 +152,7 @@ class Exchange:
         self.ended()
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Write what has been received; with `last`, also text that may be the beginning of a secret."""
+        """Write the bytes received so far. The beginning of a possible secret is written only if `last` is True."""
         self.response.write_pending(last=last)
 
     def end_with_run(self) -> None:
@@ -161,16 +162,16 @@ class Exchange:
                 self.ended("the run ended", what="record a response that goes on")
 
     async def write_due_in_event_loop(self) -> None:
-        """Write all parts that are due, in a thread if they are long, and wait for it."""
+        """Write all parts that are due. If they are long, a thread writes them, and the caller waits."""
         if self.response.is_short():
             self.response.write_due()
         else:
             await run_in_thread(self.response.write_due, "response", self.is_awaited)
 
     async def ended_in_event_loop(self) -> None:
-        """Do the same as `ended` in an event loop, in a thread if the response is long.
+        """Do the same as `ended` in an event loop. If the response is long, a thread does it.
 
-        A long stream is assembled after this has returned. Its text is on file before.
+        A long stream is assembled after this method has returned. Its text is on file before this method returns.
         """
         size = self.response.size()
         if self.response.done or self.run.abandoned or size <= SHORT or self.run.guard.strict:
@@ -183,7 +184,7 @@ class Exchange:
             await run_in_thread(end, "response", self.is_awaited)
 
     def ended_without_waiting(self) -> None:
-        """Do the same where nothing may be awaited.
+        """Do the same as `ended` where nothing may be awaited.
 
         A thread assembles a long stream; its text is on file before this returns.
         """
@@ -216,8 +217,8 @@ class Exchange:
     def wait(self) -> None:
         """Wait for background threads, with a time limit.
 
-        A signal handler may have interrupted the thread for which they wait. From now on these threads do not yield to
-        others.
+        The limit is needed because these threads may wait for a thread that a signal handler has interrupted. From now
+        on they do not yield to other threads.
         """
         self._is_awaited = True
         for event in (self._request_written, self._assembly_done):

@@ -1,9 +1,9 @@
 """Installs the seams that replace one method of a class: those of aiohttp and urllib3.
 
 At each call, the method looks up its recorder: that of its wrapped client, or else that of the instrumented process. A
-replay stands between the recording and the library, and may answer instead. `unwrap`, `uninstrument()` and the end of a
-replay restore the method when nothing needs it any more. Until then a call that is neither recorded nor answered passes
-through.
+replay is between the recording and the library, and may answer in place of the library. `unwrap`, `uninstrument()` and
+the end of a replay restore the original method when nothing needs the new one any more. Until then, the new method
+passes calls that are neither recorded nor replayed to the original method.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ LIBRARIES = tuple(SEAMS)
 
 
 def recording(binding: Binding) -> Around:
-    """Return a function that makes a method record to one more target."""
+    """Return a function that takes a library's method and returns one that also records to `binding`."""
     return lambda library, method: partial(SEAMS[library].send, method, binding)
 
 
@@ -104,7 +104,7 @@ class MethodPatch:
         self._restore_unneeded()
 
     def add(self, around: Around) -> Callable[[], None]:
-        """Have `around` answer for all clients of the process; return the function that ends this."""
+        """Let `around` answer the requests of all clients of the process. Return a function that ends this."""
         self._patch_all()
         self._process.arounds.append(around)
 
@@ -185,7 +185,7 @@ class MethodPatch:
 
 
 class ImportHook:
-    """The first finder in `sys.meta_path`: calls a function when one of some libraries has been imported."""
+    """The first finder in `sys.meta_path`. It calls a function when one of some libraries has been imported."""
 
     def __init__(self, libraries: Sequence[str], on_import: Callable[[ModuleType], None]) -> None:
         self._libraries = libraries
@@ -194,11 +194,11 @@ class ImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module by the other finders; patch the loader of an HTTP library to call back when it is done."""
+        """Find a module by the other finders. Patch the loader of an HTTP library to call back after the import."""
         if name not in self._libraries:
             return None
         finders = list(sys.meta_path)
-        # Another hook asks the finders behind it.
+        # Several hooks may be installed; each asks only the finders behind it.
         behind = finders[finders.index(self) + 1 :] if self in finders else finders
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)

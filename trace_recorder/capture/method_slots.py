@@ -1,7 +1,8 @@
-"""Clients that are wrapped by a method: those of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai.
+"""Wraps clients by replacing one method: those of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai.
 
-All requests of such a client pass one method. While the client is bound to a recorder or a replay, that method passes
-its `Bound` to the seam of the library below (`method_seams.py`). `sdk_clients.py` binds transports of httpx.
+All requests of such a client pass one method. While the client is bound to a recorder or a replay, this method sets
+`bound_here` to the client's `Bound`. The seam of the HTTP library that sends the request reads it there
+(`method_seams.py`). `sdk_clients.py` binds the transports of httpx.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class MethodSlot:
             self._restore_unneeded(bound)
 
     def answer(self, around: Around) -> Callable[[], None]:
-        """Have `around` answer the calls of the client; return the function that ends this."""
+        """Let `around` answer the calls of the client. Return a function that ends this."""
         bound = self._bind()
         bound.arounds.append(around)
 
@@ -137,7 +138,7 @@ class MethodSlot:
 
 
 def method_slots(client: object) -> Iterator[MethodSlot]:
-    """Yield the methods that the requests of a client pass: its own, or those of a client inside."""
+    """Yield the methods that the requests of a client pass: its own methods, or those of a client inside it."""
     aws = type(client).__module__.partition(".")[0] in ("botocore", "aiobotocore")
     for owner in (
         client,

@@ -3,10 +3,10 @@
 A stream is cut at the ends of its lines, a large plain body anywhere. Each part is one `llm_stream` record. A part that
 cannot be written stays in the buffer, and is tried again.
 
-The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from its beginning while
-`lock` is held; the run's lock is taken below it. The exchange holds the same lock while it writes the end. Three
-threads take it: the one that reads the response, the flusher, and the one that ends the run, which waits for a second
-at most.
+The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from the beginning of the
+buffer while `lock` is held. A thread that needs both locks takes `lock` first, then the run's lock. The exchange holds
+`lock` while it writes the end. Three threads take `lock`: the one that reads the response, the flusher, and the one
+that ends the run, which waits for a second at most.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ MOST_KEPT_PARTS = 32
 A longer body is final.
 """
 PACKED_LEVEL = 3
-"""The level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
+"""The compression level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
 
 PART = "record a part of a response"
-"""What a failure to write a part is reported as."""
+"""The action that is named in the report of a part that could not be written."""
 UNDECODED = "a part of it could not be decoded"
 
 
@@ -52,12 +52,12 @@ class ReceivedResponse:
     """The status, the headers and the bytes of a response, and which of the bytes are on file.
 
     The response is a plain body, not encoded, unless `set_form` is called. `members` are the members that each record
-    of the attempt has, and `began` is the time at which its request was sent. With `in_parts=False`, no part is
+    of the attempt has, and `began` is the time at which its request was sent. If `in_parts` is False, no part is
     written: the whole response stays in `buffer` until its end.
     """
 
     done = False
-    """Whether the end is on file or is being written. No more chunks are taken then."""
+    """Whether the end is on file or is being written. After that, no more chunks are taken."""
     status = 0
     is_stream = False
     is_live_stream = False
@@ -101,8 +101,8 @@ class ReceivedResponse:
     def chunk(self, data: bytes) -> bool:
         """Take the next bytes, as they came over the wire.
 
-        Return whether a part is due: then call `write_due`. The caller waits for each chunk. A chunk that needs no
-        decoding takes no lock and cannot fail, unless the flusher must watch the stream again.
+        Return whether a part is due; the caller then calls `write_due`. The agent waits while this method runs. A chunk
+        that needs no decoding takes no lock and cannot fail, unless the flusher must watch the stream again.
         """
         if self.done or self.run.abandoned:
             return False
@@ -150,7 +150,7 @@ class ReceivedResponse:
         return b""
 
     def write_due(self) -> None:
-        """Write all parts that are due. A part that cannot be written is tried again when more has come."""
+        """Write all parts that are due. A part that cannot be written is tried again when more bytes have come."""
         before = math.inf
         while self._buffered < before and self._is_due():
             before = self._buffered
@@ -159,7 +159,7 @@ class ReceivedResponse:
             yield_to_others()
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Write what has been received; with `last`, also text that may be the beginning of a secret."""
+        """Write the bytes received so far. The beginning of a possible secret is written only if `last` is True."""
         if not self._in_parts:
             return
         with self.run.guard.protect(PART):
@@ -173,7 +173,7 @@ class ReceivedResponse:
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Take the lock, with a time limit: its holder may be waiting for an interrupted thread."""
+        """Take the lock, with a time limit, because its holder may be waiting for an interrupted thread."""
         is_held = self.lock.acquire(timeout=self.run.limits.lock_timeout_seconds)
         try:
             yield is_held
@@ -204,7 +204,7 @@ class ReceivedResponse:
             self._flushed = time.perf_counter()
             size = self.run.limits.flush_bytes
             before, is_first_try = self._buffered, self._due <= size
-            self._due = max(size, 2 * before)  # what cannot be written is not tried with every chunk
+            self._due = max(size, 2 * before)  # a part that cannot be written is not tried again with every chunk
             if self.is_stream:
                 self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
             else:

@@ -1,8 +1,8 @@
 """Finds the HTTP clients inside an SDK's client, and binds their transports to a recorder.
 
 The client stays the user's own object, of its own type. A client with an unknown structure, or with calls that do not
-use its HTTP clients, is refused and never half wrapped: all of its transports are found before the first is replaced.
-The original transport, the library's or the user's, stays unchanged inside the recording one. `unwrap` restores it.
+use its HTTP clients, is refused. It is never half wrapped: all of its transports are found before the first one is
+replaced. The recording transport has the original one inside, unchanged. `unwrap` restores the original.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def library_of(http_client: object) -> str | None:
 
 
 def slots_of(http_client: Any) -> Iterator[TransportSlot]:
-    """Yield each place where an HTTP client keeps a transport: its own, its proxies', and those of its inner clients.
+    """Yield each place where an HTTP client keeps a transport: its own, its proxies', and those of clients inside it.
 
-    Raises UnsupportedClientError for a client that keeps them elsewhere.
+    Raises UnsupportedClientError for a client that keeps its transports elsewhere.
     """
     library = library_of(http_client)
     mounts = getattr(http_client, "_mounts", None)
@@ -128,7 +128,7 @@ class MakerSlot:
         setattr(self.owner, self.name, partial(_recorded, original, binding))
 
     def restore(self) -> None:
-        """Put back what made the clients."""
+        """Put back the original function that makes the clients."""
         if self.binding() is not None:
             original = vars(self.owner).pop(self.name).args[0]
             if getattr(self.owner, self.name, None) != original:
@@ -162,12 +162,12 @@ _made: WeakRegistry[Any] = WeakRegistry()
 
 
 def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
-    """Record the LLM calls of a client to `target`; return the same client.
+    """Record the LLM calls of a client to `target`, and return the same client.
 
     For the modules `openai` and `ollama`, the client that their own functions use is wrapped. Raises
-    UnsupportedClientError if no HTTP client is found in the client, or if some of its calls would not be recorded, and
-    BoundClientError if its HTTP client is bound, through another client, to another recorder that is still running, and
-    TypeError if `provider` is no name.
+    UnsupportedClientError if no HTTP client is found in the client, or if some of its calls would not be recorded.
+    Raises BoundClientError if another client that shares its HTTP client is bound to another recorder, which is still
+    running. Raises TypeError if `provider` is not a name.
     """
     if provider is not None and not isinstance(provider, str):
         raise TypeError(f"provider is {provider!r}, and must be the name of a provider, such as 'vllm', or None.")
@@ -181,7 +181,7 @@ def wrap(client: Client, target: Target, provider: str | None = None) -> Client:
 
 
 def unwrap(client: Client) -> Client:
-    """Restore the transports that a client had; return the same client. A client that is not wrapped is not changed.
+    """Restore the transports that a client had, and return the client. A client that is not wrapped is not changed.
 
     Raises UnsupportedClientError if the object is not a client.
     """
@@ -201,7 +201,7 @@ def unwrap(client: Client) -> Client:
 
 
 def _slots_in(client: object) -> list[Slot]:
-    """Return every place by which the calls of a client leave it. Raises UnsupportedClientError."""
+    """Return every place that the calls of a client pass on their way out. Raises UnsupportedClientError."""
     methods, http_clients, makers = ways_out(client)
     transports = [slot for http_client in http_clients for slot in slots_of(http_client)]
     return [*methods, *transports, *(slot for maker in makers for slot in maker_slots(maker))]
@@ -232,7 +232,7 @@ def _shared(client: object, other: object) -> BoundClientError:
 
 
 def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
-    """Return the methods, the HTTP clients and the makers of HTTP clients by which the calls of a client leave it.
+    """Return the methods, the HTTP clients and the makers of HTTP clients that the calls of a client pass.
 
     Raises UnsupportedClientError if there are none.
     """
@@ -294,7 +294,7 @@ def _attribute(owner: object, name: str) -> Any:
 
 
 def _name(client: object) -> str:
-    """Return how a message names a client; it may be a module, or a class that was passed instead of an object."""
+    """Return the name of a client for a message. The client may be a module, or a class instead of an object."""
     if isinstance(client, ModuleType | type):
         return repr(client)
     return f"this {type(client).__module__}.{type(client).__qualname__}"

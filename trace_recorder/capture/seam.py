@@ -1,10 +1,10 @@
-"""What the seams of all HTTP libraries share: which requests are calls, which run records them, and who sends what.
+"""The shared part of the seams of all HTTP libraries: which requests are calls, and which run records them.
 
 A seam is one file for one HTTP library. It hands the method, the address, the headers and the body of a request to
 `begin`, gets an `Exchange` for a call, and passes it the status, the headers and the chunks of the response.
 
-Libraries lie on top of each other: httpx may send by aiohttp, requests always sends by urllib3. The outermost seam that
-knows the call records it. That seam marks the request in the context, and a seam further down does not record a marked
+One library may use another: httpx may send by aiohttp, and requests always sends by urllib3. The outermost seam that
+knows the call records it. That seam marks the request in the context, and a seam inside it does not record a marked
 request.
 """
 
@@ -38,13 +38,14 @@ guard = Guard()
 """For failures that happen before the run of a call is known."""
 
 request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_request_in_progress", default=None)
-"""The request that a seam is sending, and its run; a seam inside it must not record the request again."""
+"""The request that a seam is sending, and its run. A seam inside that one must not record the request again."""
 
 hosts_in_use: dict[int, bytes] = {}
 """The hosts to which seams are sending, by the ids of the requests.
 
-Single operations need no lock. `unseen_clients.py` asks whether a connection is to such a host. A context variable
-would not do: event loops look names up in threads that have no context, and connect in tasks of their own.
+There is no lock, because each change is one operation of a dict. `unseen_clients.py` checks whether a connection goes
+to such a host. A context variable would not work: event loops look names up in threads without a context, and connect
+in tasks of their own.
 """
 
 
@@ -56,10 +57,10 @@ class Target(Protocol):
     """Where calls are recorded: in one recorder, or in the recorder that is current where a call is made."""
 
     def open_run(self) -> Run | None:
-        """Return the run of a call made now; None if it is not recorded. Raises only if the recorder is strict."""
+        """Return the run of a call made now, or None if it is not recorded. Raises only if the recorder is strict."""
 
     def run_in_progress(self) -> Run | None:
-        """Return the run that is open here; none is begun."""
+        """Return the run that is open here, or None. Begin no run."""
 
     def is_running(self) -> bool:
         """Whether a run is open."""
@@ -169,7 +170,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
 
 
 async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> Exchange | None:
-    """Do the same for an async client: a large request is written in a thread, so that the event loop can run."""
+    """Do the same as `begin` for an async client. A thread writes a large request, so that the event loop can run."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
         return _other(binding, request) if endpoint is None else None
@@ -216,7 +217,7 @@ def _other(binding: Binding, request: Any) -> Exchange | None:
 
 
 def _note_unread(binding: Binding, request: Any) -> None:
-    """Note a request to a model at an unknown address: its host becomes a gap of the open run, once.
+    """Note a request to a model at an unknown address. The open run gets a gap with its host, once for each host.
 
     Only the host is on file, because an address may contain private data. No run is begun for such a request.
     """
@@ -231,7 +232,7 @@ def _note_unread(binding: Binding, request: Any) -> None:
 
 
 def _poll(binding: Binding, request: Any) -> Exchange | None:
-    """Return the exchange of a request that polls a response of a run; None for other traffic."""
+    """Return the exchange of a request that polls a response of a run, or None for other traffic."""
     with guard.protect("find out whether a request polls a response"):
         polled = polled_response(request.method, request.url.path)
         polled_call = background_responses.find(*polled, binding.target.open_run) if polled else None
@@ -247,7 +248,7 @@ def _poll(binding: Binding, request: Any) -> Exchange | None:
 
 
 def _is_large(run: Run, body: bytes) -> bool:
-    """Whether writing a request would delay an event loop. Never in a strict run, where it must raise at once."""
+    """Whether writing a request would delay an event loop. False in a strict run, where it must raise at once."""
     return len(body) > LARGE_BODY and not run.guard.strict and run.new_bytes(body) > LARGE_BODY
 
 
@@ -258,7 +259,7 @@ def _sent_request(
     if binding.provider:
         endpoint = replace(endpoint, provider=binding.provider)
     body = b"".join(request.stream) if isinstance(request.stream, plain_body) else _content(request, run)
-    if body[:1] not in b"{[":  # it is no JSON, so it may be compressed
+    if body[:1] not in b"{[":  # it is not JSON, so it may be compressed
         body = plain_request(request.headers.raw, body)
     return SentRequest(endpoint, request.method, str(request.url), request.headers.raw, body)
 
@@ -291,7 +292,7 @@ def is_sending_to(host: str) -> bool:
 
 
 def after_fork() -> None:
-    """Forget what is being sent: the threads of the parent are not in the child."""
+    """Forget which requests are being sent, because the threads that send them do not exist in the child."""
     hosts_in_use.clear()
 
 

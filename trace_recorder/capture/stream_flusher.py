@@ -24,7 +24,7 @@ class Stream(Protocol):
     """A stream that can be watched."""
 
     def write_pending(self) -> None:
-        """Write what is not on file yet."""
+        """Write the text that is not on file yet."""
 
 
 class StreamFlusher:

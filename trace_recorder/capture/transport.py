@@ -143,7 +143,7 @@ def send(transport: Any, request: Any) -> Any:
 
 
 async def send_async(transport: Any, request: Any) -> Any:
-    """Do the same by an async transport."""
+    """Send a request by an async transport of httpx; return when the response has begun."""
     try:
         hosts_in_use[id(request)] = request.url.raw_host
         return await transport.handle_async_request(request)
@@ -181,7 +181,7 @@ class RecordingTransport:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The class of the transport inside, so that `isinstance` holds for both classes."""
+        """The class of the transport inside, so that `isinstance` is true for both classes."""
         return type(self.inner)
 
     def __getattr__(self, name: str) -> Any:

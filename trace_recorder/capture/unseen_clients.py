@@ -2,10 +2,10 @@
 
 Such a connection goes to a known host of models while no seam of ours is sending to that host (`seam.py`).
 
-Two hooks ask. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing until a name
-is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It costs each
-audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only (decision
-30). Neither sees connections that are made in C: by uvloop, gRPC or pycurl.
+Two hooks see connections. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing
+until a name is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It
+costs each audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only
+(decision 30). Neither sees connections that are made in C: by uvloop, gRPC or pycurl.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class UnseenClients:
         self._watching: dict[str, float] = {}
         self._restore: Callable[[], None] | None = None
         self._noted: dict[UnseenConnection, float] = {}
-        """When each was made last."""
+        """The time at which each connection was last made."""
         self._is_reported = False
         self.listeners: list[Callable[[UnseenConnection], None]] = []
-        """Called with each connection that is noted, once for each library and host."""
+        """Functions that are called with a connection when it is noted, once for each library and host."""
 
     def watch(self, who: str) -> None:
         """Note connections until `unwatch` is called with the same name."""
@@ -114,8 +114,8 @@ class UnseenClients:
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
         """Warn, once in a process, that models were reached but a run has no call, or may lack some.
 
-        A run with calls passes the name with which it watches: connections that were made before it began are not its
-        own. If there are listeners, they report the connections of a run with calls.
+        If the run has calls, `has_calls_since` is the name under which it watches. Connections that were made before
+        the run began are then left out. If there are listeners, they report the connections of a run with calls.
         """
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return
@@ -158,9 +158,9 @@ unseen_clients = UnseenClients()
 
 
 def audit_connections(on_connection: Callable[[UnseenConnection], None]) -> None:
-    """Call a function before each such connection of this process, until the process ends.
+    """Call a function before each unseen connection of this process, until the process ends.
 
-    An exception of the function is raised by the connection.
+    If the function raises, the attempt to connect raises the same exception.
     """
     names, addresses = "socket.getaddrinfo", "socket.connect"
 

@@ -1,8 +1,9 @@
 """The seam of urllib3, and so of requests: each request that a connection pool sends, and the body of its response.
 
 `HTTPConnectionPool._make_request` sends one attempt; retries and redirects call it again. It is replaced for the whole
-process when the first pool is bound, and looks up at each call where its pool, or the process, is recorded. The
-response becomes an object of a subclass of its class, which records what is read. urllib3 2 is supported.
+process when the first pool is bound. The new method looks up at each call which recorder its pool, or the process, is
+bound to. The class of the response is replaced by a subclass that records the bytes that are read. urllib3 2 is
+supported.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **name
 def read_request(
     pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
 ) -> LibraryRequest:
-    """Return a request as a pool is asked to send it. Through a proxy, the URL has its host; otherwise the pool has."""
+    """Return a request as a pool is asked to send it. The URL has a host only if a proxy is used."""
     host = f"[{pool.host}]" if ":" in pool.host else pool.host
     port = f":{pool.port}" if pool.port else ""
     address = url if "://" in url else f"{pool.scheme}://{host}{port}{url}"

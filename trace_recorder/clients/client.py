@@ -1,9 +1,9 @@
 """The base of all clients: one conversation in, one response out, in four forms that differ by an `await`.
 
 A subclass names its provider, makes the SDK's clients and points at their methods. Its wire format builds the requests,
-and the reader of the same dialect reads the responses. Calls are recorded on the wire like those of any wrapped client:
-by the given recorder, else by the current one. No feature of the SDK is hidden: `sdk` and `async_sdk` are its clients,
-and every parameter is passed to its method.
+and the reader of the same dialect reads the responses. Calls are recorded on the wire, as with any wrapped client, by
+the given recorder or else by the current one. No feature of the SDK is hidden: `sdk` and `async_sdk` are the SDK's
+clients, and every parameter is passed to the SDK's method.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class PreparedCall:
 class Client(Generic[Sdk, AsyncSdk]):
     """A thin client of one provider; see `docs/clients.md`.
 
-    A `with` block, sync or async, closes the clients that it made. `model` is the default model of calls. Calls are
-    recorded by `recorder`, else by the current one. A failed call is retried up to `retries` times, by the table in
-    `retries.py`. `options` are passed to the SDK's clients.
+    At the end of a `with` block, sync or async, the client closes the SDK's clients that it made. `model` is the
+    default model of calls. Calls are recorded by `recorder`, else by the current one. A failed call is retried up to
+    `retries` times, by the table in `retries.py`. `options` are passed to the SDK's clients.
     """
 
     provider: ClassVar[str]
@@ -101,7 +101,7 @@ class Client(Generic[Sdk, AsyncSdk]):
     async def achat(
         self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> LLMResponse:
-        """The same, awaited."""
+        """Do the same as `chat`, for async code."""
         asked = self._prepare(messages, tools, params)
 
         async def send(attempt: int) -> JsonObject:
@@ -124,7 +124,7 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
 
     def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
-        """Record later calls by this recorder. None follows the current recorder again."""
+        """Record later calls by this recorder. With None, the recorder that is current at each call records it."""
         self._recorder = recorder
         for sdk in self._made.values():
             self._bound(unwrap(sdk))
@@ -237,7 +237,7 @@ class Client(Generic[Sdk, AsyncSdk]):
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:
-        """Record that reasoning could not be sent, once for each number. A failure never affects the agent."""
+        """Record how many messages were sent without their reasoning, unless this number is on file. Never raise."""
         recorder = self._recorder or current_recorder()
         if recorder is None or self._noted == (recorder, left_out):
             return

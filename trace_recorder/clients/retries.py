@@ -1,8 +1,9 @@
 """Retries: for which errors, and how long to wait.
 
-Only `RETRY_RULES` says which errors are retried. An error has several signs, from the most specific to the least
-specific. The first sign in the table decides. An error without such a sign is not retried. The SDKs' own retries are
-off and tenacity retries instead. So all clients wait in the same way, and each attempt is sent and recorded separately.
+Only the table `RETRY_RULES` says which errors are retried. An error has several signs: a header, a code, a status, a
+class. They are looked up from the most specific to the least specific, and the first one in the table decides. An error
+without a sign in the table is not retried. The SDKs' own retries are off and tenacity retries instead. So all clients
+wait in the same way, and each attempt is sent and recorded separately.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
 """Seconds.
 
-The wait doubles from the first to the longest. A random part of up to a quarter is subtracted from each wait.
+The wait doubles with each attempt, up to the longest. A random part of up to a quarter is subtracted from each wait.
 """
 MAX_SERVER_WAIT_SECONDS = 120.0
 """If a server requests a longer wait, the error is raised at once, and the caller decides."""
@@ -81,7 +82,7 @@ class Retrier:
         return answer
 
     async def acall(self, send: Callable[[int], Awaitable[Answer]]) -> Answer:
-        """Do the same with a coroutine function."""
+        """Do the same as `call` with a coroutine function."""
         attempts = count()
 
         async def once() -> Answer:
@@ -145,7 +146,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _headers(error: BaseException) -> dict[str, str]:
-    """Return the response's headers. Ollama's error has none, but the HTTP library's error that caused it does."""
+    """Return the response's headers. Ollama's error has none; then they are those of the HTTP error that caused it."""
     response = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     headers = getattr(response, "headers", None) or {}
     return {str(name).lower(): str(value) for name, value in headers.items()}

@@ -42,7 +42,7 @@ class StreamState:
 
     @property
     def response(self) -> LLMResponse:
-        """The whole response, after the stream was read to its end. Raises StreamNotFinishedError before that."""
+        """The whole response. Raises StreamNotFinishedError if the stream has not been read to its end."""
         if self._response is None:
             raise StreamNotFinishedError("The response is available when the stream has been read to its end.")
         return self._response

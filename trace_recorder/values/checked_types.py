@@ -1,13 +1,13 @@
 """Checks types: of values that are read from files, and of arguments of the recorder's methods.
 
-Anybody may have written a file. `check_types(value)` is for the types of `values/`: views and the command line may then
-rely on the declared types. An agent may have given a value of another class, which is on file as a description.
-`texts_of_members` makes texts of descriptions where texts are declared. A description in place of a step's number or a
-reward's value stays.
+A file may come from anybody, with values of any type. `check_types(value)` checks the types of `values/`, so that views
+and the command line may rely on the declared types. If an agent gave a value of another class, the file has a
+description of it. `texts_of_members` turns such a description into a text where a text is declared. A description in
+place of a step's number or a reward's value is kept.
 
 `ArgumentReader` is for arguments that must be a bool or a number, of any class, such as numpy's. Any other value is
-misuse and raises a TypeError, but only after everything else in the call is recorded. Until then the wrong value is
-recorded as a description.
+misuse and raises a TypeError, but only after the call is recorded. The record has a description in place of the wrong
+value.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ArgumentReader:
         self._refused: list[TypeError] = []
 
     def number(self, name: str, value: object) -> Payload:
-        """Return a number as JSON has it, or a description of the value."""
+        """Return a number as a number of JSON. Return a description of any other value, and refuse the value."""
         found = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
         return self._copy_or_describe(name, value, "a number", found)
 
     def integer(self, name: str, value: object) -> Payload:
-        """Return a whole number as JSON has it, or a description of the value."""
+        """Return a whole number as a number of JSON. Return a description of any other value, and refuse the value."""
         found = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
         return self._copy_or_describe(name, value, "a whole number", found)
 
@@ -54,7 +54,7 @@ class ArgumentReader:
         return found
 
     def raise_if_refused(self) -> None:
-        """Raise TypeError if any argument was of a wrong kind."""
+        """Raise TypeError if any argument was refused."""
         if self._refused:
             raise self._refused[0]
 
@@ -104,7 +104,7 @@ def number_or_text(value: Payload) -> Payload:
 
 
 def texts_of_members(data: Mapping[str, Payload], names: Sequence[str]) -> dict[str, Payload]:
-    """Return these members of a record or a document, each a text or None."""
+    """Return the members with these names of a record or a document, each as a text or None."""
     values = [*map(data.get, names)]
     if not _TEXTS.issuperset(map(type, values)):
         values = [*map(text_of_member, values)]

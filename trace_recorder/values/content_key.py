@@ -1,12 +1,14 @@
 """The content of a message or a tool as a key: two values with equal keys are the same JSON.
 
-A key is a tuple of the texts and numbers that a value consists of, and of the names and classes around them. It has no
-copy of a text, and Python keeps the hash of a text, so a key costs the same however long the texts are. A dict finds
-the value again even if another object has it now. 1, 1.0 and True have different keys.
+A key is a tuple of the texts and numbers in a value, and of the names and classes around them. A key refers to the
+texts and does not copy them, and Python remembers the hash of a text. So the cost of a key does not depend on the
+length of the texts. A dict with such keys finds an equal value again, even if it is another object now. 1, 1.0 and True
+have different keys.
 
-A value has a key only if reading it runs no code of its class. These have: dicts with text or None as names, lists,
-tuples, texts, numbers, enums, times, dataclasses and msgspec's structs. So have pydantic models that pydantic dumps in
-its own way, and objects that have their attributes in `__dict__`. `jsonable.py` says how each of them becomes JSON.
+A value has a key only if reading it runs no code of its class. These values have a key: dicts whose names are texts or
+None, lists, tuples, texts, numbers, enums, times, dataclasses, structs of msgspec, pydantic models that pydantic dumps
+field by field without their own code, and objects whose attributes are in `__dict__`. `jsonable.py` says how each of
+them becomes JSON.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _WITH_OWN_JSON = (
     datetime.date,
     datetime.time,
 )
-"""Objects of these classes become JSON in another way than by their fields."""
+"""Objects of these classes are not converted to JSON by their fields."""
 _PLAIN_ACCESS: tuple[object, ...] = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
 _OWN_SERIALIZERS = ("field_serializers", "model_serializers", "computed_fields")
 
@@ -77,7 +79,7 @@ class _KeyReader:
         self._left = MAX_PARTS
 
     def read(self, value: Any, opens: bool) -> Hashable:  # noqa: FBT001 - hot, as are the loops without a call
-        """Return the key of a value. Raises what reading it raises, and _NoKeyError."""
+        """Return the key of a value. Raises _NoKeyError, and the exceptions of reading the value."""
         kind = type(value)
         if kind in _SCALARS:
             return (kind, repr(value)) if kind is float else (kind, value)  # 0.0 equals -0.0
@@ -88,14 +90,14 @@ class _KeyReader:
             flat = (*value, *value.values())
             return flat if _EXACT.issuperset(map(type, flat)) else self._members(flat, opens)
         if kind is list or kind is tuple:
-            key: list[Hashable] = [list]  # the key of a dict begins with a member's name, which may be None
+            key: list[Hashable] = [list]  # marks a list: the key of a dict begins with its names, never with a class
             for element in value:
                 key.append(element if type(element) in _EXACT else self.read(element, opens))  # noqa: PERF401 - hot
             return tuple(key)
         return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, opens)
 
     def _members(self, flat: tuple[Any, ...], opens: bool) -> Hashable:  # noqa: FBT001 - hot
-        """Return the key of a dict. The arguments are its names and then its values."""
+        """Return the key of a dict. `flat` has all its names, and then all its values."""
         names = flat[: len(flat) // 2]
         if not _EXACT.issuperset(map(type, names)):
             raise _NoKeyError("a name is not a text")
@@ -113,7 +115,7 @@ class _KeyReader:
             raise _NoKeyError(f"{kind.__qualname__} has no key")
         own = vars(value)
         known = {name: own[name] for name in ATTRIBUTES if name in own}
-        if not known or any(map(callable, known.values())):  # then it is described by its repr
+        if not known or any(map(callable, known.values())):  # JSON has the repr of such an object
             raise _NoKeyError(f"{kind.__qualname__} has no attribute of a message")
         return kind, self._members((*known, *known.values()), opens)
 
@@ -138,7 +140,7 @@ def _fields_reader(kind: type) -> Callable[[Any], object] | None:
 
 @lru_cache(_MAX_CLASSES)
 def _has_plain_attributes(kind: type) -> bool:
-    """Whether the attributes of a message are in the `__dict__` of an object of this class, and nowhere else."""
+    """Whether objects of this class keep the attributes of a message in their `__dict__`, and nowhere else."""
     if issubclass(kind, _WITH_OWN_JSON) or _has_own_access(kind) or dataclasses.is_dataclass(kind):
         return False
     has_dict = isinstance(_class_attribute(kind, "__dict__"), types.GetSetDescriptorType | types.MemberDescriptorType)
@@ -160,7 +162,7 @@ def _class_attribute(kind: type, name: str) -> object:
 
 
 def _is_dumped_by_pydantic(kind: Any) -> bool:
-    """Whether the JSON of a pydantic model depends on its fields alone, as far as its class says."""
+    """Whether the class of a pydantic model says that the model's JSON depends on its fields only."""
     decorators = getattr(kind, "__pydantic_decorators__", None)
     is_own = getattr(kind.model_dump, "__module__", None) != "pydantic.main" or kind.__pydantic_root_model__
     return not is_own and not any(getattr(decorators, name, True) for name in _OWN_SERIALIZERS)

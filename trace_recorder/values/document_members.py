@@ -1,16 +1,16 @@
 """How the class of a value describes its object in the document.
 
-The fields of the class are the members of the object, in their order. The type of a field is that of the member. A
-field with a default is missing in the document while it has no value: None, False, or an empty tuple or dict. A mark
-around the type says otherwise:
+The fields of the class are the members of the object, in their order. A member has the type of its field. A field with
+a default is left out of the document if its value is None, False, or an empty tuple or dict. A mark around the type
+changes that:
 
     Always[…]          the member is always there
     NullIfEmpty[…]     the member is always there, and null in place of an empty tuple
     Unchecked[…]       the member may have any value, because an agent may have recorded the object by hand
     NotInDocument[…]   the field is no member
 
-`render` makes the object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. If a member is
-not a field, such as the messages of a call, the class inserts it into the object.
+`render` makes the object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. The class itself
+inserts members that are not fields, such as the messages of a call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class Mark(Enum):
-    """A property of a member that its possible values do not show."""
+    """A property of a member that its type does not show."""
 
     ALWAYS = "always"
     NULL_IF_EMPTY = "null if empty"
@@ -43,13 +43,13 @@ class Keyword(NamedTuple):
 
 
 class Name(NamedTuple):
-    """The name of a member, if the field has another one."""
+    """The name of a member, if it differs from the name of the field."""
 
     name: str
 
 
 class InDocument(NamedTuple):
-    """The type of a member, if that of the field is another one."""
+    """The type of a member, if it differs from the type of the field."""
 
     hint: Any
 
@@ -87,18 +87,18 @@ class Member(NamedTuple):
 
     @property
     def is_always_there(self) -> bool:
-        """Whether no object is without the member."""
+        """Whether every object has the member."""
         return self.is_required or not {Mark.ALWAYS, Mark.NULL_IF_EMPTY}.isdisjoint(marks_of(self.hint))
 
     @property
     def value_class(self) -> Any:
-        """The class of the values in the field that render themselves, or None if the field has no such values."""
+        """The class of the field's values if they have `to_document`, or None if they do not."""
         return next((kind for kind in self.classes if hasattr(kind, "to_document")), None)
 
 
 @cache
 def members_of(kind: Any) -> tuple[Member, ...]:
-    """Return the members of the objects of a class of values, in their order."""
+    """Return the members that the document has for objects of a class, in their order."""
     defaults = defaults_of(kind)
     members = []
     for field, hint in get_type_hints(kind, include_extras=True).items():
@@ -125,13 +125,13 @@ def renderer_of(
     without: str = "",
     inserts_after: tuple[str, ...] = (),
 ) -> Callable[..., dict[str, Any]]:
-    """Return a function that renders a value of a class, or the members `first` to `end` of it.
+    """Return a function that renders a value of a class, or only its members from `first` to before `end`.
 
-    The function leaves out the member `without`. For each name in `inserts_after`, it takes one more argument: further
-    members, which come after that member.
+    The function leaves out the member `without`. For each name in `inserts_after`, it takes one more argument, with
+    members to insert after the member of that name.
 
-    A document takes one call of it for each message and each LLM call. A loop over the members would take three to five
-    times as long. So the function is compiled from statements, as `dataclasses` does.
+    The function is called for each message and each LLM call of a document. A loop over the members would take three to
+    five times as long. So the function is compiled from statements, as `dataclasses` does.
     """
     lines, names = [f"def render(value, {', '.join(inserts_after)}):", "document = {}"], dict[str, Any]()
     for member in members_of(kind)[first:end]:
@@ -146,7 +146,7 @@ def renderer_of(
 
 
 def _statements(member: Member) -> list[str]:
-    """Return the statements that put one member into the object."""
+    """Return the statements of a renderer that put one member into the object."""
     part, value_class = "part", member.value_class
     rendered = f"render_{member.field}({{}})" if _is_rendered(value_class) else "{}.to_document()"
     if tuple in member.classes:
@@ -166,7 +166,7 @@ def _is_rendered(value_class: Any) -> bool:
 
 
 def marks_of(hint: Any) -> tuple[Any, ...]:
-    """Return the marks of a type, without those of the types that it consists of."""
+    """Return the marks of a type. The marks of the types inside it are not returned."""
     return hint.__metadata__ if get_origin(hint) is Annotated else ()
 
 

@@ -1,7 +1,7 @@
 """JSON as text: read strictly, and split into its members and elements without being encoded again.
 
-The strict form is accepted by every reader. NaN, half of a surrogate pair, a number beyond every float, and more than
-200 levels of nesting are rejected. Such a text is recorded as plain text.
+Every reader of JSON accepts the strict form. It excludes NaN, half of a surrogate pair, a number that no float can
+hold, and more than 200 levels of nesting. A text with one of these is recorded as plain text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _YIELD_VALUES = 64
 
 
 def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
-    """Return a function that reads the same and lets other threads run between two calls."""
+    """Return a function that reads as `read` does, and lets other threads run between two calls."""
 
     def read_and_yield(text: T) -> Payload:
         if next(_values_read) % _YIELD_VALUES == 0:
@@ -88,8 +88,9 @@ def make_json_writer(
 ) -> Callable[[Payload], str]:
     """Return a function that encodes values as `json.dumps(value, ensure_ascii=False)` does, with these separators.
 
-    It does not check for cycles. It keeps the encoder. `json.dumps` creates one for each call, which takes longer than
-    encoding a small value. With `yields`, a background thread lets others run during a long value.
+    The function does not check for cycles. It keeps its encoder, because `json.dumps` creates one for each call, which
+    takes longer than encoding a small value. If `yields` is True, a background thread lets other threads run during a
+    long value.
     """
     encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring, allow_nan=allow_nan)
     encode_and_yield = make_json_encoder(between, behind_name, encode_string, allow_nan=allow_nan)
@@ -144,9 +145,9 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
 
 def parse_leniently(text: str) -> Payload:
-    """Read what Python's `json` reads. A background thread lets others run during a long text. Raises ValueError.
+    """Read any text that Python's `json` reads. A background thread yields during a long text. Raises ValueError.
 
-    It raises RecursionError for what is nested too deeply.
+    It raises RecursionError for a text that is nested too deeply.
     """
     if len(text) <= MAX_UNINTERRUPTED_CHARS or not is_background():
         return json.loads(text)
@@ -155,14 +156,14 @@ def parse_leniently(text: str) -> Payload:
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Return JSON text in which U+FFFD replaces each half of a surrogate pair that is alone."""
+    """Return JSON text in which U+FFFD replaces each lone half of a surrogate pair."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
     return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
 def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_others) -> None:
-    """Raise NotJsonError if JSON text has half of a surrogate pair alone. `pause` is called between two steps."""
+    """Raise NotJsonError if JSON text has a lone half of a surrogate pair. `pause` is called between two steps."""
     is_short = len(text) <= MAX_UNINTERRUPTED_CHARS
     has_some = "\\ud" in text or "\\uD" in text if is_short else _has_surrogates(text, pause)
     if has_some and any(found[1] for found in _SURROGATE.finditer(text)):
@@ -272,7 +273,7 @@ def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | No
 
 
 def decode_json(data: bytes) -> str:
-    """Decode JSON bytes. Raises NotJsonError if they are not UTF-8 or have half of a surrogate pair alone."""
+    """Decode JSON bytes. Raises NotJsonError if they are not UTF-8 or have a lone half of a surrogate pair."""
     try:
         text = data.decode()
     except ours(UnicodeDecodeError) as error:

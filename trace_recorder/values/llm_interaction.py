@@ -90,7 +90,7 @@ class InteractionSource(Protocol):
         """Return the request as the reader of its dialect understands it."""
 
     def request_without_messages(self) -> RequestReading:
-        """Return the request. It may lack its messages, if leaving them out saves reading them."""
+        """Return the request, without its messages if that saves reading them."""
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
@@ -109,11 +109,11 @@ class InteractionSource(Protocol):
         """Return the text of the stream, or None if there was no stream or its text is not known."""
 
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
-        """Return the chunks of that stream, each with the seconds since the request, or None if they are not known."""
+        """Return the chunks of the stream, each with the seconds since the request, or None if they are not known."""
 
 
 class WithoutRawData:
-    """Base of the sources that have no journal, and so not the raw JSON."""
+    """The base of sources without a journal, which do not have the raw JSON."""
 
     __slots__ = ()
 
@@ -140,8 +140,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     `api` is the wire dialect ("openai-chat", …), or None if the agent recorded the interaction by hand. `complete` is
     False while the call is in progress, if the process died during it, and if its stream ended early. `ended_by` is the
     reason, if known. `duration_seconds` is the time of all `attempts` and of the pauses between them.
-    `time_to_first_token_seconds` is that of the newest attempt. `parent_execution_id` is the execution of the tool in
-    which the sub-agent was started. `replayed_from` is the recorded call whose answer this call got, or None if the
+    `time_to_first_token_seconds` is measured in the newest attempt. `parent_execution_id` is the execution of the tool
+    in which the sub-agent was started. `replayed_from` is the recorded call whose answer this call got, or None if the
     call was made. Interactions share repeated values, such as the messages of a conversation. Do not change these.
     """
 
@@ -253,8 +253,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
         """The chunks of the stream, each as (seconds from the request until the caller got it, its bytes).
 
-        Together they are `raw_stream`. A chunk that ended inside a masked secret ends behind the mask. The value is
-        None if there was no stream, if there is no journal, or if the journal has no chunks.
+        Together they are `raw_stream`. If a chunk ended inside a masked secret, it ends after the mask here. The value
+        is None if there was no stream, if there is no journal, or if the journal has no chunks.
         """
         return self.source.raw_chunks()
 

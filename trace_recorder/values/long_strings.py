@@ -1,7 +1,8 @@
 """JSON with strings of many MB, read and written step by step: during one call into C no other thread runs.
 
-Long strings are taken out, read or written piece by piece, and put back. The rest is read or written at once. Only
-background threads do this, and only for large texts. The result is the same as that of `json`.
+Long strings are taken out of a text, read or written piece by piece, and put back. The rest of the text is read or
+written in one call. Only background threads do this, and only for large texts. The result is the same as that of
+`json`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from trace_recorder.values.json_text import NotJsonError, encode_string, make_js
 from trace_recorder.values.messages import Payload
 
 MIN_LONG_STRING = 1 << 20
-"""A string is long from this many bytes on. Reading a shorter one takes about a millisecond."""
+"""A string of at least this many bytes is long. Reading a shorter string takes at most about a millisecond."""
 _PIECES = 16
 """The largest number of steps in which a string is put together.
 
@@ -28,7 +29,7 @@ _MARK = f"@long:{os.urandom(8).hex()}:"
 """The beginning of the text that replaces a long string. No other text begins like this."""
 _MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
 _STRINGS = re.compile(rb'(?>(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*)', re.DOTALL)
-"""Strings that end, and what is before them."""
+"""Strings that end, and the text before them."""
 _INSIDE = re.compile(
     rb"[^\"\\]*+"
     rb"(?>(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*)"
@@ -48,7 +49,7 @@ def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
         try:
             rest = _without_long_strings(data, strings, min_long)
         except ours(ValueError):
-            return parse(data.decode())  # raises what is wrong with it
+            return parse(data.decode())  # raises an error that names the fault
         if strings:
             return _with_long_strings(parse(rest.decode()), strings)
     text = data.decode()
@@ -134,7 +135,7 @@ def _concatenate(pieces: Iterable[str], at_once: int) -> str:
 
 
 def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
-    """Replace the marks by the long strings, in the value itself."""
+    """Replace the marks in a value by the long strings. The value itself is changed."""
     marks = {f"{_MARK}{number}": text for number, text in enumerate(strings)}
     if isinstance(value, str):
         return marks.get(value, value)
@@ -163,7 +164,7 @@ _long_strings = _LongStrings()
 
 
 def _string_or_mark(text: str) -> str:
-    """Encode a string of JSON, a long one aside."""
+    """Return a string as JSON text. Put the text of a long string into `_long_strings`, and return a mark for it."""
     if len(text) <= MAX_UNINTERRUPTED_CHARS:
         return json.encoder.encode_basestring(text)
     if len(text) < MIN_LONG_STRING:
@@ -202,7 +203,7 @@ def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload]
         parts: list[bytes] = []
         for number, part in enumerate(_MARKED.split(text)):
             parts += long_strings[int(part)] if number % 2 else _encoded(part)
-        return b"".join(parts)  # lets other threads run
+        return b"".join(parts)  # `join` lets other threads run
 
     return write_bytes
 

@@ -1,14 +1,14 @@
 """The messages of a run as a table: each message is in it once, and prompts are arrays of numbers of messages.
 
-The table has messages as they were read: in their dialect, with made-up ids. Neighbouring elements that are one message
-are merged. Items in a journal have other numbers: elements merge into messages, and an element may be on file twice.
+The table has messages as they were read: in their dialect, with made-up ids. Neighbouring elements of a request that
+belong to one message are merged. The numbers of this table are not those of the items in a journal, where elements are
+not merged, and an element may be on file twice.
 
 `EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. `MadeOnce` keeps
-the value that a view makes of a message. Both do their work once for each message, however many prompts have the
-message.
+the value that a view makes of a message. Both do their work once for each message, even if many prompts have it.
 
-The requests of a conversation begin with the same elements. Each is a range of one list, or of one array of numbers,
-and copies no elements (`SharedSequence`, `Prompt`).
+The requests of a conversation begin with the same elements. So each request is a range of one shared list, or of one
+shared array of numbers, and copies no elements (`SharedSequence`, `NumberedMessages`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public
 
 
 class ImmutableSequence(Sequence[Element]):
-    """A sequence that is equal to a list, or another such sequence, with equal elements. It is added like a list."""
+    """A sequence that equals any list or immutable sequence with equal elements. `+` works as for lists."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # as of a list
@@ -77,7 +77,7 @@ class SharedSequence(ImmutableSequence[Element]):
         return elements if isinstance(elements, ImmutableSequence) else cls(elements)
 
     def extended(self, more: Iterable[Element]) -> SharedSequence[Element]:
-        """Return these elements and more. They are added to the same list if it ends where this sequence does."""
+        """Return these elements followed by more. If this sequence ends where its list ends, the list is extended."""
         elements = self._elements
         if not isinstance(elements, list) or self._stop != len(elements):
             return SharedSequence([*self, *more])
@@ -129,8 +129,8 @@ If several agents take turns, each needs its own array.
 class MessageTable:
     """The messages of a run.
 
-    The number of a message is its place in `messages`, which only grows. With `puts_away`, a function that reads the
-    message again, with its arguments, may replace a message.
+    The number of a message is its place in `messages`, which only grows. If `puts_away` is True, a message may be
+    replaced by a function that reads it again.
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
@@ -153,7 +153,7 @@ class MessageTable:
         return number
 
     def put_away(self, message: Message, again: Callable[[Any], list[Message]], key: Hashable, place: int) -> None:
-        """Forget a message as an object. Its number stays, and `again(key)[place]` reads it."""
+        """Forget the object of a message. Its number stays, and `again(key)[place]` reads the message again."""
         number = self._numbers.pop(id(message), None)
         if number is not None:
             self.messages[number] = _PutAway(again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
@@ -169,11 +169,11 @@ class MessageTable:
         return self._with_ids.setdefault(key, (message, numbered))[1]
 
     def instruction(self, message: Message) -> Message:
-        """Return the first instruction of the run with the same JSON, the order of members included."""
+        """Return the first instruction of the run with the same JSON, in the same order of members."""
         return self._instructions.setdefault(json.dumps(message.to_document()), message)
 
     def tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return the first list of tools of the run with the same JSON and order of members: models see the order."""
+        """Return the run's first list of tools with the same JSON in the same order of members, which models see."""
         return self._tool_lists.setdefault(json.dumps([*map(asdict, tools)]), tools)
 
     def prompt(self, messages: Iterable[Message] = ()) -> NumberedMessages:
@@ -190,7 +190,7 @@ class MessageTable:
 
 
 class _Messages(list[Message]):
-    """Messages. Some of them are read again each time that they are asked for."""
+    """A list of messages. Messages that were put away are read again at each access."""
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
@@ -285,7 +285,7 @@ class MadeOnce(Generic[Made]):
 
     @classmethod
     def by(cls, make: Callable[[Message], Made]) -> MadeOnce[Made]:
-        """Make something of the message alone."""
+        """Return a `MadeOnce` whose function takes only the message."""
         return cls(lambda table, number: make(table.messages[number]))
 
     def of(self, messages: Sequence[Message]) -> list[Made]:
@@ -304,7 +304,7 @@ class MadeOnce(Generic[Made]):
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
 
     def clear(self) -> None:
-        """Forget what was made, and the messages of no table."""
+        """Forget the values that were made, and the messages that are in no table."""
         self._made, self._others = {}, MessageTable()
 
 
@@ -324,7 +324,8 @@ class EqualMessages:
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of messages.
 
-        The prompts of a conversation share an array, whose numbers are remembered. So only new messages cost work.
+        The prompts of a conversation share one array. The numbers of its messages are remembered, so only new messages
+        cost work.
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()
@@ -337,7 +338,7 @@ class EqualMessages:
         return equal[start:stop]
 
     def find(self, key: bytes) -> int | None:
-        """Return the number of the messages with a key, or None if there was no such message."""
+        """Return the number of the messages with a key, or None if no message had this key."""
         return self._by_key.get(key)
 
     def _number(self, table: MessageTable, number: int) -> int:

@@ -60,10 +60,11 @@ class ToolCall(Struct, frozen=True, gc=False):
 class ToolResult(Struct, frozen=True, gc=False):
     """The result of a tool.
 
-    It has `result`, the Python object's JSON, or `error`, a text. `sent` is the text that the agent passed on to the
-    model, if that is known and differs from `result`. If the execution was recorded, `timestamp` is its beginning, and
-    `duration_seconds` its time. If a sub-agent was started in the tool, `execution_id` is the `parent_execution_id` of
-    the sub-agent's calls. If `replayed` is True, a recording gave the result, and the tool did not run.
+    It has `result`, the JSON of the tool's result, or `error`, a text. `sent` is the text that the agent passed on to
+    the model, if that is known and differs from `result`. If the execution was recorded, `timestamp` is its beginning,
+    and `duration_seconds` its duration. If a sub-agent was started in the tool, `execution_id` is the
+    `parent_execution_id` of the sub-agent's calls. If `replayed` is True, a recording gave the result, and the tool did
+    not run.
     """
 
     call_id: str
@@ -187,7 +188,7 @@ def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
 
 
 class Choice(Struct, frozen=True, gc=False):
-    """One of the answers of a response. `extra` has its other members, such as `logprobs` and `token_ids`."""
+    """One of the answers of a response. `extra` has all members without a field, such as `logprobs` and `token_ids`."""
 
     index: int
     content: Always[str | None] = None
@@ -239,7 +240,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
 
 
 NO_RESPONSE = LLMResponse(given={})
-"""The response of a call that has no response. The document shows it as `{}`."""
+"""The placeholder for the response of a call without one. The document shows it as `{}`."""
 
 
 class RequestReading(Struct, frozen=True, gc=False):

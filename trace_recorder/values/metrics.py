@@ -26,7 +26,7 @@ _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_cal
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
 """Fractions are summed as integers, in these parts of their units, so that the order does not change a sum."""
 _MAX_VALUE = 1e12
-"""Fractions beyond it are left out."""
+"""Larger fractions are left out."""
 COMPUTED = ("total_input_tokens", "cached_input_tokens")
 _ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
@@ -50,21 +50,22 @@ def metrics_of(
 
 
 def are_of_older_version(metrics: Mapping[str, object]) -> bool:
-    """Whether metrics were written before prompts were counted in one way, so that calls have to be counted again."""
+    """Whether metrics are of a version without `total_input_tokens`, so that the calls have to be counted again."""
     return "input_tokens" in metrics and "total_input_tokens" not in metrics
 
 
 class Tally:
     """Sums of counts. A count that no interaction states is absent.
 
-    `_sums` has integers by the name of a metric, fractions in the parts of `_UNITS`.
+    `_sums` has an integer for the name of each metric. A metric in `_UNITS` is summed in those parts of its unit, such
+    as microseconds.
     """
 
     def __init__(self) -> None:
         self._sums: defaultdict[str, int] = defaultdict(int)
 
     def add_interaction(self, interaction: LLMInteraction) -> None:
-        """Add an interaction. A replayed call costs nothing, and is counted apart."""
+        """Add an interaction. A replayed call costs nothing, and is counted separately."""
         sums = self._sums
         if interaction.replayed_from is not None:
             sums["replayed_llm_calls"] += 1

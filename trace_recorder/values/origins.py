@@ -2,8 +2,8 @@
 
 `trace-recorder serve` states the origin of each answer in a header of the response. A replay and a fork state it in an
 extension of the response, so that the caller sees the recorded headers. If no response came, the origin is an attribute
-of the exception. Recording writes it into the records of the answer. A run states its own origin in its first record
-and in its metadata.
+of the exception. The recorder writes the origin into the records of the answer. A run states its own origin in its
+first record and in its metadata.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ATTRIBUTE = "trace_recorder_replayed_from"
 class ReplayedFrom(Struct, frozen=True, gc=False):
     """The recorded call that gave a call its answer.
 
-    With `by_hand`, a person wrote the answer in place of the recorded one.
+    If `by_hand` is True, a person wrote the answer in place of the recorded one.
     """
 
     trajectory_id: str | None = None
@@ -43,7 +43,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_server(cls, url: str, text: str) -> Self | None:
-        """Read the header of a server at an address. Return None if the text is not its JSON.
+        """Read the header that a server at `url` sent. Return None if its text is not the expected JSON.
 
         Only a server of this machine is believed, so that a provider cannot make its calls look like recorded ones.
         """

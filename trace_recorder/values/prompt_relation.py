@@ -1,4 +1,4 @@
-"""The relation of a prompt to an earlier one. All code that shortens, compares or shows conversations asks here.
+"""The relation of a prompt to an earlier one, for all code that shortens, compares or shows conversations.
 
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
@@ -164,7 +164,7 @@ Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 MAX_SEARCHES = 16
 """In how many places the end of a list is searched, if its first number is repeated."""
 MAX_EARLIER_PROMPTS = 8
-"""How many earlier prompts of its agent a prompt is compared with."""
+"""The largest number of earlier prompts of its agent with which a prompt is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class EarlierPrompts(Generic[Name]):
         self._prompts.append((name, numbers))
 
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
-        """Return the longest earlier prompt with which a prompt begins, if it has `at_least` messages; else None.
+        """Return the longest earlier prompt with which a prompt begins, or None if none has `at_least` messages.
 
         Of equal prompts, the newest is returned.
         """
@@ -223,8 +223,8 @@ class EarlierPrompts(Generic[Name]):
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the earlier prompt that has most messages in common with a prompt, or None if no message is in common.
 
-        Of several such prompts, an identical one is returned, or else the newest. A prompt that is too short to have
-        more in common is not compared.
+        Of several such prompts, an identical one is returned, or else the newest. An earlier prompt that is too short
+        to have more messages in common is not compared.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))
@@ -256,9 +256,9 @@ class EarlierLists(Generic[Name]):
             del self._lists[next(iter(self._lists))]
 
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
-        """Return the list that has the longest beginning in common, and the length of that beginning.
+        """Return the name of the list with the longest beginning in common, and the length of that beginning.
 
-        Of equal ones, the oldest is returned.
+        If several have the same length in common, the oldest is returned.
         """
         longest: tuple[Name | None, int] = None, 0
         for name, earlier in reversed(self._lists.items()):
@@ -268,9 +268,9 @@ class EarlierLists(Generic[Name]):
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the list of which a list keeps most, and the kept ranges of positions.
+        """Return the name of the earlier list of which most is kept in `numbers`, and the kept ranges of positions.
 
-        Of equal ones, the newest is returned.
+        If the same number is kept of several lists, the newest is returned.
 
         A list keeps the beginning of an earlier one, and all of its end if only the part between them is gone.
         """

@@ -1,6 +1,7 @@
 """Pairs the tool calls of a step with their results, and lists the tools that a run used, for counts, tables and pages.
 
-A step states its calls and its results separately. Other tools write results without ids, and equal ids in one step.
+A step has its calls and its results in two lists. Files of other programs may have results without ids, or the same id
+several times in one step.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class ToolUse(NamedTuple):
     """A tool call with its result, a call without one, or a result that answers no call of its step."""
 
     name: str
-    """The name of the tool; `UNKNOWN_TOOL` if neither the call nor the result states it."""
+    """The name of the tool, or `UNKNOWN_TOOL` if neither the call nor the result states it."""
     call: ToolCall | None
     result: ToolResult | None
 
@@ -33,8 +34,8 @@ class ToolUse(NamedTuple):
 def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[ToolUse]:
     """Pair the tool calls of a step with their results, in the order of the calls.
 
-    A result answers the first call of its id that is not answered yet. Results without an id answer the calls that
-    are still unanswered, in their order, if there are as many. All other results come last, alone.
+    A result answers the first unanswered call with its id. Results without an id answer the calls that are still
+    unanswered, in their order, but only if there are as many results as calls. All other results come last, alone.
     """
     by_id: dict[str, list[ToolResult]] = {}
     for result in results:
@@ -55,7 +56,7 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
 def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
     """Yield the tools that a run used, each with its step, in the order of the steps.
 
-    A call that a model made outside of every step follows with its LLM call, unless a step has its id.
+    Tool calls that the model made outside of all steps come last, each with its LLM call, unless a step has its id.
     """
     in_steps: Counter[str] = Counter()
     interactions_in_steps: set[str] = set()

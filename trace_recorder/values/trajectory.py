@@ -165,12 +165,13 @@ class Gap:
 class _ReadOnDemand:
     """Fields that are read when they are asked for.
 
-    `_unread` says how: by the name of each that was not read yet, a function that returns it, and others with it.
+    `_unread` has a function for the name of each field that was not read yet. The function returns this field, and may
+    return other fields with it.
     """
 
     __slots__ = ("_lock", "_unread")
 
-    if not TYPE_CHECKING:  # it would make every attribute exist
+    if not TYPE_CHECKING:  # a type checker would accept every attribute
 
         def __getattr__(self, name: str) -> object:
             if name not in self.__dataclass_fields__:
@@ -208,7 +209,7 @@ class Trajectory(_ReadOnDemand):
     rewards: Always[tuple[Reward, ...]] = ()
     gaps: Always[tuple[Gap, ...]] = ()
     journal_records: Count | None = field(default=None, compare=False)
-    """How many records of its journal this covers, or None if the document does not state that."""
+    """How many records of its journal this trajectory covers, or None if the document does not state that."""
     path: NotInDocument[Path | None] = field(default=None, compare=False)
     """The file from which the run was loaded, or None if it was not loaded from a file."""
 
@@ -243,7 +244,7 @@ class Trajectory(_ReadOnDemand):
 
     @property
     def steps(self) -> Sequence[AgentStep]:
-        """The agent's steps, by a shorter name."""
+        """A shorter name of `agent_steps`."""
         return self.agent_steps
 
     @property
@@ -309,11 +310,11 @@ class Trajectory(_ReadOnDemand):
         }
 
     def head(self) -> dict[str, Payload]:
-        """The document's members before `llm_interactions`."""
+        """Return the document's members before `llm_interactions`."""
         return renderer_of(Trajectory, 0, _HEAD_MEMBERS)(self)
 
     def tail(self, history: History) -> dict[str, Payload]:
-        """The document's members after `agent_steps`."""
+        """Return the document's members after `agent_steps`."""
         renderer = renderer_of(Trajectory, _HEAD_MEMBERS, inserts_after=("execution_time", "gaps"))
         return renderer(self, {"schema_version": SCHEMA_VERSION}, {"history": history})
 

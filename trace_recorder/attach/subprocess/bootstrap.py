@@ -96,7 +96,7 @@ class ProcessRecorder:
 
 
 def _masked(words: list[str]) -> list[str]:
-    """Return a command line without the secrets that are recognised only by the option before them."""
+    """Mask the secrets of a command line that only the option before them shows, and return the command line."""
     masked = default_redactor(shlex.join(words))
     return try_call(lambda: shlex.split(masked), lambda _: [masked])
 

@@ -1,7 +1,7 @@
 """The order that the process which runs an agent gives to the agent's processes, in one environment variable.
 
-A process without the variable does nothing. The order reaches every descendant. The processes settle among them which
-one gets the file that the user named.
+A process without the variable does nothing. The order reaches every descendant. The first process that asks gets the
+file that the user named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNSEEN = "unseen-"
 def write_report(reports: str, kind: str, text: bytes) -> None:
     """Write a report of a kind into a new file of the directory.
 
-    Does nothing if the directory is gone, because nobody waits.
+    If the directory is gone, nobody waits for the report, and nothing is written.
     """
     with suppress(OSError), tempfile.NamedTemporaryFile(prefix=kind, dir=reports, delete=False) as file:
         file.write(text)
@@ -49,9 +49,9 @@ class Handoff:
     reports: str
     """A directory in which the processes of the agent report, while somebody waits for the agent.
 
-    A file named by a process id has the path of that process's document. Each `run-…` has the path of a document.
-    `library` exists if a process has imported an HTTP library that can be recorded. Each `unseen-…` has a connection to
-    a model that is not recorded.
+    A file whose name is a process id contains the path of the document of that process. Each file `run-…` contains the
+    path of the document of one run. The file `library` exists if a process has imported an HTTP library that can be
+    recorded. Each file `unseen-…` describes a connection to a model that is not recorded.
     """
     file: str | None = None
     task: str | None = None
@@ -81,7 +81,7 @@ class Handoff:
 
     def _is_first(self) -> bool:
         first = Path(self.reports, _FIRST)
-        with suppress(OSError):  # another process has it, or nobody waits any more
+        with suppress(OSError):  # another process has the file, or nobody waits any more
             first.symlink_to(str(os.getpid()))
         with suppress(OSError):
             return str(first.readlink()) == str(os.getpid())

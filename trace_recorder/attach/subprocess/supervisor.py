@@ -1,7 +1,7 @@
 """Runs an agent in a child process: starts it, forwards signals, waits for it, and records its exit code.
 
-The agent inherits the standard streams, other open files, the working directory and the process group. The agent's own
-processes record (`bootstrap.py`).
+The agent inherits the standard streams, other open files, the working directory and the process group. This process
+records no calls. The processes of the agent record their own (`bootstrap.py`).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple
 
 
 class _SignalForwarder:
-    """Forwards signals to a process. Signals that arrive before it has started are forwarded when it has."""
+    """Forwards signals to a process. Signals that arrive before it has started are forwarded later."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -136,7 +136,7 @@ class _SignalForwarder:
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         if signal.Signals(number).name in KEYBOARD_SIGNALS and _is_in_foreground():
-            return  # the terminal has sent it to the agent
+            return  # the terminal has sent the signal to the agent too
         if self._process is None:
             self._waiting.append(number)
         else:

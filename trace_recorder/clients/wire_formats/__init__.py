@@ -1,1 +1,1 @@
-"""Converts the shared form of messages to each provider's request: a file for each dialect, pure functions on dicts."""
+"""Converts messages in the shared form to requests: one file for each dialect, pure functions on dicts."""

@@ -120,7 +120,7 @@ def _call(call: ToolCall | dict[str, Payload]) -> ToolCall:
 
 
 def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
-    """Keep the part of a response's `extra` that belongs to its message. The Responses API uses another name for it."""
+    """Return the `extra` of a response for its message. Reasoning of the Responses API becomes `reasoning`."""
     thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
     return extra | without_none(reasoning=thinking or None)
 
@@ -261,7 +261,7 @@ def besides(tool: Tool) -> dict[str, Payload]:
 
 
 def named(tool: Tool, parameters: str) -> dict[str, Payload]:
-    """Return the declaration that most dialects share, with the schema under the dialect's name."""
+    """Return the declaration that most dialects share, with the schema under the dialect's name `parameters`."""
     return {"name": tool.name, **without_none(description=tool.description), parameters: tool.parameters or _NOTHING}
 
 

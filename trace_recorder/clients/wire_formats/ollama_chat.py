@@ -25,7 +25,7 @@ from trace_recorder.values.messages import Message, Payload, Tool, without_none
 
 
 def build_request(messages: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
-    """Build the arguments of `chat`."""
+    """Build the arguments of the method `chat` of the SDK."""
     names = names_of_calls(messages)
     request = {**params, "messages": [_message(message, names) for message in messages]}
     return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})

@@ -16,15 +16,15 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import STRING
 
 LARGEST = 32 * 1024
-"""The most bytes that a part is made of."""
+"""The largest number of bytes in a part, before masking."""
 
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
 """What may be between the strings of JSON."""
 _WHOLE = re.compile(rf'(?>(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*)', re.DOTALL)
-"""The text up to the end of the last closed string, which is a group."""
+"""The text up to the end of the last closed string. The group is that string."""
 _TAIL = re.compile(_BETWEEN)
 _REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""What is left of a string."""
+"""The rest of a string, up to its closing quote or the end of the text."""
 _BEHIND_NAME = re.compile(r"\s*+(?::\s*+)?")
 _NAMED = re.compile(r'("(?:[^"\\]|\\.){0,200}")\s{0,20}:\s{0,20}\Z', re.DOTALL)
 _LABEL = re.compile(r'"(?:name|key|variable)"\s{0,9}:\s{0,9}"[^"\\]{0,100}"\s{0,9},?\s{0,99}\Z', re.IGNORECASE)
@@ -34,7 +34,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 
 
 class Masks(Protocol):
-    """What masks the parts."""
+    """The functions that mask the parts."""
 
     def mask(self, text: str) -> tuple[str, int]:
         """Mask the strings of JSON text. Return the text, and how many secrets were in it."""
@@ -50,8 +50,9 @@ class Masks(Protocol):
 class BodyPart:
     """A part: its masked text, the number of its secrets, its size in bytes, and the string that it leaves open.
 
-    If the part ends in the value of a member, `within` is the name of the member as JSON text. It is empty if the part
-    ends in a string of no member, and None if the part ends outside of strings.
+    If the part ends in the value of a member, `within` is the name of the member as JSON text. If the part ends in a
+    string without a name, such as an element of a list, `within` is an empty name. If the part ends outside of strings,
+    `within` is None.
     """
 
     masked: bytes = b""
@@ -87,13 +88,16 @@ def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
     if position < len(text) and (last or len(text) - position > LARGEST // 2):
         return _opening(masks, text, position, last=last)
     end = len(text) if last else _end_of_member(text, whole, position)
-    if end == 0:  # what cannot be cut well is cut all the same
+    if end == 0:  # a text without a good place to cut is cut anyway
         return _opening(masks, text, position, last=last) if position < len(text) else _part(text, *masks.mask(text))
     return _part(text[:end], *masks.mask(text[:end]))
 
 
 def _end_of_member(text: str, whole: re.Match[str] | None, position: int) -> int:
-    """Return where to cut before `position`, up to which all strings are whole: not after a name or a label."""
+    """Return where to cut a text at or before `position`, but not between a name or a label and its value.
+
+    No string is open at `position`.
+    """
     behind = whole.end() if whole else 0
     if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, position):
         end = whole.start(1)
@@ -125,7 +129,7 @@ def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
 
 
 def _finished(masks: Masks, text: str) -> str:
-    """Return how much of a string that continues can be masked now."""
+    """Return the beginning of an unfinished string that can be masked now."""
     finished = text[: len(text) - masks.unfinished(text)] or text
     escape = _ESCAPE.search(finished, max(0, len(finished) - 6))
     if escape is not None:
@@ -135,7 +139,7 @@ def _finished(masks: Masks, text: str) -> str:
 
 
 def _whole_characters(data: bytes) -> int:
-    """Return the last position between two characters."""
+    """Return the last position in UTF-8 bytes that does not cut a character."""
     for back in range(1, min(4, len(data))):
         code = data[-back]
         if code >= 0xC0:

@@ -25,7 +25,7 @@ SHORTEST = 12
 ENCODED = 24
 """A word in base64 is decoded if it has at least this many characters."""
 _BEFORE = 8
-"""This many characters before a word are copied with it. They decide whether a key may begin where the word begins."""
+"""This many characters before a word are copied too. They decide whether a key may begin where the word begins."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
@@ -33,11 +33,12 @@ _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for co
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
-"""How many characters are searched together. Larger integers cost more for each character."""
+"""How many characters become one integer and are searched together. A larger integer costs more for each character."""
 _FEW, _SPARSE, _CHECKED = 16, 150, 256
-"""A text with at least one such word in this many characters is taken as one word and not copied.
+"""A text with more than one possible key in `_SPARSE` characters, on average, is searched whole.
 
-A text with few such words is always copied. This is checked after every 256 words, and at the end.
+Otherwise, and always for fewer than `_FEW` possible keys, their words are copied. This is decided after every
+`_CHECKED` possible keys, and at the end.
 """
 
 
@@ -59,7 +60,7 @@ class Look:
                 self._see(letters, at)
 
     def _see(self, letters: bytes, position: int) -> None:
-        """Find the runs, from the first on, and copy the words of possible keys.
+        """Find the runs from a position on, and copy the words of possible keys.
 
         `letters` has a 1 for each character of a run.
         """
@@ -92,7 +93,7 @@ class Look:
             position = letters.find(_LONG_RUN, end) if end >= 0 else end
 
     def _copy(self, telling: list[int]) -> None:
-        """Copy the words that contain these runs."""
+        """Copy the words that contain the runs at these positions."""
         plain, words = self.plain, self.data.translate(_IN_WORDS)
         parts: list[str] = []
         starts: list[int] = []
@@ -128,7 +129,7 @@ class Look:
 
 
 def _is_dense(words: int, size: int) -> bool:
-    """Whether a text has so many words that searching the whole text is faster than copying them."""
+    """Whether a text has so many possible keys that searching the whole text is faster than copying their words."""
     return words * _SPARSE > size
 
 
@@ -141,7 +142,7 @@ The same is true of names and flags.
 
 
 class Density:
-    """Counts the examined places in a text, minus one for each `close` characters.
+    """Counts the examined places in a text. Each `close` characters between them subtract one.
 
     Only hostile texts reach more than twelve. In 25,723 files (250 MB) of packages and documents, the count reaches at
     most four for beginnings of keys, and three for names.
@@ -156,7 +157,7 @@ class Density:
         self.is_dense = False
 
     def is_high(self, position: int) -> bool:
-        """Count a place; return whether too many are close to it."""
+        """Count a place, and return whether too many places are close to it."""
         count = self._count - (position - self._at) / self._close
         self._at = position
         self._count = count + 1 if count > 0 else 1.0
@@ -166,18 +167,21 @@ class Density:
     def masked_to(self, end: int) -> None:
         """Continue behind a mask.
 
-        Only so many of the masked characters count as a distance, about as many as a mask has. So the masked text is
-        nowhere denser than the text.
+        Of the masked characters, only `close` count as distance, which is about the length of a mask. So the masked
+        text is nowhere denser than the text.
         """
         self._at = max(self._at, end - self._close)
 
 
 MANY, _CLOSE_STRINGS = 32, 128
-"""All strings of JSON are searched if this many may have a secret, and at least one in this many characters."""
+"""All strings of JSON are searched if `MANY` of them, close together, may have a secret.
+
+They are close together if each has fewer than `_CLOSE_STRINGS` characters on average.
+"""
 
 
 def are_many(places: list[int]) -> bool:
-    """Whether the last of these places are in short strings. Each place is in a string of JSON of its own."""
+    """Whether the last `MANY` of these places are close together. Each place is in a string of JSON of its own."""
     return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
 
 
@@ -187,7 +191,7 @@ _LAST_NAME = re.compile(
     r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
-"""The name of a secret at the end of a text, read backwards, with its separator and a word such as "Bearer"."""
+"""The name of a secret at the end of a reversed text, with its separator and a word such as "Bearer"."""
 _LONGEST_NAME = 80
 
 
@@ -207,7 +211,7 @@ def dense_end(text: str, position: int) -> int:
 def mask_dense(text: str, start: int, end: int, mask: str) -> str:
     """Return the mask of a part of a text.
 
-    If the part has several texts that are searched together, each gets a mask.
+    If the part covers several texts that are searched together, each of them gets a mask.
     """
     return mask + (BETWEEN + mask) * text.count(BETWEEN, start, end)
 

@@ -102,7 +102,7 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
 
 
 def signs(look: Look) -> Iterator[int]:
-    """Yield the possible positions of such passwords in JSON text: for each command, one in each string."""
+    """Yield the possible positions of these passwords in JSON text, for each command at most one in each string."""
     for command in _COMMANDS:
         if command.word in look.plain:
             yield from (start for start, _ in command.find(look.plain, once=True))

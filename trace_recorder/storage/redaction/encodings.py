@@ -20,7 +20,7 @@ from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Look
 from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-"""Four letters of base64 that encode three characters of ASCII; of random bytes one group in fifteen does."""
+"""Four letters of base64 that encode three characters of ASCII. In random bytes, one group in fifteen does."""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
 _IN_ESCAPED = bytes(
@@ -37,7 +37,7 @@ The characters of masks are not among them, so that masks stay readable.
 """
 
 _TOGETHER = 64
-"""So many words are decoded together for a first look."""
+"""How many words are decoded together for a first look."""
 
 _MASK = "[REDACTED:encoded-secret]"
 
@@ -49,7 +49,8 @@ Sees = Callable[[str], list[int] | None]
 def signs(look: Look, sees: Sees) -> list[int]:
     """Return the positions in JSON text at which a secret may be encoded.
 
-    `sees` returns where secrets may be, one place in each string. One place in base64 is enough in each string too.
+    `sees` returns where secrets may be in a decoded text, at most one place in each string. Also for base64, at most
+    one position in each string is returned.
     """
     places: list[int] = []
     done = 0
@@ -63,7 +64,7 @@ def signs(look: Look, sees: Sees) -> list[int]:
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield the words from a position on that have an escape of a URL, each with the position of its first escape."""
+    """Yield each word with an escape of a URL, from `end` on, after the position of its first escape."""
     while (found := _ESCAPE.search(plain, end)) is not None:
         at = found.start()
         start = letters.rfind(b" ", end, at)
@@ -86,13 +87,13 @@ def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
 
 def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
     """Return the positions of the words in which a secret may be, judged by their decoded texts."""
-    between = f' "{BETWEEN}'  # `sees` finds one place in each string: the quote ends the string of each word
+    between = f' "{BETWEEN}'  # `sees` finds one place in each string, so the quote ends a string after each word
     text = unquote(between.join([word for _, word in words]), "latin-1")
     seen = sees(text)
     if seen == []:
         return []
     parts = text.split(between)
-    if seen is None or len(parts) != len(words):  # a word says what is put between two
+    if seen is None or len(parts) != len(words):  # a word contains the text that separates words
         return [at for at, _ in words]
     begins = list(accumulate((len(part) + len(between) for part in parts), initial=0))
     return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
@@ -110,7 +111,7 @@ def _is_text(plain: str, position: int) -> bool:
 def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
     """Mask the words of a text that have secrets when they are decoded.
 
-    `mask` masks a text, and `runs` are the beginnings of long runs.
+    `mask` masks a decoded text. `runs` are the positions of the long runs of base64 letters in the text (`Look.runs`).
     """
     masked = _in_urls(text, mask) if "%" in text else text
     return _in_base64(masked, runs if masked is text else Look(masked).runs, mask)
@@ -140,7 +141,7 @@ def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell:
 
 
 def _quoted(text: str) -> str:
-    """Return a text with escapes of URLs: `quote` of urllib takes four times as long for a short text."""
+    """Return a text with the escapes of URLs. `quote` of urllib takes four times as long for a short text."""
     return _TO_QUOTE.sub(lambda found: "".join(map(_ESCAPE_OF.__getitem__, found[0].encode("utf-8", "replace"))), text)
 
 
@@ -172,7 +173,7 @@ def _in_base64(text: str, runs: list[int], mask: Mask) -> str:
 
 
 def _text_of(word: str) -> str | None:
-    """Return the encoded text, or None if the word encodes no text, or a text that is too long."""
+    """Return the text that a word encodes, or None if it encodes no text or the text is too long."""
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST_ENCODED:
         return None

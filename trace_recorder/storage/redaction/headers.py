@@ -34,7 +34,7 @@ _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authe
 
 
 def kept(raw: Raw) -> dict[str, str]:
-    """The headers that the file may show: request ids, rate limits, versions, types."""
+    """Return the headers that may be written: request ids, rate limits, versions, types."""
     return {name: raw[at][1].decode("latin-1") for at, name in _places(tuple(map(_name_of, raw))).kept}
 
 
@@ -68,7 +68,7 @@ _name_of = itemgetter(0)
 
 @lru_cache(maxsize=256)
 def _places(names: tuple[bytes, ...]) -> _Places:
-    """The positions of the headers that are kept, and of those that are secret.
+    """Return the positions of the headers that are kept, and of those that are secret.
 
     They are remembered, because a client sends the same headers every time.
     """

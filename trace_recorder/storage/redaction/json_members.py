@@ -39,9 +39,9 @@ _PLACEHOLDER = re.compile(
 )
 """Values that people write in place of a secret: types, variables of templates, asterisks, versions, resources."""
 _FEWEST_LABELS = 6
-"""A table of labels has at least so many strings."""
+"""A table of labels has at least this many strings."""
 _MAX_JUDGED = 1000
-"""A table is judged by so many strings."""
+"""A table is judged by at most this many of its strings."""
 _REFERENCE = re.compile(r"\[%[^\[\]]{0,200}%\]|\{[^{}]{0,200}\}|")
 """A reference to another label, a variable, or an empty text."""
 _NO_LABEL = re.compile(r"[0-9@#$^+=~_\\|]")

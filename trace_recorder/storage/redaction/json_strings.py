@@ -21,15 +21,15 @@ TEXT_END = "\f"
 BETWEEN = TEXT_END + "\r<\1\n"
 """The separator of texts that are searched together.
 
-No secret, and no name with its value, reaches across it. For the search, a text ends before it, and a line begins
-behind it. It cannot overlap itself, so that `split` finds each one.
+No secret, and no name with its value, extends over a separator. For the search, a text ends before it, and a line
+begins after it. It cannot overlap itself, so that `split` finds each separator.
 """
 
 
 def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
     """Mask several texts as one."""
     parts = mask(BETWEEN.join(texts)).split(BETWEEN)
-    counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may have it too
+    counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may contain the separator too
     if len(parts) != sum(counts):
         return [mask(text) for text in texts]
     ends = list(accumulate(counts, initial=0))
@@ -90,11 +90,14 @@ def decode_string(text: str, start: int, end: int) -> str:
 
 
 def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield the strings of JSON text that contain one of the positions, or whose member's name contains one.
+    """Yield the strings of JSON text in which a secret may be. `places` are its possible positions, or None for all.
 
-    Each comes with its start and end, the name of its member if it is a value, and whether it is a name itself. Two
-    values have other names. The value of a member "value" belongs to the name in the member "name" next to it, as in
-    lists of variables. An element of a list behind a command's option belongs to the option.
+    A string is yielded if it, or the name to which it belongs, contains one of these positions.
+
+    Each string comes with its start, its end, the name to which it belongs, and whether it is a member's name itself. A
+    value belongs to the name of its member, with two exceptions. The value of a member "value" belongs to the text of
+    the member "name" next to it, as in lists of variables. An element of a list after a command's option belongs to the
+    option.
     """
     name, label, option, follows, next_place, done = "", "", "", False, 0, 0
     for start, end in literals(text):
@@ -120,7 +123,7 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
 
 
 def _is_value(text: str, start: int) -> bool:
-    """Whether the string that starts here is the value of the member with the last name."""
+    """Whether the string that starts here is the value of a member: a colon is before it."""
     while text[start - 1] in " \t\n\r":
         start -= 1
     return text[start - 1] == ":"

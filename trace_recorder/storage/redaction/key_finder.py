@@ -1,9 +1,10 @@
 """Finds the secrets that have a form of their own: where the literals of shapes are, their patterns are tried.
 
-One search finds a rare character of a literal with the rest of it, or the mark at its end with all of it before. So a
-further shape costs next to nothing, in texts without its literal. Invariants: each place costs a bounded number of
-steps, and so do all of them: where places follow each other more closely than in any text but a hostile one, parts of
-the text are masked as one (`Density`). A key is never missed for that.
+A literal is the fixed text in each secret of a shape, such as `sk-ant-`. One search finds all literals. It looks for a
+rare character in a literal and the rest of the literal after it, or for the mark at the end of a literal (`_MARKS`) and
+the characters before it. So a further shape costs next to nothing in texts without its literal. Invariants: each place
+costs a bounded number of steps, and so does a whole text. If places are closer to each other than in any text that is
+not hostile, a part of the text is masked as one secret (`Density`). No key is missed because of that.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _LONG = (
 )
 """The text behind a mark in a key. This text is rare elsewhere."""
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
-"""No space is within this many characters behind a literal with a rare character."""
+"""Twelve characters of a word, which must follow a literal with a rare character."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
 """No secret begins behind these characters.
 
-They cannot be the end of an escape, as digits or the letter of a line break can.
+An escape cannot end with these characters. It can end with a digit, or with the letter of a line break.
 """
 _LESS_RARE = f"{_MARKS}/|"
 """Literals that are found by such a character are searched together with the pattern that follows them."""
@@ -42,7 +43,7 @@ _LONGEST_BEFORE = 1000
 
 
 _HEADS = (5, 4, 3, 2)
-"""How many letters before the mark of a literal are looked up. A shorter literal is looked up whole."""
+"""How many letters of a literal are looked up, up to its mark. A shorter literal is looked up whole."""
 Tried = tuple[int, Shape]
 """A shape to try, and the distance from the beginning of its literal to the character by which it is found."""
 
@@ -69,9 +70,12 @@ class _Finder:
         self._of_several_words: list[Shape] = []
         self._of_runs: list[Shape] = []
         by_letter: list[Tried] = []
-        """The shapes that are found by a rare character, and its place. -1 means right before the literal."""
+        """The shapes whose literal is found by a rare character, each with the place of that character in the literal.
+
+        The place -1 means right before the literal.
+        """
         by_head: list[Tried] = []
-        """The shapes that are found by the mark at the end of their literal."""
+        """The shapes whose literal is found by the mark at its end, each with the place of the mark."""
         options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})  # the most frequent first
         for shape in shapes:
             text, position = shape.sign, _place(shape)
@@ -99,9 +103,9 @@ class _Finder:
             options[mark].append(_before(mark, [head[:-1] for head in heads]) + _LONG + _any_before(heads, mark))
         self._options = dict(options)
         self._by_head = _table({one: one[1].sign[: one[0] + 1][-_HEADS[0] :] for one in by_head}, str.endswith)
-        """By the mark and the characters before it."""
+        """The shapes by the mark and the characters before it."""
         self._by_letter = _table({one: f"/{one[1].sign}"[one[0] + 1 :][:2] for one in by_letter}, str.startswith)
-        """By the character, and the one behind it."""
+        """The shapes by the rare character and the character after it."""
 
     @cached_property
     def search(self) -> re.Pattern[str]:
@@ -158,7 +162,7 @@ class _Finder:
         return spans
 
     def _shapes_at(self, words: str, position: int, end: int) -> Sequence[Tried]:
-        """Return the shapes whose literals may be there.
+        """Return the shapes whose literals may be at a position of the words.
 
         They are looked up by five letters, or by fewer if no literal has these five.
         """
@@ -174,7 +178,7 @@ class _Finder:
 def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
     """Return the shapes by their letters.
 
-    An entry for longer letters also has the shapes of each shorter end of these letters.
+    An entry also has the shapes whose letters are only a part of its own letters, as `has` decides.
     """
     return {
         letters: [tried for tried, part in letters_of.items() if has(letters, part)] for letters in letters_of.values()
@@ -182,7 +186,7 @@ def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dic
 
 
 def _dense_part(look: Look, masked: int, at: int, place: int) -> KeySpan:
-    """Return the part of a text that has too many beginnings of secrets, from the beginning of the word on."""
+    """Return the span of a part with too many beginnings of secrets. It starts at the beginning of a word."""
     so_far = _PART_OF_WORD.match(look.words[max(masked, at - _LONGEST_BEFORE) : at][::-1])
     return KeySpan(place - (so_far.end() if so_far else 0), dense_end(look.text, place), DENSE)
 
@@ -193,7 +197,7 @@ def _ends_with_mark(shape: Shape) -> bool:
 
 
 def _place(shape: Shape) -> int:
-    """Return the place of the rare character by which a literal is found, or -1 if it has none."""
+    """Return the place in a literal of the character by which it is found, or -1 if it has no such character."""
     if _ends_with_mark(shape):
         return max(map(shape.sign.rfind, _MARKS))
     found = re.search("[~A-Z]", shape.sign) or re.search(f"[{_LESS_RARE}]", shape.sign)

@@ -18,7 +18,7 @@ from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.candidates import Look
 
 KEPT = 32
-"""How many values of requests are kept. Older ones are forgotten. A value that comes again counts as new."""
+"""How many values of requests are kept. Older values are forgotten. A value that is sent again counts as new."""
 COOKIES = 8
 """How many of the newest cookies are kept."""
 FROM_THE_ENVIRONMENT = 256
@@ -62,7 +62,7 @@ class _Secret:
 
     @cached_property
     def base64(self) -> tuple[str, ...]:
-        """The part of the value's base64 that is the same in any text, for each of the three alignments."""
+        """The part of the value's base64 that no text around it changes, for each of the three alignments."""
         data = self.value.encode("utf-8", "surrogatepass")
         if len(data) < 12:
             return ()
@@ -86,7 +86,7 @@ class _Secret:
         return tuple(sorted(all_of_them, key=lambda spelled: (-len(spelled), spelled)))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where a text has it."""
+        """Yield the spans of the value in a text."""
         if self.trace in text:
             for spelled in self.spellings:
                 yield from _places(text, spelled, anywhere=len(self.value) >= ANYWHERE)
@@ -116,7 +116,7 @@ def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, i
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Whether the text there is not a part of a longer word."""
+    """Whether the text from `start` to `end` is not a part of a longer word."""
     if text[end - 1].isalnum() and text[end : end + 1].isalnum():
         return False
     if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:
@@ -128,14 +128,14 @@ class KnownSecrets:
     """The values that one run knows to be secret. Any thread may learn and mask."""
 
     def __init__(self, environment: Iterable[str] = ()) -> None:
-        self._lock = new_lock()  # re-entrant: a signal handler that makes a call learns in the middle of this
+        self._lock = new_lock()  # re-entrant: a signal handler may make a call, which learns, while its thread learns
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
         self.short: frozenset[str] = frozenset()
-        """The values that are masked only behind the name of a secret."""
+        """The values that are masked only after the name of a secret."""
         self.all: tuple[_Secret, ...] = ()
-        """All values. It is another tuple whenever they change."""
+        """All values. A change replaces the tuple by another one."""
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
@@ -168,7 +168,7 @@ class KnownSecrets:
                     *self._given.values(),
                     *self._sent.values(),
                     *self._cookies.values(),
-                )  # one assignment: other threads may be masking
+                )  # one assignment, because other threads may be masking
             return new
 
     def __len__(self) -> int:
@@ -224,7 +224,7 @@ class KnownSecrets:
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in order, those that overlap as one."""
+    """Return the spans in order. Spans that overlap are joined."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

@@ -60,7 +60,7 @@ _NO_SECRET_ALONE = re.compile(
     r"turkey|hockey|jockey|donkey|whiskey|keyword|surpass|encompass|author|sha\d+", re.IGNORECASE
 )
 _UPPER = ("_KEY", "_TOKEN", "_SECRET", "_SECRETS", "_AUTH", "_CREDENTIAL", "_CREDENTIALS")
-"""How variables end whose values are secrets."""
+"""The ends of the names of variables whose values are secrets."""
 _COMPOUND = re.compile(r"(?:x_)?(?:[a-z]+_){0,3}api_key|(?:x_)?(?:[a-z]+_){1,3}token")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = str.maketrans("", "", "_-")
@@ -75,7 +75,7 @@ _ABOUT_A_SECRET = re.compile(
 LONGEST_LOOK = 400
 """The first characters that decide whether a value is a secret. The whole value is masked."""
 LONGEST_SAMPLE = 128
-"""Letters and digits are counted in this many."""
+"""Letters and digits are counted in this many characters at the beginning of a value."""
 _CLASSES = (
     bytes(
         ord("a" if chr(code).islower() else "A" if chr(code).isupper() else "0" if chr(code).isdigit() else " ")
@@ -106,7 +106,10 @@ _RARE = frozenset(one + other for one in ascii_lowercase for other in ascii_lowe
 
 @lru_cache(maxsize=4096)
 def kind_of(name: str) -> Kind | None:
-    """Return the kind of a name: always that of a secret, possibly that of a secret, or that of a cookie's header."""
+    """Return the kind of a name, or None if its value is not a secret.
+
+    A "strong" name is always that of a secret. A "weak" name has other uses too. A "cookie" is a header with cookies.
+    """
     name = name.rstrip("0123456789_-")[-_LONGEST_NAME:].lstrip("-")
     low = name.lower()
     flat = low.translate(_SEPARATORS)
@@ -129,7 +132,7 @@ def kind_of(name: str) -> Kind | None:
 
 
 def _is_apart(name: str, length: int) -> bool:
-    """Whether the last letters of a name are a word of their own."""
+    """Whether the last `length` letters of a name are a separate word."""
     before = name[-length - 1 : -length]
     return not before or before in "_.-" or (name[-length].isupper() and not before.isupper())
 
@@ -212,13 +215,13 @@ def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
 def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
     """Whether the text after the name of a secret is a secret.
 
-    `form` is the way in which it is written. With `is_alone`, nothing else follows in its line or in its element of
-    XML.
+    `form` is the way in which the value is written. If `is_alone` is True, nothing else follows the value in its line
+    or in its element of XML.
     """
     look = value[:LONGEST_LOOK]
     if len(value) < SHORTEST:
         return False
-    if kind == "weak":  # most of these values are not keys, which is the cheapest check
+    if kind == "weak":  # first the cheapest check, which most of these values fail: whether they look like a key
         return _is_strange_value(name, look, form) and not _is_no_value(name, look, form)
     if _is_no_value(name, look, form):
         return False
@@ -265,7 +268,7 @@ def _is_placeholder(look: str, low: str) -> bool:
 def _is_strange_value(name: str, look: str, form: Form) -> bool:
     """Whether a value looks like a key, if its name alone does not decide that."""
     if form != "variable" and name.lower().endswith(("sig", "signature")):
-        return False  # signatures of reasoning are not secrets; those of URLs give access
+        return False  # a signature of reasoning is not a secret; a signature in a URL gives access
     if not is_strange(look, SHORTEST_WEAK) or ":" in look or look.startswith(_PATHS):
         return False
     return form == "variable" or not name.lower().endswith("key") or _HASH.fullmatch(look) is None

@@ -1,11 +1,11 @@
 r"""Finds secrets that are known by a name before them: `password: …`, `--token …`, `"clientSecret": "…"`.
 
 A name is found by three letters of its stem (`Beginnings`). One pattern then reads the rest of the name, the separator,
-and whether a value is there that is long enough to be a secret. Only where it matches, Python decides: by the name
-and the value (`name_kinds.py`), and by how the value is written (`_form`). Invariants: each place costs a bounded
-number of steps. A secret is not searched for further names, and at most `MAX_NESTED` names are examined within a value
-that is not secret: each character is read a few times, however many names are around it. No mask replaces a quote or a
-backslash, so that JSON stays JSON.
+and whether a value is there that is long enough to be a secret. Python code runs only where this pattern matches. It
+judges the name and the value (`name_kinds.py`), and how the value is written (`_form`). Invariants: each place costs a
+bounded number of steps. A secret is not searched for further names. Within a value that is not secret, at most
+`MAX_NESTED` names are examined. So each character is read only a few times, however many names are before it. No mask
+replaces a quote or a backslash, so that JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")
 
 
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
-"""The first characters after a name, for a quick check: most words with a stem have no separator behind them."""
+"""The first characters after a name, for a quick check: most words with a stem have no separator after them."""
 _COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
@@ -113,7 +113,7 @@ _COMMAND_WORD, _COOKIE_END, _MEMBER_END, _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OP
 _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 15)
 """The groups of the pattern.
 
-`_ESCAPES` is that of a member of JSON. The name ends at the end of the second or third group.
+`_ESCAPES` is the group of a member of JSON. The name ends where the second or the third group ends.
 """
 
 
@@ -236,7 +236,7 @@ def _is_secret(
 
 
 def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | None:
-    """Return the form of the value after a name, with the text before it, or None if there is no value."""
+    """Return the form of the value after a name, judged by the text before it. Return None if there is no value."""
     if match[_BLANK]:
         return _behind_blank(before, name, match[_BLANK])
     if match[_COMMA]:
@@ -252,7 +252,7 @@ def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | No
 
 
 def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
-    """Whether a value that nothing follows is that of a setting (`a: b`, `a=b`, `<a>b</a>`), not of an expression."""
+    """Whether a value with nothing after it belongs to a setting (`a: b`, `a=b`, `<a>b</a>`), not to an expression."""
     if match[_XML]:
         return text.startswith(f"</{name}", end)
     if match[_OPEN] or match[_CLOSE] or match[_ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
@@ -261,7 +261,7 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
 
 
 def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool) -> str:
-    """Return the value after a name. It is empty for one of several words, a number of JSON, or a function's name."""
+    """Return the value after a name. It is empty for a part of a sentence, a number of JSON, or a function's name."""
     value, end = look[0], look.end()
     if value[0] in ":,]}" or "[REDACTED" in value:
         return ""
@@ -327,7 +327,7 @@ _COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
 
 
 def _assigned(before: str, name: str) -> Form:
-    """Return the form of a value after an equals sign: of a variable, a parameter, a setting, or an expression."""
+    """Return the form of a value after an equals sign: in a variable, a URL, a setting, or an expression."""
     if before.endswith((";", "?", "&", "--")) or name.isupper():
         return "variable"
     is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
@@ -338,7 +338,10 @@ _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
 
 
 def _behind_blank(before: str, name: str, blank: str) -> Form | None:
-    """Command lines (`--password x`), netrc, `setx NAME x`, `ENV NAME x`, and "the password is x"."""
+    """Return the form of a value after a blank, or None if there is no value.
+
+    Examples are `--password x`, netrc, `setx NAME x`, `ENV NAME x`, and "the password is x".
+    """
     if (
         name.startswith("-")
         or before.endswith("--")

@@ -1,9 +1,9 @@
 """Finds the beginning of a possible secret at the end of a text that will be continued, such as a stream's.
 
-The last word may become a key, a URL with a password, or the name of a secret, unless it has small letters alone and no
-secret begins with it. A value after a secret's name, a command's flags, and a private key from its BEGIN on may be
-incomplete too. Such an end is not written before its continuation is known. Invariant: its length is bounded; a word or
-a key that is longer than any secret is written.
+The last word may become a key, a URL with a password, or the name of a secret. It cannot if it has only small letters
+and no secret begins with them. A value after a secret's name, a command's flags, and a private key from its BEGIN on
+may be incomplete too. Such an end of the text is not written before the following text is known. Invariant: the length
+of this end is bounded, because a word or a key that is longer than any secret is written.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
-"""The patterns, each with words of which the text must have one, because a pattern without a match is slow."""
+"""The patterns, each with words. A pattern is tried only if the text has one of its words: a failing match is slow."""
 _SHOWN = 600
 """The name of a value is searched in this many characters at the end of a text."""
 
 
 def unfinished(text: str) -> int:
-    """Return how many characters at the end of a text may belong to a secret that only the following text shows."""
+    """Return how many characters at the end of a text may belong to a secret that is not complete yet."""
     word = _WORD_BACKWARDS.match(text[: -LONGEST_WORD - 1 : -1])
     start = len(text)
     if word is not None and word.end() < LONGEST_WORD and not _is_harmless(word[0][::-1]):

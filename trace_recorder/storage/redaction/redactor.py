@@ -62,7 +62,7 @@ _KINDS = frozenset(
         "provider",
     }
 )
-"""Members whose values tell a reader which kind of object it reads."""
+"""Members whose values name the kind of the object, for programs that read it."""
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 """Members with values that a provider has signed or encrypted. They must be sent back unchanged."""
 _SEAL = 40
@@ -92,7 +92,7 @@ class _String:
 
 
 class Redaction:
-    """The redactors of one run, and the secrets that it has learned. `redact=None` turns all of it off."""
+    """The redactors of one run, and the secrets that the run has learned. If `redact` is None, nothing is masked."""
 
     def __init__(
         self, redact: Redactor | Sequence[Redactor] | None, environment: Mapping[str, str] = os.environ
@@ -156,7 +156,7 @@ class Redaction:
         return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
-        """Mask the keys in a name, and long known values that are no words, without the user's redactors."""
+        """Mask the keys in a name, and long known values that are not words, without the user's redactors."""
         text = self._known.mask(text, names=True)
         return mask_text(text) if self._knows_shapes else text
 
@@ -171,8 +171,9 @@ class Redaction:
         """Mask the strings of JSON text.
 
         Return the text with the number of its secrets. A redactor of the user sees only values, not the names of
-        members. A string that it changes counts as one secret. With `are_pieces`, the text of the model was searched
-        for names already, joined with the other pieces: the end of a piece is not the end of a line.
+        members. A string that it changes counts as one secret. If `are_pieces` is True, the strings are pieces of the
+        model's text. Names were already searched in the joined pieces, because the end of a piece is not the end of a
+        line.
         """
         seen = None if self._looks_at_all else self._see(text)
         return self._mask_strings(text, seen, are_pieces=are_pieces) if seen is None or any(seen.all) else (text, 0)
@@ -243,7 +244,7 @@ class Redaction:
             return [self.mask(text) for text in texts]
         last = texts[-1:], self._known.all, self._known.short
         searched = texts[:-1] if last == self._harmless else texts
-        seen = self._see("\n".join(searched))  # one look at all of a small request
+        seen = self._see("\n".join(searched))  # one look at all texts of a small request
         if not any(seen.all):
             self._harmless = last
             return [(text, 0) for text in texts]
@@ -293,8 +294,8 @@ class Redaction:
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask a part of a stream.
 
-        Return it with the number of its secrets, and its size in bytes before masking. Unless it is the `last`, events
-        at its end are left out if a secret may begin in them.
+        Return the masked part, the number of its secrets, and its size in bytes before masking. Unless the part is the
+        `last`, events at its end are left out if a secret may begin in them.
         """
         if not self._redactors:
             return data, 0, len(data)
@@ -337,7 +338,7 @@ class Redaction:
         return data
 
     def unfinished(self, text: str) -> int:
-        """Return how many characters at the end of a text may belong to a secret that only the following text shows."""
+        """Return how many characters at the end of a text may belong to a secret that is not complete yet."""
         return max(unfinished(text), self._known.begins_at_end(text))
 
     def _mask_secrets(self, text: str) -> str:
@@ -376,10 +377,10 @@ def masks_in(text: str, masked: str) -> int:
 
 
 def _encodable(masked: str, text: str) -> str:
-    """Return the masked text without halves of surrogate pairs that the text did not have."""
+    """Return a masked text. If only the masking cut a surrogate pair in half, replace the half by a question mark."""
     return masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
 
 
 def _encodes(text: str) -> bool:
-    """Whether a text can be encoded. A text that was cut off may have half of a surrogate pair."""
+    """Whether a text can be encoded as UTF-8. A text that was cut off may have half of a surrogate pair."""
     return text.isascii() or not _SURROGATE.search(text)

@@ -1,10 +1,11 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
-A `Part` is a part of a stream's text, and each of its texts is examined once. An event that differs from an earlier one
-only in the model's text is not parsed, and `looks` yields the common text of such events once. `hold_back` leaves out
-the events at the end that may contain the beginning of a secret (`partial_secrets.py`). They are written with the next
-part. `mask` joins the texts of one place in the events, and masks them. The mask is written into the event in which the
-secret begins, and the rest of the secret is removed from the following events. Nothing else in an event is changed.
+A `Part` is a part of a stream, and each of its texts is examined once. An event that differs from an earlier event only
+in the model's text is not parsed, and `looks` yields the common text of such events once. `hold_back` leaves out the
+events at the end that may contain the beginning of a secret (`partial_secrets.py`). They are written with the next
+part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the texts of
+all events at one place, and masks the joined text. The mask is written into the event in which the secret begins, and
+the rest of the secret is removed from the following events. Nothing else in an event is changed.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ PIECES = (
 _NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
 _TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
-"""The members that distinguish the texts of one place in the events."""
+"""The members whose values distinguish several texts under the same names."""
 _COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
 _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
 """A number or a time, which differs in each event."""
 _FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
 _MOST_FORMS = 8
-"""With how many earlier forms an event is compared. A stream may have several texts in turn."""
+"""With how many earlier forms an event is compared. A stream may alternate between several texts."""
 _STEP = 64
-"""Other threads may run after this many lines, or strings of one line."""
+"""Other threads may run after this many lines, or after this many strings of one line."""
 _MAX_ROUNDS = 32
 """How often an earlier place for the cut is searched.
 
-Eight answers at once, or a name that a model repeats, may have no place where nothing waits. Without a limit the whole
-stream would wait.
+If a stream has eight answers at once, or a name that the model repeats, every place may be inside a possible secret.
+Without a limit, the whole stream would then wait.
 """
 _JSON_BEGIN = re.compile(r"[{\[]")
 
@@ -69,7 +70,7 @@ def lines_of(text: str) -> list[str]:
     """Split a text at LF into its lines, with their ends."""
     lines = text.splitlines(keepends=True)
     if len(lines) == text.count("\n") + (not text.endswith("\n")):
-        return lines  # the text has no other character at which `splitlines` splits
+        return lines  # `splitlines` has split at LF only
     *whole, rest = text.split("\n")
     lines = [f"{line}\n" for line in whole]
     return [*lines, rest] if rest else lines
@@ -83,16 +84,16 @@ class Part:
         self._lines = lines_of(text)
         self._texts: dict[Place, list[_Piece]] = {}
         self._others: dict[str, None] = {}
-        """The lines that are unlike any other, and all lines without a string."""
+        """The lines that do not have the form of an earlier line, and all lines without a string."""
         self._alone: list[str] = []
-        """The strings of lines that are like others: the model's text and the filler."""
+        """The strings that differ in lines of the same form: the counter, the model's text and the filler."""
         self._long_lines: list[int] = []
         self.masked_lines: frozenset[int] | None = None
         """The numbers of the lines whose pieces `mask` has searched, or None if no line had a sign of a secret."""
         self._read()
 
     def _read(self) -> None:
-        """Read each line: its pieces, and its other strings."""
+        """Read the pieces and the other strings of each line."""
         forms: list[_Form] = []
         for number, line in enumerate(self._lines, 1):
             if number % _STEP == 0:
@@ -120,7 +121,7 @@ class Part:
         return _Form(line, found[0][1], self._texts[found[0][0]]) if len(found) == 1 else None
 
     def _read_long_lines(self) -> None:
-        """Read long lines too: a line of a megabyte is only parsed if its pieces are needed."""
+        """Read the long lines too. A line of a megabyte is parsed only if its pieces are needed."""
         for number in self._long_lines:
             if _has_piece(self._lines[number]):
                 self._read_event(number)
@@ -161,7 +162,7 @@ class Part:
         return "".join(lines), texts_masked
 
     def hold_back(self, waits: Waits) -> None:
-        """Leave out the events at the end that must wait: those from the event on in which the waiting text begins."""
+        """Leave out the events at the end that must wait, from the event on in which a possible secret begins."""
         self._read_long_lines()
         texts = [_Joined(pieces) for pieces in self._texts.values()]
         first, end = len(self._lines), -1
@@ -191,9 +192,9 @@ class _Joined:
         self._shown = -1
 
     def waiting_line(self, end: int, waits: Waits) -> int:
-        """Return the line before `end` from which on the text waits, or `end` if nothing in the text waits."""
+        """Return the first line in which text must wait, or `end` if no text before `end` must wait."""
         shown = bisect_left(self._lines, end)
-        if shown in (0, self._shown):  # nothing of it was left out since
+        if shown in (0, self._shown):  # nothing of this text was left out since the last call
             return end
         self._shown = shown
         last = self._ends[shown - 1]
@@ -215,9 +216,9 @@ def _has_piece(line: str) -> bool:
 class _Form:
     """The form of an event with one piece.
 
-    Most of the following events have the same form: the same letters before and behind the piece, except for a counter
-    before it, and the last string behind it, if that is filler. So their piece belongs to the same text, and they need
-    not be parsed.
+    Most of the following events have the same form: the same letters before and after the piece. Only a counter before
+    the piece, and a filler in the last string after it, may differ. So the pieces of these events belong to the same
+    text, and the events need not be parsed.
     """
 
     __slots__ = ("_behind_counter", "_head", "_middle", "_pieces", "_tail")
@@ -237,7 +238,7 @@ class _Form:
         self._tail = behind[closing:] if is_open else ""
 
     def read(self, line: str, number: int, strings: list[str]) -> bool:
-        """Add the piece of a line to its text, and its other strings to the rest.
+        """Read a line of this form: add its piece to the pieces of the text, and its other strings to `strings`.
 
         Return False if the line has another form.
         """
@@ -304,7 +305,7 @@ def _in_steps(elements: Iterable[T]) -> Iterator[T]:
 
 
 def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
-    """Yield every string of an event in the order of its text, including names, which have no place."""
+    """Yield every string of an event with its place, in the order of the JSON text. Names have an empty place."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, dict):
@@ -320,7 +321,7 @@ def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
 
 
 def _spread(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
-    """Yield the pieces that change, with their remaining texts. New text goes into the first piece."""
+    """Yield the pieces that masking changes, each with its new text. The mask goes into the first of them."""
     head = _common(text, masked)
     head = min(head, len(text) - 1)
     tail = min(_common(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)

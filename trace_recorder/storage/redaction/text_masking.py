@@ -97,7 +97,7 @@ class Sightings:
         return part
 
     def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
-        """Convert the positions to those in a text with escapes. Strings with escapes are examined."""
+        """Convert the positions to positions in the text with its escapes. Strings with escapes are examined."""
         starts: list[int] = []
         more = 0
         for start, end in escapes:
@@ -120,7 +120,7 @@ class Sightings:
         return self._places
 
     def kinds(self, start: int, end: int) -> int:
-        """Return the kinds of secrets that may be in a part of the text, after `places`."""
+        """Return the kinds of secrets that may be in a part of the text. `places` must be called before."""
         if self.has_many:
             return EVERY
         first = bisect_left(self._places, start)
@@ -137,7 +137,10 @@ _REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 
 
 def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the parts of words that have more than a mask: where secrets may begin, and up to where, and the end."""
+    """Yield the parts of a text in which a mask touches other letters of the same word.
+
+    Each is (start, the last position where a secret may begin, end).
+    """
     start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):
         first = max(near, mask.start() - _NEAR)
@@ -160,7 +163,7 @@ def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
 
 
 def _sees(text: str) -> list[int] | None:
-    """Return where a secret that is not encoded may be in a text, or None if it may be anywhere."""
+    """Return where secrets that are not encoded may be in a text, or None if they may be anywhere."""
     seen = Sightings(text, SHAPE | NAME)
     return None if seen.has_many else seen.places()
 
@@ -202,7 +205,7 @@ def _mask_beside_masks(text: str) -> str:
 def _mask_keys(text: str, look: Look, shortened: Shortened | None, until: int) -> tuple[str, int]:
     """Mask the secrets that have a form of their own and begin before a position.
 
-    Return the masked part of the text, and how long that part is in the text.
+    Return the masked part of the text, and the length of that part before masking.
     """
     parts: list[str] = []
     done = 0
@@ -226,7 +229,7 @@ def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     parts: list[str] = []
     done = 0
     for start, end in sorted(spans):
-        if start >= done:  # one command may be inside another's flags
+        if start >= done:  # one command may be inside the flags of another
             parts += (text[done:start], mask_dense(text, start, end, mask))
             done = end
         elif end > done:
