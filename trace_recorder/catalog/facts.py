@@ -127,7 +127,7 @@ Counted = list[list[str]]
 
 
 def counted_of(run: Trajectory, facts: Facts | None = None) -> Counted:
-    """Return the values that a search counts by, of one run.
+    """Return the values of a run under which a search counts the run, such as its status and its models.
 
     `facts` are the facts of the run, if the caller has them.
     """

@@ -72,7 +72,7 @@ class Plan:
 
     def __iter__(self) -> Iterator[Planned]:
         known, kept = _known(self._directory, self._condition, self._index, self._what)
-        if not known:  # then no file need be looked at
+        if not known:  # then there are no states to compare the files with
             yield from map(Planned, runs_in_directory(self._directory))
             return
         for name, files, state in states_of(self._directory):
@@ -88,7 +88,10 @@ class Plan:
 def known_runs(
     directory: Path, terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
 ) -> dict[bytes, tuple[State, str | None]]:
-    """Return the file states of each run in an index, and the kept text (`what`) of each matching run."""
+    """Return the runs of an index by name: the states of the run's files, and a text that the index keeps of the run.
+
+    `what` is the kind of that text. The text is None if the run does not match `terms`.
+    """
     known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), what)
     return {name: (row[2:], kept.get(row[1])) for name, row in known.items()}
 
@@ -104,5 +107,5 @@ def _known(
             kept = tables.kept(condition, what)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
             return {row[0]: row for row in rows}, kept
-        except DatabaseError:  # it is damaged in spite of its time
+        except DatabaseError:  # the index is damaged, although its time is right
             return {}, {}

@@ -36,9 +36,9 @@ _Done = tuple[list[R], list[Exception]]
 MIN_BYTES = 4_000_000
 """Files of fewer bytes than these are read in one process, which takes about half a second."""
 MAX_BATCH = 32
-"""How many runs at most a process gets at once."""
+"""The largest number of runs that a process gets at once."""
 _AHEAD = 8
-"""How many finished batches at most wait, for each process, for earlier ones.
+"""How many batches for each process may be submitted while the oldest batch has not ended.
 
 So one long run does not stop the others.
 """

@@ -1,4 +1,4 @@
-"""The command `export`: what it takes, and how it exits. How runs are written is in `export_files.py`."""
+"""The command `export`: its arguments and its exit codes. `export_files.py` writes the runs."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _service(name: str, project: str) -> TraceService:
 
 
 class Importing:
-    """What was imported so far.
+    """Imports files and traces, and remembers what it has imported.
 
     A file is read again only when its size or its time has changed. `counts` are numbers of runs and files by their
     outcome. An unchanged run is not counted again at each look, and a sentence about a service is not repeated.
@@ -242,7 +242,7 @@ def _read_lazily(file: tuple[Path, bool]) -> _ReadFile:
 
 
 def _read_whole(file: tuple[Path, bool]) -> _ReadFile:
-    """Read a file in another process. Errors travel as a value, so that the runs before them do too."""
+    """Read a file in another process. An error is returned together with the runs that were read before it."""
     file_read = _read_lazily(file)
     runs: list[ReadRun] = []
     errors: list[Exception] = []

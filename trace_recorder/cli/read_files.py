@@ -45,7 +45,7 @@ def read(path: Path, load_run: Load = load) -> Trajectory:
 def process(path: Path, work: Callable[[], T], done: str = "read") -> T:
     """Run `work` on a file and return its result.
 
-    Raises UnreadableError if it raises anything. `done` names the work.
+    Raises UnreadableError for any exception of `work`. `done` is the verb of its message: a file cannot be "read".
     """
     return try_call(work, partial(_raise_unreadable, path, done))
 

@@ -36,7 +36,7 @@ def stats(
 ) -> None:
     """Count calls, tokens, costs, tools and failures over runs.
 
-    Also the cache, retries and time, all of it in total and by model. A run that cannot be read is reported and
+    The cache, retries and time are counted too, all in total and by model. A run that cannot be read is reported and
     skipped; the exit code is then 1.
     """
     workers = Engine(engine, address)
@@ -59,7 +59,7 @@ def stats(
 LABEL_WIDTH = 8
 """The width of the label of a line in the summary. The rest of the line is wrapped next to it."""
 MIN_NAME = 12
-"""How many characters of a tool's or a reward's name are shown at least."""
+"""The smallest number of characters that are shown of the name of a tool or a reward."""
 _GAP = 2
 
 Row = Sequence[str]

@@ -66,7 +66,7 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
 
 
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
-    """Return a line with the awaited call or tools and their duration, without the `spent` seconds before."""
+    """Return a line that says for what and how long the run waits: the time after `since`, minus `spent` seconds."""
     elapsed = seconds_between(since, now)
     whole = max(0, round((elapsed or 0.0) - spent))
     duration = f"{whole} s" if whole < 60 else seconds(whole)
@@ -96,7 +96,7 @@ class WaitingArea:
         self._live.update(Text("\n").join(lines), refresh=True)
 
     def clear(self) -> None:
-        """Remove them."""
+        """Remove the lines."""
         self._live.stop()
 
     def _last_lines(self, text: Text) -> Sequence[Text]:
@@ -142,7 +142,7 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
 
 
 def _journal(path: Path) -> Path:
-    """Return the journal of a run, or the one in or below a directory that was written last."""
+    """Return the journal of a run. For a directory, return the newest journal in it or below it."""
     if not is_directory(path):
         journal = journal_path_for(path)
         if not journal.is_file():

@@ -44,8 +44,8 @@ class ReadResponse(Protocol):
 class History(Struct, frozen=True):
     """The list of messages in a request, if it can be read element by element.
 
-    `read_message` reads one element and adds no ids. `merge_rule` merges neighbours. It is None if each element is a
-    separate message.
+    `read_message` reads one element and adds no ids. `merge_rule` merges neighbouring elements. `merge_rule` is None if
+    each element is a separate message.
     """
 
     member: str
@@ -92,7 +92,7 @@ class Dialect:
     numbers_calls: bool
     """Whether tool calls without an id get one, counted over the request (`call_ids.py`)."""
     instructions_apart: bool
-    """Whether requests have the instructions in a member of their own, and readings have them as system messages."""
+    """Whether a request has its instructions in a separate member. Its reading then has them as system messages."""
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
     """Returns a request with another system prompt. It is None if requests have no system prompt."""
     counting: Counting
@@ -207,7 +207,7 @@ def has_whole_response(api: str, url: str) -> bool:
 
 
 def is_in_progress(response: LLMResponse) -> bool:
-    """Whether a response was not final. The answer to a later poll may be."""
+    """Whether a response was not final yet. The answer to a later poll may be final."""
     return response.finish_reason is None and response.extra.get("status") in NOT_FINAL
 
 

@@ -161,7 +161,7 @@ def _is_of_document(body: Mapping[str, Payload]) -> bool:
 
 
 _ELSEWHERE = frozenset({"output", "candidates", "done"})
-"""Members of SDK responses that no response of the document has."""
+"""Members of SDK responses. A response in the form of the document never has them."""
 
 
 def read_flat_response(body: dict[str, Payload]) -> LLMResponse:

@@ -149,7 +149,7 @@ class _GrowingObject:
 
 
 def not_found(message: str) -> Payload:
-    """Return the error of Ollama's dialects."""
+    """Return the body of a "not found" error with this message, as Ollama's dialects write it."""
     return {"error": message}
 
 

@@ -36,7 +36,7 @@ class GrowingJournal:
 
     @property
     def status(self) -> Status:
-        """The status at the last look. The writer's lock tells the status of a run without an end."""
+        """The status at the last look. If the journal has no end record, the lock of its writer decides the status."""
         return self.fold.run.end.data.get("status", self._status) if self.fold.run.end else self._status
 
     @property
@@ -50,7 +50,7 @@ class GrowingJournal:
         ReplacedError if it is another journal now.
         """
         before = self._offset, self.status
-        alive = False if self._has_end else is_locked(self.path)  # who adds to a run that has ended takes the lock
+        alive = False if self._has_end else is_locked(self.path)  # adding to an ended run takes the lock too
         with self.path.open("rb") as file:
             state = os.fstat(file.fileno())
             self._check_identity(state)
@@ -71,8 +71,8 @@ class GrowingJournal:
     def _add(self, data: bytes, *, is_final: bool) -> None:
         """Add whole lines.
 
-        A line without an end is added if its writer is gone. Data after a torn line makes it a damaged line, and the
-        fold must get damaged lines in the order of the file.
+        A line without an end is added if its writer is gone. If data follows such a torn line, the line is damaged. The
+        fold must get damaged lines in the order of the file, so the file is then read again from the start.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))

@@ -191,7 +191,8 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
 def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> Trajectory:
     """Return the trajectory of a fold to which no record will be added.
 
-    Only the run itself is read yet. Errors name `path`, and the trajectory has `requested` as its path.
+    At first, only the run itself is read; its calls and steps are read when they are used. Errors name `path`, and the
+    trajectory has `requested` as its path.
     """
     refuse = partial(_refuse, path)
     interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))

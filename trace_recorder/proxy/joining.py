@@ -1,7 +1,7 @@
 """Finds a program's own session file, and adds its contents to a run: the times, exit codes and results of tools.
 
-A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, it is
-found by the ids of its tool calls, or else by its text and its tools. For each tool that ran, `tool_call` and
+A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, a call
+is found by the ids of its tool calls, or else by its text and its tools. For each tool that ran, `tool_call` and
 `tool_result` records are written, which name the interaction of the call. Where file and run disagree, a gap says so.
 
 All records pass through the open run, so its secrets are masked in them. The places of the files were seen with Claude
@@ -33,7 +33,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
-"""The annotation of a run with the file, its format, the id of its session, and the number of its calls and tools."""
+"""The annotation of a run about the joined session: its file, format and id, and the numbers of its calls and tools."""
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
 """A program may write a line of the session this long before it sends its first request."""
@@ -168,7 +168,7 @@ def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list
             pairs.append(_Pair(response, *nearest))
         calls = unknown
         if pairs and keys is _response_id:
-            break  # if the file has ids of responses, a call without an id is another call
+            break  # the file has ids of responses, so a call that no id matched is not a call of the run
     return pairs, calls
 
 

@@ -225,7 +225,10 @@ class Sessions:
         return session
 
     def _free_path(self, name: str) -> Path:
-        """Return a path that no run has. A recorder would rename an earlier run that ended in the same second."""
+        """Return a path that no run has.
+
+        Otherwise the recorder would rename the files of an earlier run that ended in the same second.
+        """
         paths = numbered_paths(self._directory / name)
         return next(path for path in paths if not journal_path_for(path).exists())
 
@@ -341,7 +344,7 @@ def _file_name(key: SessionKey) -> str:
 
 
 def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
-    """Return the `resumed_from` of a new run: the last run of the same session. None if the session has no run."""
+    """Return the `resumed_from` of a new run: the last run of the same session, or None if there is no such run."""
     if not name:
         return None
     files = [path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file()]

@@ -77,7 +77,10 @@ def errors() -> Errors:
 
 
 async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
-    """Return the exception that ends a call. If the recorded call was cancelled, first wait to be cancelled again."""
+    """Return the exception that ends a call.
+
+    If the recorded call was cancelled, first wait, so that the program can cancel this call too.
+    """
     if answer.was_cancelled:
         await asyncio.sleep(pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
     return errors().ending(answer, answers)
@@ -113,7 +116,10 @@ class ReplayTransport(asyncio.Transport):
             protocol.data_received(chunk(b""))
 
     async def _break_off(self) -> None:
-        """Raise in the reader when it has read all received bytes: otherwise aiohttp would drop unread bytes."""
+        """Raise the exception that ends the call in the reader, after the reader has read all received bytes.
+
+        If the exception came earlier, aiohttp would drop the unread bytes.
+        """
         error = await _ending(self._answer, self._answers, self._pace)
         body = getattr(self._protocol, "_payload", None)
         seconds = 0.0
@@ -144,7 +150,7 @@ class ReplayTransport(asyncio.Transport):
         self._has_room.clear()
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Continue with the next chunk."""
         self._has_room.set()
 
 

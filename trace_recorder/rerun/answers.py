@@ -33,7 +33,7 @@ class _Shown(str):
 
 
 def builtin_exception(name: str, message: str) -> Exception | None:
-    """Return an exception of a class of Python with this message, or None if that class cannot have this message."""
+    """Return a built-in exception with this message, or None if no such class exists or it cannot have this message."""
     kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return None
@@ -68,7 +68,7 @@ Missing = Literal["error", "live"]
 
 _NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
-"""A replay of a cancelled call waits to be cancelled again, for so long after the recorded time."""
+"""How long a replay of a cancelled call waits, after the recorded time, for the program to cancel the call again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Answer:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the body ends before its end."""
+        """Whether the recorded body is incomplete."""
         return self.error is not None or self.stopped is not None
 
     @property
@@ -125,7 +125,7 @@ class Answers(Protocol):
 
 
 class Refuses(Protocol):
-    """The part of a replay or a fork that the end of an answer needs."""
+    """A replay or a fork, as far as `Errors.ending` uses it."""
 
     def refused(self, said: str) -> ReplayMismatchError:
         """Return a mismatch to raise. The replay keeps the mismatch."""
@@ -146,7 +146,7 @@ class Pace:
         return 0.0 if self._speed is None else self.remaining(at / self._speed)
 
     def remaining(self, seconds: float) -> float:
-        """Return how many of these seconds since the request remain."""
+        """Return how long to wait until `seconds` have passed since the request."""
         return max(0.0, seconds - (time.perf_counter() - self._began))
 
 
@@ -180,15 +180,15 @@ class Errors:
     named: dict[str, Any] = field(default_factory=dict)
 
     def refusal(self, mismatch: ReplayMismatchError) -> Exception:
-        """Return a mismatch that is also a connection error of the library.
+        """Return the mismatch as an exception that is also a connection error of the library.
 
-        Each SDK wraps a connection error in an error of its own.
+        An SDK treats the exception as any connection error, and wraps it in an error of its own.
         """
         kind: Any = self.connection
         return _mismatch_class(kind)(str(mismatch), **self.named)
 
     def recorded(self, name: str, message: str) -> Exception | None:
-        """Return an exception of the recorded class. Return None for one that ended the task or the process."""
+        """Return an exception of the recorded class, or None if such an exception ends a task or a process."""
         plain = name.rpartition(".")[2]
         kind = getattr(self.library, plain, None)
         if isinstance(kind, type) and issubclass(kind, self.root):
@@ -198,7 +198,7 @@ class Errors:
         return builtin_exception(plain, message) or self.broken(f"{name}: {message}", **self.named)
 
     def ending(self, answer: Answer, answers: Refuses) -> Exception:
-        """Return the end of a call that did not complete: the recorded exception, or a mismatch if none is on file."""
+        """Return the exception that ends an incomplete call: the recorded exception, or else a mismatch."""
         error = None if answer.error is None else self.recorded(*answer.error)
         if error is None:
             why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
@@ -215,5 +215,8 @@ def _mismatch_class(connect_error: Any) -> Callable[..., Exception]:
 
 
 def refused_connection(mismatch: ReplayMismatchError) -> Exception:
-    """Return a mismatch that is also a ConnectionRefusedError. Each HTTP library wraps that in an error of its own."""
+    """Return the mismatch as an exception that is also a ConnectionRefusedError.
+
+    Each HTTP library wraps a ConnectionRefusedError in an error of its own.
+    """
     return _mismatch_class(ConnectionRefusedError)(errno.ECONNREFUSED, str(mismatch))

@@ -29,7 +29,7 @@ MODULES = ("openai._base_client", "anthropic._base_client")
 
 
 class RetryPauses:
-    """Lets the retries of SDKs not wait while a replay answers them, from `skip` to `restore`.
+    """Removes the pauses before retries of SDKs while a replay answers them, from `skip` to `restore`.
 
     The SDKs of openai and anthropic compute a pause in one method of a class that clients and their `with_options()`
     copies share. That method is replaced. Other clients of the process still wait, because the method asks
@@ -97,7 +97,7 @@ class Installed:
                 self.put(place)
         for owner in owners:
             self._follow_made(owner)
-        self.undo.insert(0, partial(_drop, client, http_clients))  # last: transports are restored by then
+        self.undo.insert(0, partial(_drop, client, http_clients))  # undone last, when the transports are restored
         self.skip_pauses(client)
 
     def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
@@ -126,7 +126,7 @@ class Installed:
             self.undo.pop()()
 
     def put(self, place: TransportSlot) -> None:
-        """Answer the requests of one transport. A recording transport around it stays."""
+        """Answer the requests of one transport. If a recording transport is around it, that one stays outside."""
         outer = place.get()
         records = isinstance(outer, RecordingTransport)
         inner = outer.inner if records else outer
@@ -142,7 +142,7 @@ class Installed:
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """Return a transport that answers requests or passes them to `transport`.
 
-        A recording transport stays outside.
+        If `transport` is a recording transport, it stays outside.
         """
         self._pauses.skip()  # an SDK may have been imported since
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:

@@ -168,7 +168,10 @@ class Fork(Replay):
         return ReplayMismatchError(report_unused(f"{name}, up to {self.point},", unused)) if unused else None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to a request, or the request to send. Raises ReplayMismatchError before the fork."""
+        """Return the answer to a request, or the request to send.
+
+        Raises ReplayMismatchError for a request before the fork that was not recorded.
+        """
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
             live = Live(endpoint, self._read(body))
@@ -201,7 +204,7 @@ class Fork(Replay):
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """Return the outcome of a tool, or None if the tool is to be run.
 
-        Raises ReplayMismatchError before the fork.
+        Raises ReplayMismatchError for a call before the fork that was not recorded.
         """
         with self._lock:
             outcome = self.tools.find(name, arguments, self.point.is_behind_tool)

@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 
 
 class ReplayedToolError(Exception):
-    """Raised for a recorded exception of a tool whose class is not one of Python. `kind` is the name of that class."""
+    """Raised if a tool's recorded exception is not of a built-in class. `kind` is the name of the recorded class."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class ReplayedToolError(Exception):
 
 
 class RecordedTools:
-    """The recorded tool executions that have not been used yet. `given` are the used executions."""
+    """The recorded tool executions, each of which is used once. `left` are the unused ones, `given` the used ones."""
 
     def __init__(
         self,
@@ -108,5 +108,5 @@ def _exception(error: Mapping[str, Payload]) -> Exception:
 
 @cache
 def _replayed_class(name: str) -> type[ReplayedToolError]:
-    """Return a class of this name, so that a recorded replay names the same class."""
+    """Return a class of this name, so that a recording of the replay has the same class name."""
     return type(name, (ReplayedToolError,), {"__module__": __name__})

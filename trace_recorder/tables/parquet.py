@@ -49,7 +49,7 @@ GROUP_BYTES = 32_000_000
 _DIRECTORY = b"trace_recorder.directory_digest"
 """The member of a file's metadata that identifies the working directory of the export without naming it."""
 _PARENT = f"..{os.sep}"
-"""How a path begins that leads out of the working directory."""
+"""The beginning of a path that leads out of the working directory."""
 
 
 @view
@@ -112,7 +112,7 @@ class TableFiles:
             self._end_part()
 
     def __enter__(self) -> Self:
-        locked = self._directory / self._tables[0]  # the indexer locks the directory itself
+        locked = self._directory / self._tables[0]  # not the directory itself: the indexer locks that
         locked.mkdir(parents=True, exist_ok=True)
         with self._lock:
             if self._lock.enter_context(directory_lock(locked)) is False:
@@ -122,7 +122,7 @@ class TableFiles:
         return self
 
     def _begin(self) -> None:
-        """Remove what an interrupted export left, and with `force` all parts. Note which runs the files have."""
+        """Remove the remains of an interrupted export, and with `force` all parts. Find the runs in the other files."""
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]
         if parts and not (self._is_resumed or self._is_forced):
@@ -231,9 +231,9 @@ def part_files(directory: Path, table: TableName) -> list[Path]:
 class WrittenRuns:
     """The runs that are in the files of the first table of a form.
 
-    A file names its runs as they were given, and has a digest of the working directory in which relative paths start.
-    So a run is recognised in any working directory. A path that begins with `..` is recognised only in the directory
-    where it was given: elsewhere, FileExistsError is raised.
+    A file has the paths of its runs as the user gave them. It also has a digest of the working directory from which
+    relative paths start. So a run is recognised from any working directory. The exception is a path that begins with
+    `..`: if such a path was given in another working directory, the constructor raises FileExistsError.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:
@@ -280,7 +280,10 @@ def _next_number(directory: Path, table: TableName) -> int:
 
 
 def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
-    """Yield what an interrupted export left: temporary files, and files of a part whose first table has none."""
+    """Yield the files that an interrupted export left.
+
+    These are temporary files, and the files of a part for which the first table has no file.
+    """
     whole = {path.name for path in part_files(directory, tables[0])}
     for table in tables:
         yield from (directory / table).glob(".part-*.tmp")

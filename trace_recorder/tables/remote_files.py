@@ -30,7 +30,7 @@ _PARTS = "part-*.parquet"
 
 
 def url_of(path: str | Path) -> str | None:
-    """Return the address of fsspec that a path stands for, or None for a path of the file system."""
+    """Return the fsspec address that a path was made from, or None for a path of the file system."""
     match = _ADDRESS.fullmatch(path.as_posix() if isinstance(path, Path) else path)
     if match is None or os.path.lexists(path):
         return None

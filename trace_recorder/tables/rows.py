@@ -3,7 +3,8 @@
 The table of messages has each distinct message of a run once, with the calls whose prompts have it. The calls are
 numbered by conversation, so that the calls of a message are a few ranges of numbers. In a conversation that only grows,
 a message has one range, which ends with the last call. The prompts of such a conversation share one array of message
-numbers, so only their ends are compared. The time grows with the arrays, not with calls times history.
+numbers, so only their ends are compared. So the time grows with the size of the arrays, and not with the number of
+calls times the length of their history.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class NumberedCalls:
             arrays.setdefault(prompt.place[0], len(arrays))
         order = sorted(range(len(prompts)), key=lambda index: arrays[prompts[index].place[0]])
         self._prompts = [prompts[index] for index in order]
-        self.numbers = [0] * len(order)  # an id is not a key: a file that was written by hand may repeat an id
+        self.numbers = [0] * len(order)  # not by id: a file that was written by hand may repeat an id
         for number, index in enumerate(order, 1):
             self.numbers[index] = number
 

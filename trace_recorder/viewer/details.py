@@ -74,7 +74,7 @@ def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
 
 
 def _own_response(step: AgentStep, limits: Limits) -> Json | None:
-    """Return the answer that a step has, if its call has another answer or none."""
+    """Return the answer that the agent recorded in a step, or None if the call of the step has the same answer."""
     response = step.llm_response
     if response is None or response.given == {} or (step.interaction and response == step.interaction.response):
         return None

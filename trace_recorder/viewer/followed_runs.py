@@ -39,7 +39,7 @@ from trace_recorder.views.run_costs import RunCosts, run_costs_or_unknown
 class ServedFiles:
     """The runs in and below one directory, or some files of one directory.
 
-    Raises ValueError for several places that are not files of one directory.
+    `places` is one directory, or files of one directory; for anything else, ValueError is raised.
     """
 
     def __init__(self, places: tuple[Path, ...]) -> None:
@@ -49,7 +49,7 @@ class ServedFiles:
             raise ValueError("several files are served together if they lie in one directory")
         self.directory = places[0] if is_directory else files[0].parent
         self.only = None if is_directory else {file.name for file in files}
-        """The names of the files, if not all of the directory are served."""
+        """The names of the served files, or None if all files of the directory are served."""
 
     def states(self) -> Iterator[tuple[str, State]]:
         """Yield the name of each run, and the state of its files. Raises OSError if the directory cannot be read."""

@@ -27,7 +27,7 @@ from trace_recorder.viewer.parts import WHOLE, Json
 
 
 def one_file(trajectory: Trajectory, name: str = "run") -> str:
-    """Return the HTML of a run. No part is cut, and the page fetches nothing. `name` is the id of the run in it."""
+    """Return the HTML of a run. No part is cut, and the page fetches nothing. `name` is the run's id in the page."""
     return page_with(_file(trajectory, name), content_security_policy())
 
 
@@ -81,14 +81,14 @@ def _compressed(value: Payload) -> str:
 
 
 class _LongTexts:
-    """The long texts of a run. The number of a text is its place."""
+    """The long texts of a run. The number of a text is its position in `values`."""
 
     def __init__(self) -> None:
         self.values: list[str] = []
         self._names: dict[str, str] = {}
 
     def replaced_in(self, value: Payload) -> Payload:
-        """Return a copy of a value with names for its long texts. The value may be nested deeper than the stack."""
+        """Return a copy of a value with names for its long texts. There is no recursion, so any depth is possible."""
         whole: list[Payload] = [value]
         waiting: list[dict[str, Payload] | list[Payload]] = [whole]
         while waiting:

@@ -140,13 +140,16 @@ _VARIABLES = {
     "qwen": "DASHSCOPE_API_KEY",
     "vercel": "AI_GATEWAY_API_KEY",
 }
-"""The variables of the other providers are their names with `_API_KEY`."""
+"""Environment variables that have the keys. For any other provider, it is the provider's name with `_API_KEY`."""
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
-"""The header of the key, by the provider, for its own dialect. All others use `Authorization: Bearer`."""
+"""The header that carries a provider's key in the provider's own dialect. Otherwise it is `Authorization: Bearer`."""
 
 
 def sending_of(url: str | None, api: str | None) -> Json:
-    """Return the headers to send, and the header and the variable of the key. There is no key for an unknown host."""
+    """Return the headers to send, and the header and the environment variable of the key.
+
+    No key is named for an unknown host.
+    """
     dialect = dialect_of(api)
     headers: Json = {"Content-Type": "application/json", **(dialect.headers if dialect else {})}
     match = _PLAIN_HTTPS.match(url or "")

@@ -28,7 +28,7 @@ from trace_recorder.views.cost import table_name
 WORK_SECONDS = 0.3
 """The longest time in which an answer reads runs that a client waits for."""
 ASIDE_SECONDS = 0.1
-"""The longest time in which an answer reads calls for costs of rows that are not on a screen."""
+"""The longest time in which an answer reads calls to find the costs of rows that no client shows."""
 POLL_SECONDS = 2.0
 """The shortest pause until the next request, if nothing is to be read."""
 AGAIN_SECONDS = 0.05
@@ -45,8 +45,8 @@ _WAIT_SECONDS = 5.0
 class RunList:
     """The runs in and below one directory, or some files of it. Several threads may use it.
 
-    `index` is the index of the directory, if it is not in the directory. Raises ValueError for several places that are
-    not files of one directory.
+    `places` is one directory, or files of one directory; for anything else, ValueError is raised. `index` is the path
+    of the directory's index, if the index is in another directory.
     """
 
     def __init__(self, *places: Path, index: Path | None = None) -> None:
@@ -56,7 +56,7 @@ class RunList:
         self._epoch = token_hex(4)
         self._searches: dict[str, Search] = {}
         self._arrangements: dict[tuple[ListRequest, int], Numbers] = {}
-        """The rows of the last requests in their order, by the version of the list then."""
+        """The ordered rows of the last requests, by the request and the version of the list."""
         self._counts: tuple[int, Json] = (-1, {})
 
     @property
@@ -66,7 +66,7 @@ class RunList:
 
     @property
     def only(self) -> Collection[str] | None:
-        """The names of the files, if not all of the directory are served."""
+        """The names of the served files, or None if all files of the directory are served."""
         return self._files.only
 
     def path_of(self, name: str) -> Path | None:
@@ -92,7 +92,7 @@ class RunList:
             return self._followed.rows.relations(name, sources)
 
     def first_name(self) -> str | None:
-        """Return the id of a run, if there is only one."""
+        """Return the id of the only run, or None if there is no run or more than one."""
         names = [*islice((name for name, _ in self._files.states()), 2)]
         return names[0] if len(names) == 1 else None
 
@@ -252,7 +252,10 @@ class RunList:
         }
 
     def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
-        """Return the version and the rows of a request in their order: of the requested version, if that is kept."""
+        """Return a version of the list, and the ordered rows of a request.
+
+        The version is the requested one if its rows are kept, or else the newest one.
+        """
         key = request.arrangement
         named = next(
             (version for of, version in self._arrangements if of == key and request.version == self._named(version)),

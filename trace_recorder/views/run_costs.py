@@ -1,8 +1,7 @@
 """The costs of whole runs, as `list` and the viewer's list show them: sums of the costs of their calls.
 
-If a run has ended, only those members of its document are decoded that affect the price. That takes a small part of the
-time of reading the run. Any other run, and a document in another form, is loaded as a whole. `cost.py` computes the
-cost of each call.
+If a run has ended, only the members of its document that affect the price are decoded. This is much faster than reading
+the run. Any other run, and a document in another form, is loaded as a whole. `cost.py` computes the cost of each call.
 """
 
 from __future__ import annotations

@@ -84,7 +84,10 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 
 
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
-    """Return the extra members of a result: external references, and whose step has it if it belongs to no call."""
+    """Return the extra members of a result, with its external references.
+
+    `in_step` is kept if the result is in a step of the agent and belongs to no tool call.
+    """
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
     return without_none(
@@ -228,7 +231,7 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
 
 
 def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the members of an agent as our view wrote them: of the document's main agent, or of another one."""
+    """Return the name and the ids of an agent, the main agent or another one, as our view wrote them."""
     name, stated = agent.get("name"), agent.get("extra") or {}
     return {
         "agent": None if name == "agent" else name,

@@ -44,7 +44,7 @@ class AtifSource(WithoutRawData):
         return RequestReading(self.messages, self.tools, self.parameters)
 
     def request_without_messages(self) -> RequestReading:
-        """Return self. The messages are read already."""
+        """Return the same as `request`, because the messages are read already."""
         return self.request()
 
     @property
@@ -61,7 +61,8 @@ class AtifSource(WithoutRawData):
 class TrajectoryReader:
     """Reads the steps of one ATIF trajectory. `parent` is the trajectory that it is embedded in.
 
-    `embedded` are the ids of the trajectories embedded in this one, `execution_ids` the executions that started them.
+    `embedded` has the ids of the trajectories that are embedded in this one. `execution_ids` has the execution that
+    started each of them, by these ids.
     """
 
     document: Mapping[str, Payload]
@@ -82,7 +83,7 @@ class TrajectoryReader:
         return left | without_none(steps=steps[last:] or None, subagent_trajectories=silent or None)
 
     def read(self) -> Iterator[LLMInteraction]:
-        """Yield the calls of its steps."""
+        """Yield the calls of the trajectory's steps."""
         tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
         called = False
         for step, follows in _with_next_request(self._steps()):

@@ -165,7 +165,7 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
 
 
 class _GooseSessionReader:
-    """Reads one session. Parts of an answer that follow each other and have one id are one answer."""
+    """Reads one session. Consecutive messages of the assistant with the same id are parts of one answer."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -214,7 +214,7 @@ class _GooseSessionReader:
             call.provider, call.model = self.run.provider, self.run.model
 
     def finish(self) -> None:
-        """Make a call of the last answer."""
+        """Add the call that gave the last answer, and end the history."""
         self._close()
         self.history.finish()
 
@@ -222,7 +222,7 @@ class _GooseSessionReader:
 def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
     """Add the rows of the ledger to the calls.
 
-    If there are more or fewer rows, the ledger is an annotation of the run.
+    If there are more or fewer rows than calls, the whole ledger becomes an annotation of the run.
     """
     calls = [event for event in run.events if isinstance(event, Call)]
     rows = [row for row in ledger if not row.get("is_compaction")]

@@ -253,7 +253,8 @@ def _usage(stated: Members) -> Usage:
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:
     """Yield the components of a reward.
 
-    If several tree steps are one step, the components may belong to any of them.
+    `step_numbers` are the agent's steps in one step of the tree. If there are several, it is unknown which of them a
+    component belongs to, so the component is kept unchanged.
     """
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):

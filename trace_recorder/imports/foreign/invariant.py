@@ -1,8 +1,9 @@
-"""Traces of Invariant: messages in OpenAI's form, each once, in the order in which they were sent or said.
+"""Traces of Invariant: each message once, in OpenAI's form, in the order in which they were sent or answered.
 
-Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, after a line with metadata; and
-`views/invariant.py`, whose `metadata` of messages and lines has the facts without a member in this form. A call saw all
-earlier messages of its agent. If the agent changed its history, the file does not have the prompt of the call.
+Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, after a line with metadata. The other source is
+our own `views/invariant.py`: it writes facts for which the form has no member into the `metadata` of messages and
+lines. A call saw all earlier messages of its agent. If the agent changed its history, the file does not have the prompt
+of the call.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
 
 
 def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
-    """Return the place of the last event inside each execution that started sub-agents.
+    """Return the position of the last event inside each execution that started sub-agents.
 
-    The result follows that event.
+    The keys are the ids of the executions. The result of an execution is written after its last event.
     """
     agents = ((at, getattr(event, "agent", MAIN).parent_execution_id) for at, event in enumerate(run.events))
     return {execution: at for at, execution in agents if execution is not None}
@@ -145,7 +145,7 @@ class _JournalWriter:
     def _interaction_id(self, stated_id: str | None) -> str:
         """Return an id for the next call.
 
-        It is the source's, with a number behind it if an earlier call has the same.
+        It is the id that the source states. If an earlier call has the same id, a number is appended.
         """
         self.calls += 1
         identity = stated_id or f"call-{self.calls}"
@@ -286,7 +286,7 @@ class _JournalWriter:
     def _items(
         self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
     ) -> Generator[bytes, None, _ItemList]:
-        """Yield the items of a list that are not yet written. An element of several lists is one item."""
+        """Yield the items of a list that are not yet written. An element that several lists share is written once."""
         for element in elements:
             if id(element) not in self.written:
                 number = self.numbers["n"]
@@ -306,7 +306,7 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 def _json_of(data: Mapping[str, Payload]) -> str:
-    """Return data as JSON text. The data came from JSON. Values outside the standard, such as NaN, are described."""
+    """Return data that came from JSON as text. A value that JSON does not have, such as NaN, becomes a description."""
     try:
         said = _dump(data)
         said.encode()  # fails for half of a surrogate pair

@@ -1,9 +1,9 @@
 """OpenAI's batches: the lines of requests, and the lines of the batch's output or its errors. Each request is a run.
 
 Source: https://platform.openai.com/docs/guides/batch; the services that copy it write the same. A request is
-`{"custom_id", "method", "url", "body"}`, an output `{"id", "custom_id", "response", "error"}`. Requests and outputs are
-in separate files. The other half is searched for in the same directory, by the ids that both have. If several files
-have these ids, those with the most similar names are taken.
+`{"custom_id", "method", "url", "body"}`, an output `{"id", "custom_id", "response", "error"}`. A batch has two halves:
+its requests and its outputs, in separate files. If one half is given, the other half is searched for in the same
+directory, by the ids that both have. If several files have these ids, those with the most similar names are taken.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _other_half(source: Source) -> list[Source]:
     """Return the files with the outputs of requests, or the file with the requests of outputs.
 
-    They are in the same directory. The outputs of a batch may be in two files, one for failures. If several files are
-    possible, no file is returned.
+    They are in the same directory. The outputs of a batch may be in two files, one of them for failures. Such files
+    have no id in common. Otherwise, if several files are possible, no file is returned.
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):
@@ -107,7 +107,10 @@ def _alike(name: str, other: str) -> int:
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
-    """Return the ids in the first lines of a half of a batch. Links and other files have no ids."""
+    """Return the ids in the first lines of a file that may be the other half of a batch.
+
+    The set is empty for a symbolic link, and for a file that is no such half.
+    """
     try:
         if source.path.is_symlink() or b'"custom_id"' not in source.head:
             return set()

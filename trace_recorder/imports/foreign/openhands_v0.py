@@ -113,7 +113,7 @@ _OUTCOME = {"history", "instruction", "metrics", "error", "success", "git_patch"
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the document is a list of events, or the first line has such a list as its history."""
+    """Return whether the file is a list of events, or its document or first line has such a list as its `history`."""
     lines = source.first_lines
     if lines and _has_history(lines[0].value):
         return True

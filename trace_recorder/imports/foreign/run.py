@@ -157,9 +157,9 @@ class Exchange:
 class ToolRun:
     """One execution of a tool.
 
-    The source has its times or its full result apart from the conversation, or no later call saw the result. A result
-    that is only a message of the conversation needs no ToolRun, because the fold finds it there. `ended` is the time of
-    the result, or None if there is no result.
+    It is needed if the source has the times or the full result apart from the conversation, or if no later call saw the
+    result. A result that is only a message of the conversation needs no ToolRun, because the fold finds it there.
+    `ended` is the time of the result, or None if there is no result.
     """
 
     time: str
@@ -179,8 +179,8 @@ class ToolRun:
 class Step:
     """A step that the source itself states.
 
-    `members` are those of `agent_step` records. Its messages are the first `length` messages of `conversation`, which
-    is None if the source has no messages for it.
+    `members` are those of `agent_step` records. The step's messages are the first `length` messages of `conversation`.
+    `conversation` is None if the source has no messages for the step.
     """
 
     time: str
@@ -241,7 +241,7 @@ class Kept:
 
 
 UNSEEN = "unseen message"
-"""The kind under which a message that no call saw is kept."""
+"""The `what` of a `Kept` message that no call saw."""
 UNANSWERED = "unanswered"
 """The annotation with the user's messages after the last call: waiting prompts, or an interruption."""
 Event = Call | Exchange | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
@@ -253,8 +253,8 @@ class ForeignRun:
 
     `events` are in the order of time. `identity` is the source's id of the run. `source` has facts about the tool: its
     version, the session's directory. `formats.py` sets `format`. `status` is "unknown" if the source does not say how
-    the run ended. `executions` are those whose results are messages. An import ignores them, because the fold finds
-    these results. They give times to a run that was recorded at the same time (`proxy/joining.py`).
+    the run ended. `executions` are the executions whose results are messages. An import ignores them, because the fold
+    finds these results. `proxy/joining.py` adds them, with their times, to a run that the proxy recorded.
     """
 
     identity: str
@@ -306,7 +306,8 @@ class NumberedHistories:
     def add(self, numbers: Numbers) -> tuple[Conversation, int]:
         """Return a conversation that begins with these messages, and the number of messages that were added to it.
 
-        The messages continue the conversation that has most of them, or a fork of it if they differ.
+        The messages continue the conversation with which they share the longest beginning. If they differ from that
+        conversation, they continue a fork of it.
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:

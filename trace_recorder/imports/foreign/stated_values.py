@@ -101,7 +101,7 @@ def _value_at(stated: Members, name: str) -> Payload:
 
 
 def other_counts(stated: Members, details: Iterable[str], places: Places) -> Members:
-    """Return the counts in the members `details` that are not in the table and not 0."""
+    """Return the counts that `places` does not name. They are in the members `details`. Counts of 0 are left out."""
     known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
     stating = [as_dict(stated.get(detail)) for detail in details]
     return {name: value for members in stating for name, value in members.items() if name not in known and value}

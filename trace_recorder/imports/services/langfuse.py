@@ -1,7 +1,7 @@
-"""The traces of a project of Langfuse, by its own client (`pip install 'trace-recorder[langfuse]'`).
+"""The traces of a project of Langfuse, fetched with its own client (`pip install 'trace-recorder[langfuse]'`).
 
-Its keys and its address are those of LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL. The keys belong to
-one project, so a project of another name is refused. The newest client lists observations only. A trace is made of the
+LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL have the keys and the address. The keys belong to one
+project, so a project of another name is refused. The newest client lists observations only. A trace is made of the
 facts in its first observation, of its observations, and of its scores. Source: the client's `api.observations.get_many`
 (`GET /api/public/v2/observations`), which the server has from version 4 on.
 """
@@ -36,7 +36,10 @@ _NESTED = ("attributes", "resourceAttributes", "scope")
 
 @dataclass(slots=True)
 class Langfuse:
-    """One project of Langfuse. `client` is a `langfuse.api.LangfuseAPI`, for other keys than the environment's."""
+    """One project of Langfuse.
+
+    `client` is a `langfuse.api.LangfuseAPI`. By default, one is made with the keys in the environment.
+    """
 
     project: str
     client: Payload = None
@@ -137,7 +140,7 @@ def _observation(one: Members) -> Members:
 
 
 def _nested(metadata: Members) -> Members:
-    """Return metadata without the prefixes of its names: the server stores it flat, as `attributes.gen_ai.system`."""
+    """Return metadata with an object for each prefix. The server stores it flat, as `attributes.gen_ai.system`."""
     nested: Members = {}
     for name, value in metadata.items():
         first, dot, rest = name.partition(".")

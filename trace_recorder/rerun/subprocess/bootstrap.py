@@ -57,7 +57,7 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
         return _SharedReplay(self._handoff)
 
     def install(self) -> None:
-        """Answer every HTTP client of this process, and its tools, from now on."""
+        """Answer the requests of every HTTP client in this process, and its tool calls, from now on."""
         Installed(self).everywhere()
         origin = ReplayOf(self._handoff.trajectory_id, Path(self._handoff.journal).name)
         self._stand_in_for_tools(origin, run=self._handoff.tools == "live")
@@ -69,6 +69,6 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
     def polled(self, method: str, path: str) -> Answer | None:
         """Return the final answer to a poll of a recorded response.
 
-        Return None for another request, without reading a file.
+        Return None for a request that is not such a poll. No file is read to find that out.
         """
         return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None

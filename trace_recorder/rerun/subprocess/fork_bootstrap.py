@@ -89,7 +89,7 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
         return _SharedFork(self._handoff, self._recording.recorder())
 
     def install(self) -> None:
-        """Answer or record every HTTP client of this process, and answer its tools, from now on."""
+        """Answer or record the calls of every HTTP client in this process from now on, and answer its tools."""
         InstalledFork(self, lambda: Binding(RecorderTarget(self._recording.recorder()), None)).everywhere()
         self._stand_in_for_tools()
         self._recording.end_with_process()
@@ -98,5 +98,8 @@ class _ProcessFork(ProcessAnswers[_SharedFork]):
         return self._handoff.is_live()
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to a request, or the request to send. Raises ReplayMismatchError before the fork."""
+        """Return the answer to a request, or the request to send.
+
+        Raises ReplayMismatchError for a request before the fork that was not recorded.
+        """
         return self._ask(lambda fork: fork.decide(endpoint, headers, body))

@@ -45,7 +45,7 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """Which messages of a prompt an earlier prompt had: all except those at `places` for which `are_known` is False."""
+    """The messages of a prompt that an earlier prompt had: all, except those at `places` where `are_known` is False."""
 
     places: Sequence[int]
     are_known: Sequence[bool]
@@ -99,7 +99,7 @@ class AgentHistory:
         return answers, unbroken
 
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
-        """Return the answers before that of `turn`, if the prompt has the same ones before its answer number `end`."""
+        """Return the answers before the answer of `turn`, if the prompt has the same before its answer number `end`."""
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))
         keys, start = [*prompt.keys], len(record.earlier_keys) - count
@@ -130,9 +130,9 @@ class AgentHistory:
         return None
 
     def _latest_answer(self, content: NormalizedContent, until: Turn | None) -> AnswerRef | None:
-        """Return the latest answer with this content, or else the latest with calls of these ids.
+        """Return the latest answer with this content, or else the latest whose tool calls have the same ids.
 
-        It is older than `until`.
+        Only answers from before the turn `until` count.
         """
         for key in (content.identity, content.call_keys if content.calls else None):
             answers = self._answers.get(key, [])
@@ -188,11 +188,9 @@ class AgentHistory:
         return [place in repeats or self._is_known(messages[place], repeats, times) for place in places]
 
     def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
-        """Return the same for messages that follow the turn `before`.
+        """Return, for each message that follows the turn `before`, whether an earlier prompt had the message there.
 
-        Other prompts may have extended that turn already.
-
-        Messages up to the position `kept` are known.
+        Other prompts may have extended that turn already. Messages up to the position `kept` are known.
         """
         times: Counter[Hashable] = Counter()
         after = self._counts_after.get(before, Counter())
@@ -250,7 +248,7 @@ class AgentHistory:
             if content is not None:
                 self._add_answer(turn, choice, content)
         if self.last is None or turn.previous is not None or start is self.last.chain_start:
-            self.last = turn  # if the agent has two chains, `last` follows the one that is continued
+            self.last = turn  # a new chain does not replace `last` until a call continues the chain
 
     def _add_answer(self, turn: Turn, choice: int, content: NormalizedContent) -> None:
         self._chain_of_message[content.identity] = turn.chain_start

@@ -102,7 +102,7 @@ class Prompt:
 
     @property
     def instructions_digest(self) -> bytes:
-        """Identifies the instructions for this request alone."""
+        """A digest of the instructions that apply to this request only."""
         return b"".join(message.content.digest for message in self.messages[: self.normalized.own])
 
     @property
@@ -115,7 +115,8 @@ class Prompt:
     def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
         """Return the prefix that ends with an answer, in the form in which an agent sends the answer back.
 
-        If the prompt ends with the beginning of the answer, both form one message.
+        The prompt may end with a message of the assistant, which the model completes. That message and the answer then
+        form one message.
         """
         messages, normalized = self.reading.messages, self.messages[self.normalized.own :]
         is_begun = (
@@ -148,9 +149,10 @@ class Prompt:
     def new_messages(
         self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
     ) -> tuple[tuple[Message, ...], range]:
-        """Return the messages that no earlier prompt had, and the positions of those from before the previous answer.
+        """Return the new messages, and the positions among them of the messages from before the previous answer.
 
-        The results of that answer come first, then the messages from before the answer, then the rest.
+        A message is new if no earlier prompt had it. The results of the previous answer's tools come first, then the
+        messages from before that answer, then the rest.
         """
         new = {*self._new_places(continued, known)}
         after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
@@ -179,8 +181,8 @@ class CallChains:
     """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue nothing.
 
     An answer is looked up by its agent, its instructions, and the sum of everything up to it. The agent is part of the
-    key, because several agents may get the same prompt and answer. A second lookup is without the agent, for an agent
-    that continues the history of another agent.
+    key, because several agents may get the same prompt and answer. A second lookup leaves out the agent, because an
+    agent may continue the history of another agent.
     """
 
     def __init__(self, separate_calls: Collection[str] = ()) -> None:
@@ -236,7 +238,7 @@ class CallChains:
         )
 
     def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
-        """Continue the turn whose prompt and answer begin the prompt, if the prompt has no later answer."""
+        """Continue the turn with whose prompt and answer this prompt begins, if no later answer is in this prompt."""
         answers = self._answers[prompt.instructions_digest]
         prefixes = prompt.normalized.prefixes
         later = next(compress(count(), map(answers.get, reversed(prefixes))), None)
@@ -337,7 +339,7 @@ def _turn(
 
 
 def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHistory) -> KnownMessages:
-    """Return which normalized messages of a prompt an earlier prompt had."""
+    """Return which of a prompt's normalized messages were in an earlier prompt."""
     previous, messages, own = continued.previous, prompt.messages, prompt.normalized.own
     if previous is None or continued.relation in {"edits", "rewrites"}:
         return history.known_messages(prompt.normalized, previous, continued.answers)
@@ -359,10 +361,11 @@ def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
 
 
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:
-    """Return the turn that a call recorded by hand continues, if the agent passed only its new messages.
+    """Return the turn that a call continues, if it was recorded by hand and has only the agent's new messages.
 
-    That is the case if the messages begin with the result of a tool call. It is also the case if the last turn made no
-    tool call, the agent had instructions before, and the messages have neither instructions nor an answer of the model.
+    A call has only new messages if these begin with the result of a tool call. It also has only new messages if the
+    last turn made no tool call, the agent had instructions before, and the call has none. A call whose messages have an
+    answer of the model never counts.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

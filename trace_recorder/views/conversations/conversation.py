@@ -2,9 +2,9 @@
 
 A turn that extends the newest answer of a conversation continues the conversation, and adds only its new messages. A
 failed call is part of the conversation, and so is its next attempt. A prompt that changes or forks the history of its
-agent begins a new conversation, which *continues* the agent's first conversation. Messages from before are *copied*
-into it. A chain of calls that continues no earlier chain is *apart*, such as a request for a title of the same
-question. The agent's longest chain is never *apart*.
+agent begins a new conversation, which *continues* the agent's first conversation. The messages that it has from an
+earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*, such as a request for a
+title of the same question. The agent's longest chain is never *apart*.
 
 Each agent has its own conversations, also if two agents of the run have the same name. An agent may have another id in
 each of its calls. It is the same agent if it continues its own newest answer under the same name and parent.
@@ -75,7 +75,7 @@ class Conversation:
 
     @property
     def chain_start(self) -> Turn:
-        """Return the first turn of the chain of calls that it belongs to."""
+        """The first turn of the chain of calls that the conversation belongs to."""
         return next((turn for turn in self.turns if turn.answered), self.turns[0]).chain_start
 
     def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:
@@ -117,7 +117,7 @@ class Conversation:
                 return
 
     def tools(self) -> list[Tool]:
-        """Return the tools that were offered in it. Of several tools with one name, the last one counts."""
+        """Return the tools that the conversation offers. Of several tools with one name, the last one counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 
@@ -147,7 +147,10 @@ def _conversation_continued_by(turn: Turn, begun: Sequence[Conversation]) -> Con
 
 
 def _set_kinds(own: Sequence[Conversation]) -> None:
-    """Set the kinds of an agent's conversations: those of its longest chain are the first one and its continuations."""
+    """Set the kinds of an agent's conversations.
+
+    In the agent's longest chain, one conversation is "first" and the others are "continues". All others are "apart".
+    """
     turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
     offered = {conversation.chain_start for conversation in own if conversation.tools()}
     main = max(turns, key=lambda start: (turns[start], start in offered), default=None)
@@ -159,7 +162,7 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
 def lines_with_results(
     conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]
 ) -> Iterator[ConversationLine]:
-    """Yield the lines of a conversation. After each answer come the results of its calls that only the steps have."""
+    """Yield the lines of a conversation. Tool results that only steps have follow the answer that asked for them."""
     shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
     for line in conversation.lines:
         yield line

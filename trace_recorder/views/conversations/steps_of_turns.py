@@ -86,7 +86,8 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 class StepsByTurn:
     """The steps of each turn: those that are derived from it, and those that the agent recorded for it.
 
-    `unrequested` has the tools that no model requested, by the turn of their step, or by None. They are not in `steps`.
+    `unrequested` has the tools that no model requested, by the turn of their step. The key is None if the step has no
+    turn. These tools are not in `steps`.
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
@@ -122,7 +123,10 @@ def _turns_by_response_id(turns: Sequence[Turn]) -> dict[str, Turn]:
 
 
 def _turn_that_called(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
-    """Return the newest turn before a step that made one of its tool calls, of the step's own agent if possible."""
+    """Return the turn that made one of the tool calls of a step.
+
+    If several turns did, turns of the step's own agent are preferred, then turns before the step, then the newest turn.
+    """
     called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
     callers = [turn for turn in turns if not called.isdisjoint(call.call_id for call in turn.answer().tool_calls)]
     callers = [turn for turn in callers if agent_key(turn.interaction) == agent_key(step)] or callers
@@ -142,12 +146,12 @@ class UnrequestedTools:
     results: tuple[ToolResult, ...]
 
     def tools_step(self) -> AgentStep:
-        """Return the step with only these tools."""
+        """Return a copy of the step that has only the unrequested tools."""
         error = self.step.error if is_tools_only(self.step) else None
         return replace(self.step, tool_calls=self.calls, tool_results=self.results, error=error)
 
     def remaining_step(self) -> AgentStep:
-        """Return the step without these tools."""
+        """Return a copy of the step without the unrequested tools."""
         ids, step = {call.call_id for call in self.calls}, self.step
         calls = tuple(call for call in step.tool_calls if call.call_id not in ids)
         return replace(
@@ -263,7 +267,7 @@ def message_of(result: ToolResult) -> Message:
 
 
 def _results(step: AgentStep | None, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-    """Return the results that an agent recorded for these calls. Those without ids are in the order of the calls."""
+    """Return the results that an agent recorded for these calls. Results without ids belong to the calls in order."""
     if step is None:
         return ()
     results = tuple(result for result in step.tool_results if not step.derived or result.duration_seconds is not None)

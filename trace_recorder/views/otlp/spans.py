@@ -4,10 +4,10 @@
 message. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory, and a run that
 is still being recorded is sent up to now.
 
-A delivered span cannot be changed. Before its delivery, a reward is an event in the span of its step or run. After it,
-`plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An annotation is a span `annotate
-KEY`. Each such span has the id of its reward or annotation, so an exporter knows whether the reward or annotation was
-delivered in either form.
+A delivered span cannot be changed. A reward is an event in the span of its step or run, if that span is not delivered
+yet. Otherwise `plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An annotation is a
+span `annotate KEY`. Each such span has the id of its reward or annotation, so an exporter knows whether the reward or
+annotation was delivered in either form.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Plan:
 def plan_additions(tree: SpanTree, maker: SpanMaker) -> Iterator[PlannedSpan]:
     """Yield a span for each reward and, with contents, for each annotation.
 
-    The caller skips those already delivered.
+    The caller skips the spans that were delivered before.
     """
     for number, (reward, span) in enumerate(zip(tree.trajectory.rewards, tree.spans_of_rewards(), strict=True)):
         identity = reward_id(tree.ids, number, reward)

@@ -2,8 +2,8 @@
 
 Runs are compared if they began with the same request, that is, the same messages and tools. In each such group, the
 best run is paired with every worse run. A run with a rewritten history is not one answer to one prompt. It is left out
-and counted, and so is a run with an answer that was cut off, incomplete or empty. Answers that a fork took from its
-recording are part of its prompt, so forks at the same call are compared.
+and counted, and so is a run with an answer that was cut off, incomplete or empty. A fork begins with answers from a
+recording. They are part of the fork's prompt, so forks of a run at the same call are compared.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
 
 
 def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
-    """Return the branch of the agent with which the run began, if it has exactly one. Separate calls do not count."""
+    """Return the branch of the agent that began the run. Return None unless that agent has exactly one branch.
+
+    Separate calls do not count.
+    """
     all_branches = branches(trajectory, turns, include_incomplete=include_incomplete)
     if not all_branches:
         return None

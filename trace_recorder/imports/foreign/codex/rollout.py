@@ -167,7 +167,7 @@ class RolloutReader:
         self.run.model = self.run.model or answer.model
 
     def _end_answers(self, time: str) -> None:
-        """Close the open answer. Later tokens do not belong to any answer before this place."""
+        """Close the open answer. A token count that comes later is not added to this answer or an earlier one."""
         self._close()
         self._last = None
         usage, self._next_usage = self._next_usage, None

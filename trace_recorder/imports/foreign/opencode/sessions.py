@@ -363,7 +363,7 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
 
 
 def _agent(session: Members, parent: SessionReader) -> Agent:
-    """Return the agent of a session. The tool that started the session names it, or otherwise the session itself."""
+    """Return the agent of a session. The tool that started the session states its name, or else the session does."""
     identity = as_text(session["id"]) or ""
     name, execution = parent.started.get(identity, (None, None))
     return Agent(

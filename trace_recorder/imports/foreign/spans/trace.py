@@ -49,7 +49,7 @@ _OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
 """Attributes about the run as a whole."""
 
 _MAX_NAMES = 12
-"""Names of spans that a gap lists."""
+"""The largest number of span names that a gap lists."""
 
 
 def traces(spans: Iterable[Span]) -> Iterator[list[Span]]:
@@ -99,7 +99,7 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
     )
     add_own(run, root.span)
     given = [score for node in tree.nodes for score in scores(node.span)]
-    run.events = [*_events(tree), *run.events, *given]  # the last to be read: it keeps what nothing has read before
+    run.events = [*_events(tree), *run.events, *given]  # `_events` is called last: it keeps unread parts
     if not any(node.reading.kind for node in tree.nodes):
         run.status, run.error = "unknown", None
         run.events.append(_unknown(tree))
@@ -257,7 +257,7 @@ def _error(node: Node) -> Members:
 
 
 def _kept(node: Node) -> Iterator[Kept]:
-    """Yield the parts of a span that have no place in a run. Of a span that only groups others, these are all parts."""
+    """Yield the parts of a span that have no place in a run. If a span only groups others, these are all its parts."""
     span, reading = node.span, node.reading
     remaining = span.unread_parts()
     members = without_none(
@@ -310,7 +310,7 @@ def _task(tree: Tree, first: Node | None) -> str | None:
 
 
 def task_of(value: Payload) -> str | None:
-    """Return the input of a run as a text: of messages the first one of the user, of another value its JSON."""
+    """Return the input of a run as a text: the first message of the user, or the JSON of an input without messages."""
     messages = None if isinstance(value, str) else read_input(value).messages
     if messages:
         return next((_text(message.content) for message in messages if message.role == "user"), None)

@@ -18,7 +18,7 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
 _MAX_NAMES = 24
-"""Levels of a dotted name. The rest of a longer name is one name."""
+"""A name is split at this many dots at most. The rest of a longer name is one level."""
 
 
 def take_nested(span: Span, prefix: str) -> Payload:
@@ -47,7 +47,7 @@ def _put(tree: Members, path: list[str], value: Payload) -> None:
 
 
 class _Branch(Members):
-    """An object that dotted names make, and not an object that is an attribute's value."""
+    """An object that is made from dotted names. An object that is an attribute's value has another class."""
 
 
 def _with_lists(tree: Members) -> Payload:
@@ -66,7 +66,7 @@ _NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
 
 
 def read_openinference(span: Span) -> Reading | None:
-    """Read a span with a kind of OpenInference, or with its attributes of a call."""
+    """Read a span that has OpenInference's kind, or OpenInference's attributes of a call."""
     stated = as_text(span.attributes.get(_KIND))
     if stated is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
         return None
@@ -110,7 +110,7 @@ def _call(span: Span) -> Reading:
 
 
 def _raw(span: Span, reading: Reading) -> Reading:
-    """Read the facts of the SDK's own request and response that the messages lack."""
+    """Read the SDK's own request and response, for facts that the messages lack."""
     request = span.take_json("input.value")
     raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else Reading()
     if reading.messages is None and raw_input.messages is None:
