@@ -92,17 +92,17 @@ def _status(term: Term) -> Condition:
 
 
 def _in_column(column: str) -> Callable[[Term], Condition]:
-    """Return a function that makes the condition that a column contains a text. Case is ignored."""
+    """Return a function from a term to its condition: the column contains the term's text. Case is ignored."""
     return lambda term: Condition(f"instr(folded(r.{column}), ?) > 0", (_text(term).casefold(),))
 
 
 def _in_name(kind: str) -> Callable[[Term], Condition]:
-    """Return a function that makes the condition that a name of a kind contains a text. Case is ignored."""
+    """Return a function from a term to its condition: a name of this kind contains its text. Case is ignored."""
     return lambda term: _has_name(kind, "instr(folded(n.name), ?) > 0", _text(term).casefold())
 
 
 def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
-    """Return a function that makes the condition that a run has a name of a kind."""
+    """Return a function from a term to its condition: the run has the term's name, as a name of this kind."""
 
     def condition(term: Term) -> Condition:
         if term.text is not None:

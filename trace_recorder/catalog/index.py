@@ -3,8 +3,9 @@
 The index is derived from the runs, so it may be deleted at any time. A reader compares the state of each file with the
 state in the index, and reads the runs that changed. So a search gives the same runs with an index and without one.
 
-The index keeps a run only if its answers cannot change while its files stay the same. Every search reads the others:
-runs that go on, files of other tools, which may consist of several files, and files that cannot be read.
+The index keeps a run only if its answers cannot change while its files stay the same. Every search reads the other
+runs: runs that are still running, runs of other tools, which may consist of several files, and files that cannot be
+read.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def kept_run(task: Task) -> KeptRun | NotKept:
 def _stats(run: Trajectory) -> str:
     stats = Stats()
     stats.add(run)
-    stats.to_json()  # a run of which this fails is not counted
+    stats.to_json()  # if this fails, the run is not counted
     return stats.to_text()
 
 

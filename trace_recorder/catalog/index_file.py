@@ -5,8 +5,8 @@ transaction, the indexer sets the time to a whole even second, and the file has 
 program that writes to the file leaves another time. So does an indexer that is killed while it writes. Such a file is
 never read; the indexer makes it again.
 
-Only the indexer writes. It holds a lock on the directory of the file, so a second one waits. Readers hold SQLite's own
-shared lock while they read, and a file that they cannot use is for them as if there was none.
+Only the indexer writes. It holds a lock on the directory of the file, so a second indexer waits. Readers hold SQLite's
+own shared lock while they read. If they cannot use the file, they work as if there was no index.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ def _is_expected(about: dict[str, str], path: Path, directory: Path) -> bool:
 def _expected(path: Path, directory: Path) -> dict[str, str]:
     """Return the values that a usable index has in its table `about`.
 
-    The facts depend on the code, the prices and the directory. An index inside its directory may be moved together with
-    the directory.
+    The facts in an index depend on the code, the prices and the directory. An index inside its directory may be moved
+    together with the directory.
     """
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - a list without an index needs none
 

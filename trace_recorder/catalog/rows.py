@@ -96,7 +96,7 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
 def ended_summary(path: Path) -> Trajectory | None:
     """Read the document of an ended run without its calls.
 
-    This is faster, and enough for a row. Return None otherwise.
+    This is faster than reading the calls, and enough for a row. Return None for any other run or document.
     """
     try:
         ends = document_ends(path)

@@ -85,7 +85,7 @@ def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool
 
 
 def _is_of(key: str, runs: set[str]) -> bool:
-    """Whether a name is that of an additional file of one of these runs."""
+    """Whether a name is the name of an additional file of one of these runs."""
     match = _EXTRA_FILE.fullmatch(key)
     return match is not None and match["run"] in runs
 
@@ -99,7 +99,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an export goes: a file, a directory, or stdout if it has neither."""
+    """The place that an export is written to: a file, a directory, or stdout if it has neither."""
 
     file: Path | None = None
     directory: Path | None = None
@@ -172,7 +172,7 @@ class Export:
             self._file(runs, self.target.file)
 
     def summary(self, where: str) -> Iterator[str]:
-        """Yield what was done as sentences."""
+        """Yield sentences about what was exported."""
         name, counts = self.conversion.name, self.total.counts
         yield from self.total.failed
         yield from self.total.empty
@@ -227,7 +227,7 @@ class Export:
             self._write_metadata(out.with_name(f"{out.name}.metadata.json"))
 
     def _files(self, runs: Sequence[Path], directory: Path) -> None:
-        """Write what each run becomes into a directory, under its name."""
+        """Write the files of each run into a directory, under the name of the run."""
         directory.mkdir(parents=True, exist_ok=True)
         names = unique_names(runs, ["metadata"] if self.metadata else [])
         conversion, tasks = self.conversion, [*zip(runs, names, strict=True)]

@@ -166,7 +166,7 @@ class _Scoring:
             return sum(not _report(path, partial(self._take, path, result), progress) for path, result in results)
 
     def batch(self, paths: Sequence[Path]) -> int:
-        """Score all runs by one call, except those that are still being recorded or have the reward already."""
+        """Score all runs by one call of the function, except runs that are still written or have the reward already."""
         runs: dict[Path, Trajectory] = {}
         with Progress(len(paths)) as progress:
             failed = sum(
@@ -211,7 +211,7 @@ class _Scoring:
 
 
 def _report(path: Path, work: Callable[[], str | None], progress: Progress | None = None) -> bool:
-    """Process a run, and print what is returned. Report a failure, and return False."""
+    """Run `work` for a run and print its text. If that fails, report the failure and return False."""
 
     def refuse(error: Exception) -> None:
         if progress:

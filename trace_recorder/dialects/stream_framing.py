@@ -56,7 +56,8 @@ class FrameDecoder:
     def __call__(self, data: bytes) -> bytes:
         """Take the next bytes, and return the lines of the frames that are complete.
 
-        Raises ValueError if the bytes are not frames, after the earlier frames were returned.
+        Raises ValueError if the bytes are not frames. If complete frames come before such bytes, the call returns the
+        lines of these frames, and the next call raises.
         """
         self._waiting += data
         lines: list[str] = []
@@ -113,7 +114,7 @@ def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
 
 
 def _payload_members(payload: bytes) -> str:
-    """Return the members of a line that have a payload, in a form from which `_payload` makes the same bytes."""
+    """Return a payload as the members of a line. `_payload` makes the same bytes of these members."""
     try:
         text = payload.decode()
         value = json.loads(text)

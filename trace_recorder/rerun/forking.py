@@ -65,7 +65,7 @@ class ForkPoint:
         return one.begin.seq < self._seq and one.ending is not None
 
     def is_behind_tool(self, one: RecordedTool) -> bool:
-        """Whether an execution of a tool ended before the fork. A tool in which the call was made did not."""
+        """Whether an execution of a tool ended before the fork. A tool that made the first live call had not ended."""
         return one.ending is not None and one.ending.seq < self._seq
 
     def __str__(self) -> str:
@@ -197,7 +197,7 @@ class Fork(Replay):
         return not_asked_for(behind, self.tools.given)
 
     def _is_given(self, one: RecordedExchange) -> bool:
-        """Whether a call is answered as recorded. After the fork, calls that were made inside a tool are not."""
+        """Whether a call is answered as recorded. After the fork, calls inside a tool with a used result are not."""
         behind = self.point.is_behind(one)
         return behind and (not self.is_live or bool(not_asked_for([one], self.tools.given)))
 

@@ -1,4 +1,4 @@
-"""Which recorded call a request is: the first equal one that has not been used yet.
+"""Finds the recorded call for a request: the first equal call that has not been used yet.
 
 Requests are compared by digests of their members. Lists are digested element by element, so that each message of a
 conversation is digested once. A mask in a recorded text matches any text.
@@ -57,7 +57,7 @@ def blocks_in_one_order(element: Payload) -> Payload:
 
 
 def sorted_results(elements: Iterable[tuple[str | None, T]]) -> Iterator[T]:
-    """Yield elements in order. Consecutive elements with a key are sorted by their keys."""
+    """Yield elements in their order, except that consecutive elements with a key are sorted by their keys."""
     for is_result, group in groupby(elements, key=lambda pair: pair[0] is not None):
         yield from (element for _, element in (sorted(group, key=itemgetter(0)) if is_result else group))
 
@@ -132,7 +132,7 @@ def without(value: Payload, paths: Sequence[Path]) -> Payload:
 
 
 def _below(paths: Iterable[Path], *names: Step) -> list[Path]:
-    """Return the rest of each path that leads to a member or an element, by any of its names."""
+    """Return the rest of each path whose first step is one of these names, or is a wildcard."""
     return [path[1:] for path in paths if path[:1] in {(ANY,), *((name,) for name in names)}]
 
 

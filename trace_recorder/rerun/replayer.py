@@ -50,8 +50,8 @@ class Replay:
     is a function that compares a live request with a recorded request, in place of the usual comparison. With
     `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams so many
     times as fast as they came; None gives all chunks at once. With `strict`, unused recorded calls raise
-    ReplayMismatchError if the block ends without an exception. Otherwise they are logged. `missing` decides about a
-    call or a tool without an equal recorded one: "error" raises ReplayMismatchError; "live" sends the call, and runs
+    ReplayMismatchError if the block ends without an exception. Otherwise they are logged. `missing` says what happens
+    to a call or a tool if no equal one is recorded: "error" raises ReplayMismatchError; "live" sends the call, and runs
     the tool. With "live", a call whose recorded end is missing is sent too. `live_calls` counts the calls that were
     sent and the tools that ran.
 
@@ -231,7 +231,7 @@ class Replay:
 
 
 def not_asked_for(left: Sequence[RecordedExchange], given: Sequence[RecordedTool]) -> list[RecordedExchange]:
-    """Return the unused calls without those that were made inside a tool if its recorded result was used."""
+    """Return the unused calls, except the calls that were made inside a tool whose recorded result was used."""
     inside = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in given]
     return [one for one in left if not any(begin < one.begin.seq < end for begin, end in inside)]
 

@@ -19,7 +19,7 @@ from trace_recorder.values.messages import Payload
 _DATA = '<script type="application/json" id="trace-recorder-data">{}</script>'
 _POLICY = '<meta http-equiv="Content-Security-Policy" content="{}">'
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
-"""JSON in ASCII has no other character that could end its element."""
+"""The characters of ASCII that could end the script element around the JSON, and their escapes in JSON."""
 
 
 def json_text(value: Payload) -> str:

@@ -123,7 +123,7 @@ def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) ->
         shown = as_dict(json_value(text))
         name = as_text(shown.get("tool")) or as_text(shown.get("toolName")) or _TOOLS[kind]
         arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
-        if not any(tool.arguments == arguments for tool in request.tools[-1:]):  # it was asked for before it was said
+        if not any(tool.arguments == arguments for tool in request.tools[-1:]):  # a `say` may repeat an `ask`
             request.tools.append(ShownTool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
         request.tools[-1].outputs.append(text)

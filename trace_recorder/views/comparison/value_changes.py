@@ -15,7 +15,7 @@ from typing import Literal
 from trace_recorder.values.messages import Payload
 
 MAX_PAIRS = 1_000_000
-"""Common parts of two differing middles are searched if these have at most this many pairs of elements."""
+"""Two middles that differ are searched for common parts only if they have at most this many pairs of elements."""
 
 
 def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:

@@ -75,7 +75,7 @@ class ToolRun:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What identifies it within the run: step, agent, call, and its number among those with the same id."""
+        """The identity of the execution in the run: step, agent, call, and its number among those with this id."""
         step = self.step
         own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
         return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
@@ -198,7 +198,7 @@ class SpanTree:
         return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 
     def addition_ids(self) -> dict[str, list[str]]:
-        """Return the ids of the rewards by their span. The ids of the annotations are those of the run's span."""
+        """Return the ids of the rewards by their span. The ids of the annotations belong to the run's own span."""
         run = self.trajectory
         ids = {self.root: [annotation_id(self.ids, key, value) for key, value in run.annotations.items()]}
         for number, (reward, span) in enumerate(zip(run.rewards, self.spans_of_rewards(), strict=True)):

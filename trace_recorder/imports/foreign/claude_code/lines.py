@@ -194,7 +194,7 @@ MAX_COPIED = 5_000_000
 class _Wire:
     """The messages of a request in their order, after the system blocks.
 
-    `begin` is the length of the conversation before them, and `ends` has its length after each of them.
+    `begin` is the length of the conversation before these messages. `ends` has its length after each message.
     """
 
     shape: str | None
@@ -232,7 +232,7 @@ class Requests:
             self._lines.setdefault(identity, line)
 
     def describe(self, call: Call, identity: str) -> str | None:
-        """Give a call the details of the request with this id. Return the reason if its messages are unknown."""
+        """Give a call the details of the request with this id. If its messages are unknown, return the reason."""
         line = self._lines.get(identity)
         if line is None:
             return "the request is not in the session"

@@ -66,7 +66,7 @@ class Threads:
     _has_parents: bool = False
 
     def history_of(self, entry: Entry, events: list[Event]) -> AgentHistory:
-        """Return the history of the agent to which a line belongs. `events` is the list for a new one."""
+        """Return the history of the agent to which a line belongs. A new history adds its events to `events`."""
         line = entry.line
         if task := as_text(line.get("parent_tool_use_id")):
             return self._of_agent(task, self._started_by(task, task, None), events)
@@ -98,7 +98,7 @@ class Threads:
         return self._started_by(identity, task, name)
 
     def _task_with_prompt(self, first: Entry) -> str | None:
-        """Return the tool call whose prompt is a sub-agent's first message. Each call starts one agent."""
+        """Return the tool call whose prompt is a sub-agent's first message. A call starts one agent, so only once."""
         waiting = self._by_prompt.get(as_text(first.message.get("content")) or "")
         return waiting.popleft() if waiting else None
 

@@ -144,7 +144,7 @@ class RolloutReader:
         self.run.task = self.run.task or text or None
 
     def _close(self) -> None:
-        """Make a call of the open answer's items."""
+        """End the open answer, and add the call that gave it."""
         answer, self._answer = self._answer, None
         if answer is None:
             return

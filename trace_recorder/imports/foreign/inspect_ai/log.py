@@ -152,7 +152,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
-"""Yield the samples of a log. For a sample that cannot be read, yield None and the reason."""
+"""The samples of a log. A sample that cannot be read is None, with the reason."""
 
 
 def _from_document(document: Members) -> tuple[Members, _Samples]:

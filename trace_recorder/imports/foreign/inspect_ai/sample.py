@@ -38,7 +38,7 @@ from trace_recorder.values.origins import ReplayedFrom
 
 _PREFIXES = ("attachment://", "tc://")
 MAX_CHARACTERS = 256 * 1024 * 1024
-"""Characters of a sample's attachments, each counted at every reference to it."""
+"""The largest number of characters of a sample's attachments. An attachment counts at every reference to it."""
 
 
 @dataclass(slots=True)

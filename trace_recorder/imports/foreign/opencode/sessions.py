@@ -193,7 +193,7 @@ def _output(state: Members) -> Payload:
 
 
 def _retries(step: list[Members]) -> list[Call]:
-    """Yield the calls that failed before the call of this step."""
+    """Return the calls that failed before the call of this step."""
     retries = (part for part in step if part.get("type") == "retry")
     return [
         Call(

@@ -18,7 +18,8 @@ from trace_recorder.imports.foreign.spans.span import Reading, Span, merged
 class Node:
     """A span in its place. `agent`, `tool` and `call` are the innermost spans of their kind around it.
 
-    `tool` and `call` are None outside of the innermost agent, `call` also outside of the innermost tool.
+    A tool around that agent does not count, so `tool` is then None. A call around that agent or that tool does not
+    count either.
     """
 
     span: Span
@@ -113,7 +114,7 @@ def _place(child: Node, parent: Node) -> None:
 
 
 def _join_calls(nodes: Iterable[Node]) -> None:
-    """Make each call with other calls inside a plain span.
+    """Turn each call that has other calls inside it into a plain span.
 
     If it has one inner call, that call gets the facts that only the outer call has.
     """
@@ -142,7 +143,7 @@ def _fill(inner: Node, outer: Reading) -> None:
 def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
     """Return the spans of the run's main agent.
 
-    It is the only outermost agent. If that agent has no calls and tools of its own and one agent inside, the inner
+    The main agent is the only outermost agent. If it has no calls and tools of its own and one agent inside, the inner
     agent is the main agent, too, and so on. There is no main agent if a call or a tool is outside of all agents, or if
     several agents are outermost.
     """

@@ -28,7 +28,7 @@ from trace_recorder.values.messages import Payload, Usage
 API = "langfuse"
 _PREFIX = "langfuse.observation."
 _LANGSMITH = "langsmith.span.kind"
-"""LangSmith's integrations put the arguments of a tool into an object."""
+"""An attribute of LangSmith's integrations, which put the arguments of a tool into an object."""
 _LANGFUSE_KINDS: dict[str, Kind] = {"generation": "call", "tool": "tool", "agent": "agent"}
 _LANGFUSE_COUNTS = {
     "input_tokens": "input",
@@ -168,7 +168,7 @@ def read_mlflow(span: Span) -> Reading | None:
 
 
 def _value(value: Payload) -> Payload:
-    """Parse a JSON text, which may also be a string or a number."""
+    """Parse a JSON text, even one that is only a string or a number. Return any other value unchanged."""
     read_value = parsed(value)
     if not isinstance(read_value, str):
         return read_value
@@ -179,7 +179,7 @@ def _value(value: Payload) -> Payload:
 
 
 def _usage_of_mlflow(span: Span, answered: Usage) -> Usage | None:
-    """Return MLflow's counts, completed by those of the response."""
+    """Return MLflow's counts. A count that MLflow does not state is taken from the response."""
     counted = as_dict(_value(span.take("mlflow.chat.tokenUsage")))
     cost = as_number(as_dict(_value(span.take("mlflow.llm.cost"))).get("total_cost"))
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
