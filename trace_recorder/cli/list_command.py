@@ -1,4 +1,4 @@
-"""The command `list`: what it takes, and how it exits. What it prints is made in `list_runs.py`."""
+"""The command `list`: its options and its exit code. `list_runs.py` makes the rows that it prints."""
 
 from __future__ import annotations
 

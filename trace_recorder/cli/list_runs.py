@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A row with what runs are selected by: the facts of the run, or an index's answer that the run matches."""
+    """A row, with the facts by which the run is selected, or with the answer of an index that the run matches."""
 
     path: Path
     row: Row
@@ -43,7 +43,7 @@ class Run:
         return row_with_costs(self.row, partial(run_costs_or_unknown, self.path))
 
     def matches(self, matcher: Matcher) -> bool:
-        """Whether the run matches. It is read if its calls are needed for that. Raises UnreadableError."""
+        """Whether the run matches. The run is read if its calls are needed for that. Raises UnreadableError."""
         return self.summary is None or matcher(read(self.path) if matcher.needs_calls else self.summary)
 
 
@@ -85,7 +85,7 @@ def listing(  # noqa: PLR0913 - each has a default
     with_costs: bool = False,
     index: Path | None = None,
 ) -> Listing:
-    """Return the runs at these paths that match all terms. Those of a single directory are named by their paths there.
+    """Return the runs at these paths that match all terms. Runs of a single directory are named by their paths in it.
 
     A run that the index of the directory has is not read. Raises UnreadableError if a directory cannot be read.
     """

@@ -53,7 +53,7 @@ def as_list(rows: Sequence[Row]) -> list[Branch]:
 
 
 def as_tree(rows: Sequence[Row]) -> list[Branch]:
-    """Return the rows, with each fork or replay after its run and indented. Otherwise the order stays."""
+    """Return the rows, with each fork and replay indented below its run. Otherwise the order stays."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
     roots = []

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class PlannedRuns:
-    """The runs that may match a query, each once, and how many there are with those that do not."""
+    """The runs that may match a query, each once, and the number of all runs, including those that do not match."""
 
     candidates: list[Planned] = field(default_factory=list)
     count: int = 0
@@ -33,7 +33,7 @@ class PlannedRuns:
 def planned_runs(
     paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: Kept = "row"
 ) -> PlannedRuns:
-    """Return the runs that paths name, as `Plan` does those of a directory. Raises UnreadableError."""
+    """Return the runs at these paths that may match, as `Plan` does for a directory. Raises UnreadableError."""
     plans: list[Plan] = []
 
     def runs_at(path: Path) -> Iterator[Planned]:
@@ -52,7 +52,7 @@ def planned_runs(
 
 
 def naming_in(paths: Sequence[Path]) -> Callable[[str], str]:
-    """Return what names a run by its path: the path from the only directory that was given, or else the path itself."""
+    """Return a function that names a run: by its path from the only directory that was given, or else by its path."""
     if len(paths) != 1 or not is_directory(paths[0]):
         return str
     start = len(str(paths[0] / "_")) - 1  # a slice takes a tenth of the time of `relative_to`

@@ -72,7 +72,7 @@ class Selection:
     """A part of `provider/model`. Case is ignored, as in `task`."""
     task: str | None = None
     since: datetime | None = None
-    """With a time zone, as `until`."""
+    """A time with a time zone, as `until`."""
     until: datetime | None = None
     failed: bool = False
     """Only runs that failed or did not succeed."""

@@ -237,7 +237,7 @@ class _JoinedMessage:
         self._error: Payload = None
 
     def add(self, name: str | None, data: str) -> None:
-        """Add one event. An event that is no JSON object, or of an unknown type, changes nothing."""
+        """Add one event. An event that is not a JSON object, or has an unknown type, changes nothing."""
         event = Members(json_value(data))
         kind = event.text("type") or name
         if kind == "content_block_delta":

@@ -71,7 +71,7 @@ def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEP
         if value is None:
             into.setdefault(key)
         elif type(seen) is GrowingText and type(value) is str and key in _PIECEWISE:
-            seen.pieces.append(value)  # nearly every delta: without another call
+            seen.pieces.append(value)  # most deltas end here, without another function call
         elif value is not seen or type(value) is str:  # the index, for example, stays the same
             into[key] = _joined(key, seen, value, depth)
 

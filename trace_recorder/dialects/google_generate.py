@@ -152,7 +152,7 @@ def _kind(part: Payload) -> str:
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
-    """Whether an empty text counts as a text: one with a signature does, one next to an image does not."""
+    """Whether a part with an empty text is a text. With a signature, it is. With an image in the part, it is not."""
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
 
@@ -222,7 +222,7 @@ def _tool_call(part: Payload) -> ToolCall:
 def _tool_message(part: Payload) -> Message:
     """Read a tool's response: its text, or else its JSON. The part itself is the message's `extra`.
 
-    Of a function that failed, Gemini's `error` says why; `is_error` is then in the `extra` too.
+    If the function failed, Gemini's `error` says why, and `is_error` is in the `extra` too.
     """
     response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
@@ -295,7 +295,7 @@ def _usage(usage: dict[str, Payload]) -> Usage:
 
 
 def not_found(message: str) -> Payload:
-    """Return the error of Google's dialects."""
+    """Return the body of a "not found" error with this message, as Google's dialects write it."""
     return {"error": {"code": 404, "message": message, "status": "NOT_FOUND"}}
 
 

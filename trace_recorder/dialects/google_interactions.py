@@ -110,7 +110,7 @@ def _answering(steps: list[Payload]) -> list[Payload]:
 
 
 def _role(element: Payload) -> str:
-    """Return the role of an element of the input. What a server's tool did belongs to the model."""
+    """Return the role of an element of the input. The work of a server's tool belongs to the model."""
     members, kind = as_dict(element), kind_of(element)
     if kind == "function_result":
         return "tool"
@@ -178,9 +178,9 @@ def _is_plain(content: Payload) -> bool:
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
-    """Collect the blocks of steps. Blocks that `extra` keeps are numbered by the place of their step there.
+    """Collect the blocks of steps. The number of a block that `extra` keeps is the position of its step in `extra`.
 
-    `kept` is the number of earlier steps that are kept there.
+    `kept` is the number of earlier steps that `extra` keeps.
     """
     gathered = Blocks()
     for step in steps:

@@ -14,7 +14,7 @@ from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, P
 from trace_recorder.values.token_counts import WHOLE
 
 _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
-"""The members of the answer that a chat answer has in its message, and their names there."""
+"""The members of an answer that a chat answer has inside its message, with the names that they have in the message."""
 
 
 def read_request(body: Payload) -> RequestReading:

@@ -339,7 +339,7 @@ def with_system_message(body: dict[str, Payload], text: str, name: str = "messag
 
 
 def not_found(message: str) -> Payload:
-    """Return the error of OpenAI's dialects, and of servers without an error form of their own."""
+    """Return the body of a "not found" error, as OpenAI's dialects and servers without a form of their own write it."""
     return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
 
 

@@ -183,7 +183,7 @@ class FollowedRuns:
             self._remove(name)
 
     def look_at_running(self) -> None:
-        """Compare the states of the running runs."""
+        """Compare the states of the running runs with those of the last look."""
         for name in self._running():
             state = self._files.state_of(name)
             with self.lock:

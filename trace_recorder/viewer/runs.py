@@ -283,5 +283,5 @@ class RunList:
         return self._counts[1]
 
     def _named(self, version: int) -> str:
-        """Return the text of a version, which no other server uses."""
+        """Return a version as a text that no other server uses."""
         return f"{self._epoch}.{version}"

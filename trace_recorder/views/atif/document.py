@@ -92,7 +92,7 @@ def _parent(
 
 
 def _likeliest(callers: Sequence[Turn], turn: Turn | None, of_parent: Sequence[Turn]) -> Turn:
-    """Choose among turns with one call id: the turn of the step, or the last of the parent agent, or the last."""
+    """Choose among turns with the same call id: the step's turn, else the parent agent's last turn, else the last."""
     if turn is not None and turn in callers:
         return turn
     return ([caller for caller in callers if caller in of_parent] or callers)[-1]

@@ -175,8 +175,8 @@ class NormalizedPrompt:
     a history.
 
     An `AgentHistory` sets three fields. `turn` is the turn of this prompt. `unasked` are the places of tool results
-    whose calls are in no known answer. `claim` is the number of the claim by which all messages belong to the turn's
-    chain.
+    whose calls are in no known answer. `claim` is the number of the history's claim that put all messages into the
+    turn's chain, or 0.
     """
 
     source: NumberedMessages

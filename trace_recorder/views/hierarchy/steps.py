@@ -77,7 +77,7 @@ def _snapshots(
 
 
 def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
-    """Return the exchange that goes on after a history was rewritten without a new message of the user."""
+    """Return the exchange that continues after a history was rewritten without a new message of the user."""
     first = chain.lines[0].turn.turn
     if first.previous is None or any(message.role == "user" for message in first.new_messages):
         return None
@@ -96,7 +96,7 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
 
 
 def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
-    """Cut at the end of each exchange."""
+    """Yield the position after each exchange of the user with the agent, and the messages up to that position."""
     running: list[Line] = []
     ends = {*_ends_of_exchanges(lines)}
     for end, line in enumerate(lines, start=1):
@@ -169,7 +169,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
 
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
-    """Return the last turns of conversations.
+    """Yield the last turn of each conversation.
 
     A turn without an answer is a last turn only if its agent made no later turn.
     """

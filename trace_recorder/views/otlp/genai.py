@@ -203,7 +203,7 @@ def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]
 
 
 def _usage(call: LLMInteraction) -> dict[str, Value]:
-    """Return the tokens. Cached tokens are part of the prompt's, and reasoning is part of the answer's."""
+    """Return the token counts. The prompt's count includes cached tokens, and the answer's count includes reasoning."""
     counts = counts_of(call)
     if counts is None:
         return {}

@@ -162,7 +162,7 @@ def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
 def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
     """Return rows of token ids.
 
-    A row goes on as long as each prompt begins with exactly the ids so far. Otherwise another row begins.
+    A row continues as long as each prompt begins with exactly the ids that the row has. Otherwise another row begins.
     """
     rows: list[Row] = []
     for turn in branch.turns:

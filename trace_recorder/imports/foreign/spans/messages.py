@@ -199,7 +199,7 @@ def read_messages(value: Payload) -> list[Message] | None:
 
 
 def _flat(value: Payload) -> list[Payload]:
-    """Return the elements of a list. A single list in a list is opened, and one message becomes a list."""
+    """Return the elements of a list, or of the only list in it. Any other value becomes a list of one element."""
     listed = value if isinstance(value, list) else [value]
     return listed[0] if len(listed) == 1 and isinstance(listed[0], list) else listed
 
