@@ -32,7 +32,7 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
 
     It has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`, `grep` and
     the viewer use the index, and answer as they do without one. It may be deleted at any time. It holds the texts of
-    the runs: keep it as you keep them.
+    the runs, so protect it as you protect the runs.
     """
     [place] = paths_or_default([directory] if directory else None)
     if not is_directory(place):

@@ -308,7 +308,7 @@ def _blocks(members: Members, content: Payload) -> Blocks:
 
 
 def _reasoning_beside(members: Members, parts: list[Payload]) -> str | None:
-    """Take the reasoning outside of the content, unless it only repeats what is inside it."""
+    """Take the reasoning next to the content, unless it only repeats the reasoning inside the content."""
     inside = join_texts(_thought(part) for part in parts if _is_thinking(part))
     named = dict.fromkeys((members.text("reasoning_content"), members.text("reasoning")))
     beside = "".join(text for text in named if text and text != inside)

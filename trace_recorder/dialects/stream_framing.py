@@ -160,7 +160,7 @@ def _header(name: str, value: Payload) -> bytes:
 
 
 def _payload(value: dict[str, Payload], members: str) -> bytes:
-    """Return the payload of a line. `members` is the text of its members after the headers."""
+    """Return the payload of a line. `members` is the text of the line's members after the headers."""
     if "base64" in value:
         return base64.b64decode(value["base64"])
     if "event" not in value:

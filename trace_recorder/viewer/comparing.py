@@ -96,7 +96,10 @@ def _own_cells(run: Trajectory) -> list[Json]:
 
 
 class _StepsOfRun:
-    """The steps of one run: beside a step of the first run, by the place of that step, or before that place."""
+    """The steps of one run in the table: `beside` a step of the first run, or in separate rows `before` such a step.
+
+    The keys are positions of the first run's steps.
+    """
 
     def __init__(self, first: Trajectory, other: Trajectory) -> None:
         self.beside: dict[int, Json] = {}

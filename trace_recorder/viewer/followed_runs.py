@@ -104,7 +104,7 @@ _Result = tuple[Json, Json | None] | str
 
 
 class FollowedRuns:
-    """The runs of some files. `index` is the index of their directory, if it is not in the directory."""
+    """The runs of some files. `index` is the path of their directory's index, if that is in another directory."""
 
     def __init__(self, files: ServedFiles, index: Path | None = None) -> None:
         self.lock = threading.RLock()
@@ -259,7 +259,7 @@ class FollowedRuns:
 
 
 def _size(state: State) -> Json:
-    """Return the size of the files of a run together, and the time of their last change."""
+    """Return the total size of the files of a run, and the time of their last change."""
     modified = datetime.fromtimestamp(max(state[0], state[2]) / 1e9, UTC)
     return {"bytes": state[1] + state[3], "modified": modified.isoformat()}
 

@@ -199,7 +199,7 @@ def _at(elements: Sequence[Element], place: int) -> Element:
 
 
 def _is_settled(before: AgentStep, step: AgentStep) -> bool:
-    """Whether the entry of a step is still correct. A recorded tool may have started more sub-agents."""
+    """Whether the entry of a step is still correct. A tool with an execution id may have started more sub-agents."""
     if before.interaction is not step.interaction or any(one.execution_id for one in step.tool_results):
         return False
     return before == step
@@ -221,7 +221,7 @@ class _Entries:
         self._changed_in: list[int] = []
 
     def replace(self, entries: list[Json], version: int) -> None:
-        """Take the entries of a version."""
+        """Replace the entries by those of a newer version."""
         before = self.entries
         self._changed_in = [
             self._changed_in[at] if at < len(before) and (before[at] is entry or before[at] == entry) else version

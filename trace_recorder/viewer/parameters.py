@@ -37,8 +37,8 @@ def number_in(text: str, name: str) -> int:
 def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
     """Return the requested numbers, by `numbers`, or by `from` and `to`.
 
-    The numbers from `first` to `end` exist, without `end`. Raises BadRequestError, and NotFoundError if `numbers` has a
-    number that does not exist.
+    The existing numbers are those from `first` to `end - 1`. Raises BadRequestError, and NotFoundError if `numbers` has
+    a number that does not exist.
     """
     if "numbers" in query:
         numbers = [number_in(text, "numbers") for text in query["numbers"].split(",")]

@@ -27,7 +27,7 @@ Json = dict[str, Payload]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The number of characters of a text or of JSON, and of an image's base64, that an answer has; None is no limit."""
+    """The most characters that an answer has of a text or of JSON, and of an image's base64. None is no limit."""
 
     text: int | None = 20_000
     image: int | None = 400_000

@@ -24,9 +24,9 @@ from trace_recorder.views.conversations.turns_of_run import side_calls
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of one interaction, as its difference to the prompt of the interaction `base`.
+    """The prompt of one interaction, as its difference from the prompt of the interaction `base`.
 
-    `answers` are inserted messages that repeat earlier answers of the model. `messages` is the list of the request.
+    `answers` are inserted messages that repeat earlier answers of the model. `messages` is the whole prompt.
     """
 
     known: bool = True

@@ -231,7 +231,7 @@ class ViewerServer:
 
 
 _FIRST = {"messages": 0, "items": 0, "interactions": 1, "steps": 1}
-"""The first number of each kind of thing."""
+"""The number of the first element of each kind."""
 
 
 def _several(kind: str) -> Callable[[OpenRun, Request], Json]:

@@ -110,7 +110,7 @@ def _digest(side: Side, content: Content) -> bytes:
 
 
 def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
-    """Count the things of these descriptions in a run."""
+    """Count everything in a run that has one of these descriptions."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
 

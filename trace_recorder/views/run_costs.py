@@ -38,7 +38,7 @@ class _AnswerInDocument(Struct):
 
 
 class _CallInDocument(Struct):
-    """A call of a document. Its other members are skipped."""
+    """The members of a call in a document that affect its price. All other members are skipped."""
 
     timestamp: str
     provider: str | None = None

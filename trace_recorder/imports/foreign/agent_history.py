@@ -210,8 +210,9 @@ def _with_keys(events: list[Event]) -> Iterator[tuple[str, Event]]:
 class AnswerParts:
     """The answer of a stream of events: its parts so far, and the results of its tools.
 
-    `close` makes a call of them. The stream does not say where an answer ends. The first part after a result begins a
-    new answer. If results may come before an answer has ended, the format decides which parts begin one.
+    `close` adds the call that gave the answer. The stream does not say where an answer ends. The first part after a
+    result begins a new answer. If results may come before an answer has ended, the format decides which parts begin a
+    new answer.
     """
 
     def __init__(self, history: AgentHistory) -> None:
@@ -260,7 +261,7 @@ class AnswerParts:
         self._time = time if self._time is None else self._time
 
     def close(self) -> Call | None:
-        """Make a call of the parts, and add the results of its tools. Return None if there are no parts."""
+        """Add the call that gave the answer, and the results of its tools. Return None if there are no parts."""
         call = None
         if self._time is not None:
             response = LLMResponse(

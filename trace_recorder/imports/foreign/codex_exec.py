@@ -81,7 +81,7 @@ class _CodexStreamReader:
             self.run.events.append(Kept(what=kind, value=line))
 
     def finish(self) -> None:
-        """Add the items without an end, and make a call of the last answer."""
+        """Add the items without an end, and the call that gave the last answer."""
         for item in [*self._open_items.values()]:
             self._add_item(item)
         self._close()

@@ -103,7 +103,7 @@ def _says_anything(run: ForeignRun) -> bool:
 def masked_name(name: str) -> str:
     """Return the name of a file with its secrets masked.
 
-    A secret may be followed by a suffix, which would be taken for its end.
+    A suffix may follow a secret, and would be taken for the end of the secret.
     """
     parts = ((name, "", ""), name.rpartition("."), name.partition("."))
     masked = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)

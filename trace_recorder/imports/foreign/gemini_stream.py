@@ -63,7 +63,7 @@ class _GeminiStreamReader:
                 self._answer.add_call(_tool_call(line), time)
 
     def finish(self) -> None:
-        """Make a call of the last answer."""
+        """End the last answer, and add the call that gave it."""
         self._close()
         self._answer.history.finish()
 
@@ -85,7 +85,7 @@ class _GeminiStreamReader:
             self._close()
             self.run.status = "completed" if line.get("status") == "success" else "failed"
             if self.run.status == "completed":
-                self.run.error = None  # the agent went on after an error
+                self.run.error = None  # the agent continued after an error
             self._fail(as_dict(line.get("error")))
             self.run.events.append(Annotation(key="usage", value=line.get("stats"), time=time))
         elif kind == "error" and line.get("severity") != "warning":

@@ -187,7 +187,7 @@ class _UpdateReader:
         self.run.events.append(Kept(what=kind, value=update, time=time))
 
     def finish(self) -> None:
-        """Make a call of the last answer."""
+        """End the last answer, and add the call that gave it."""
         self._close()
         self._close_prompt()
         self._answer.history.finish()

@@ -89,7 +89,7 @@ class _IflowSessionReader:
                 self._seen.add(identity)
 
     def close(self) -> None:
-        """Make a call of the open answer."""
+        """End the open answer, and add the call that gave it."""
         answer, self._answer = self._answer, None
         if answer is not None and answer["content"]:
             call = add_answer(self.history, answer, self._time)

@@ -146,7 +146,7 @@ class _KimiSessionReader:
             self.run.events.append(Kept(what=kind or "loop event", value=event, time=time))
 
     def close(self) -> None:
-        """Make a call of the open step. A step without an end is incomplete."""
+        """End the open step, and add its call. The answer of a step without an end is incomplete."""
         step, self._step = self._step, None
         if step is None:
             return

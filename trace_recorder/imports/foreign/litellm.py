@@ -101,7 +101,7 @@ def _seconds(began: float | None, ended: Payload) -> float | None:
 
 
 def _response(payload: Members) -> Members | None:
-    """Return the answer. The payload completes the counts of the response."""
+    """Return the answer. Counts that the response does not state are taken from the payload."""
     read = read_output(payload.get("response"))
     if read is None:
         return None

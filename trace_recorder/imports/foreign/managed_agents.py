@@ -190,7 +190,7 @@ class _ManagedSessionReader:
             self.history.restart()
 
     def finish(self) -> None:
-        """Add the messages that no call saw to the events. An error that the session went on after is not the run's."""
+        """Add the messages that no call saw. An error after which the session continued is not an error of the run."""
         self._close("")
         self.history.finish()
         if self.run.status != "failed":

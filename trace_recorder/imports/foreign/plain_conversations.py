@@ -67,7 +67,7 @@ def _has_rows(document: Payload) -> bool:
 
 _CHAT_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
-"""Members of messages in the sessions of tools. Those have formats of their own."""
+"""Members of messages in the sessions of tools. Such sessions have formats of their own."""
 
 
 def recognizes_chat(source: Source) -> bool:

@@ -96,7 +96,7 @@ class _QwenSessionReader:
         self.run.events.append(Kept(what=" ".join(filter(None, kinds)), value=line, time=time))
 
     def close(self) -> None:
-        """Make a call of the open answer."""
+        """End the open answer, and add the call that gave it."""
         line, self._answer = self._answer, None
         if line is None:
             return

@@ -4,7 +4,7 @@ Source: `sweagent/types.py` (`TrajectoryStep`, `HistoryItem`) and `sweagent/agen
 state the same run twice: a message of the assistant in `history` is one call, which saw the messages before it, and the
 step of `trajectory` with the same response has the tool's own output and time. Newer steps have the `query`, the
 messages that the model saw after older ones were shortened. A file of a retrying agent has its runs in `attempts`.
-Demonstrations (`is_demo`) are part of the prompt, and no calls. The source has no times of day.
+Demonstrations (`is_demo`) are part of the prompt, and not calls. The source has no times of day.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def _is_response(item: Members) -> bool:
 def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
     """Return the number of the step for each response of the history, or None.
 
-    It is the next step with the same text. Between two matches, responses and steps are paired in their order if there
-    are as many of both: replayed files have a text in one place and its correction in the other.
+    The step of a response is the next step with the same text. Between two matches, responses and steps are paired in
+    their order if there are as many of both: replayed files have a text in one place and its correction in the other.
     """
     responses = [at for at, item in enumerate(history) if _is_response(item)]
     places: dict[str, deque[int]] = {}

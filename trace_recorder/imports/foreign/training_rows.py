@@ -167,7 +167,7 @@ def _chat_message(message: Members) -> Members:
 
 
 def _add_result(run: ForeignRun, result: Payload) -> None:
-    """Read the result of a trial. A number is the reward, any other text the error that ended the trial."""
+    """Read the result of a trial. A number is the reward. Any other text names the error that ended the trial."""
     text = as_text(result) or (str(result) if isinstance(result, int | float) and not isinstance(result, bool) else "")
     try:
         reward = float(text)

@@ -1,8 +1,8 @@
-"""The runs of a project of LangSmith, by its own client (`pip install 'trace-recorder[langsmith]'`).
+"""The runs of a project of LangSmith, fetched with its own client (`pip install 'trace-recorder[langsmith]'`).
 
 The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT. Its resource `traces` lists traces
-page by page, and the runs of a trace. A server before 0.16 does not have this resource. It is asked by `list_runs`,
-which the client calls deprecated.
+page by page, and the runs of a trace. A server before 0.16 does not have this resource. Such a server is asked with
+`list_runs`, which the client calls deprecated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _NO_KEY = "There is no key for LangSmith: put it into the environment variable L
 
 @dataclass(slots=True)
 class LangSmith:
-    """One project of LangSmith. `client` is a `langsmith.Client`, for another address or key than the environment's."""
+    """One project of LangSmith.
+
+    `client` is a `langsmith.Client`. By default, one is made with the address and the key in the environment.
+    """
 
     project: str
     client: Payload = None
@@ -73,7 +76,7 @@ class LangSmith:
         return next(runs_of(_run(_plain(one)) for one in found.items or ()), None)
 
     def _listed_before(self, **which: Payload) -> Iterator[Members]:
-        with warnings.catch_warnings(action="ignore"):  # it is deprecated for servers that have what follows it
+        with warnings.catch_warnings(action="ignore"):  # deprecated for servers that have the newer resource
             found = self._connected().list_runs(project_id=self._project_id, **which)
         yield from (as_dict(json.loads(run.model_dump_json())) for run in found)
 

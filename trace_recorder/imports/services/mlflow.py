@@ -1,4 +1,4 @@
-"""The traces of an experiment of MLflow, by its own client (`pip install 'trace-recorder[mlflow]'`).
+"""The traces of an experiment of MLflow, fetched with its own client (`pip install 'trace-recorder[mlflow]'`).
 
 The client takes its address from MLFLOW_TRACKING_URI, a server or a database, and its key from MLFLOW_TRACKING_TOKEN.
 Traces are listed without their spans but with their assessments, so a later assessment is a new version.
@@ -21,7 +21,10 @@ _TRACES_A_PAGE = 100
 
 @dataclass(slots=True)
 class MLflow:
-    """One experiment of MLflow, by its name or its id. `client` is an `mlflow.MlflowClient`, for another address."""
+    """One experiment of MLflow, by its name or its id.
+
+    `client` is an `mlflow.MlflowClient`. By default, one is made with the address in the environment.
+    """
 
     project: str
     client: Payload = None

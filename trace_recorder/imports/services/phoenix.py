@@ -1,6 +1,6 @@
-"""The traces of a project of Phoenix, by its own client (`pip install 'trace-recorder[phoenix]'`).
+"""The traces of a project of Phoenix, fetched with its own client (`pip install 'trace-recorder[phoenix]'`).
 
-The client takes its address and key from PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY, and pages by itself.
+The client takes its address and key from PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY. It fetches all pages itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_PARENT = "null"
 class Phoenix:
     """One project of Phoenix.
 
-    `client` is a `phoenix.client.Client`, for another address or key than the environment's.
+    `client` is a `phoenix.client.Client`. By default, one is made with the address and the key in the environment.
     """
 
     project: str

@@ -35,7 +35,7 @@ class TraceService(Protocol):
 
     @property
     def format(self) -> str:
-        """The name of the format as which its traces are read."""
+        """The name of the format in which its traces are read."""
 
     @property
     def address(self) -> str:

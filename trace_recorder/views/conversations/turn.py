@@ -93,7 +93,7 @@ class Turn:
 
 
 def agent_key(source: LLMInteraction | AgentStep) -> str | None:
-    """Return what identifies the agent of a call or a step: its id in the run, or its name if it has no id.
+    """Return the key of the agent of a call or a step: its id in the run, or its name if it has no id.
 
     The key is always a text, also if a file of another tool has another JSON value there.
     """

@@ -1,4 +1,4 @@
-"""A chat template makes of messages the exact string that an open model gets.
+"""A chat template turns messages into the exact string that an open model gets.
 
 `ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does: in the same environment, with the same
 names, and sandboxed, because templates come from strangers. Its only method is `apply_chat_template`, which Hugging

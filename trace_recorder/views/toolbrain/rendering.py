@@ -1,4 +1,4 @@
-"""Rendering makes two strings of a turn's messages: the one that the model got, and the one that it returned.
+"""Rendering turns the messages of a turn into two strings: the prompt that the model got, and the answer it returned.
 
 For an open model, a chat template makes these strings (`chat_template.py`, or a tokenizer). For a model behind an API,
 the strings are unknown. `PlainText` then writes everything that was sent, always in the same form.

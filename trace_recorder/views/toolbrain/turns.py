@@ -40,9 +40,9 @@ _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS)
 
 
 _READ_WIDTHS = 8
-"""To show the end of a text on one line, so many times the line's width is read first.
+"""To show the end of a text on one line, the text's last characters are read, this many times the line's width.
 
-Much of it may be white space.
+Much of that part may be white space.
 """
 
 
@@ -97,9 +97,9 @@ def turns_one_by_one(
 
 @dataclass(frozen=True, slots=True)
 class _TurnSelection:
-    """Selects the calls that are turns: those of one agent, by name or id, or of all.
+    """Selects the calls that are turns: the calls of one agent, by its name or id, or of all agents.
 
-    Only calls that were made, or all.
+    Calls that were not made are included only with `include_replayed`.
     """
 
     agent: str | None = None

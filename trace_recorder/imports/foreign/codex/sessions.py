@@ -3,9 +3,9 @@
 `response_item` lines have the model's input and output as items of the Responses dialect. `event_msg` lines have what
 the terminal showed. `rollout.py` reads the lines of one file.
 
-A sub-agent has a rollout of its own. The rollout is read with its parent's if it is in the same directory, or in the
-directory of another day, and if the event that started the sub-agent names its thread. A rollout with a `history_base`
-begins with the lines of another rollout up to an ordinal.
+A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
+sub-agent has to name the sub-agent's thread, and the rollout has to be in the same directory or in the directory of
+another day. A rollout with a `history_base` begins with the lines of another rollout up to an ordinal.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class StoredMessage(NamedTuple):
 class StoredSession(NamedTuple):
     """One session: its members, and functions that read its messages and its sub-agents' sessions.
 
-    Each is called once.
+    Each function is called once.
     """
 
     members: Members
@@ -92,7 +92,7 @@ class _Storage:
 
 
 def _files(directory: Path, name: str) -> list[Path]:
-    """Return the files in a directory that a session names. Return none if the name leads out of the storage."""
+    """Return the files in a directory that a session names. Return no files if the name leads out of the storage."""
     if name in {"", ".", ".."} or "\x00" in name or Path(name).name != name or "\\" in name:
         return []
     return sorted((directory / name).glob("*.json"))

@@ -252,8 +252,8 @@ def scores(span: Span) -> Iterator[Score]:
 def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
     """Return the origin of a call's answer, its usage, and the dialect of the usage.
 
-    Return None for a call that was made. Only our own export has this mark. Its usage counts tokens as the conventions
-    do, in spans of every form.
+    Return None for a call that was made. Only our own export marks calls that were not made. The usage in the mark
+    counts tokens as the conventions do, whatever the form of the span is.
     """
     stated = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(stated)

@@ -163,7 +163,7 @@ def _first(members: Members, *names: str) -> Payload:
 def identity(value: Payload, size: int) -> str:
     """Return an id of `size` bytes in hex, from hex or base64.
 
-    Another text is unchanged. No text, or zeros, give "".
+    Any other text is unchanged. Return "" for zeros, and for a value that is not a text.
     """
     text = (as_text(value) or "").removeprefix("0x")
     if len(text) == 2 * size and _HEX.issuperset(text.lower()):
