@@ -1,8 +1,8 @@
 """The entry of one run in the viewer's list, read from the beginning and the end of its files.
 
-Of a document, the members before its calls and after its steps are read (`imports/document_ends.py`). A journal has the
-start of the run in its first line, and the end in its last lines. Documents that other tools wrote are loaded as a
-whole.
+From a document, only the members before its calls and after its steps are read (`imports/document_ends.py`). A journal
+has the start of the run in its first line, and the end in its last lines. Documents that other tools wrote are loaded
+as a whole.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from trace_recorder.cli.read_files import UnreadableError, is_directory
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 
 DEFAULT = f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."
-"""What the help says of a directory argument that may be omitted."""
+"""The sentence in the help for a directory argument that may be omitted."""
 
 DefaultRuns = Annotated[
     list[Path] | None,

@@ -71,7 +71,7 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories, and in those
     below them, files in other formats are skipped. A run that was imported before from the same file is replaced if the
-    file has changed. What cannot be read is reported; the exit code is then 1. With --project, the sources are
+    file has changed. A failure to read is reported; the exit code is then 1. With --project, the sources are
     services. Their own clients fetch the traces that are not here yet, and read keys and addresses from the
     environment.
     """
@@ -226,7 +226,7 @@ class Importing:
 class _ReadFile:
     """The runs of a file, the files that were read along with it, and the error that ended reading.
 
-    `is_foreign` is False for a file in a directory that is not a run of another tool.
+    `is_foreign` is False if the file was found in a directory and is not a run of another tool.
     """
 
     runs: Iterable[ReadRun]

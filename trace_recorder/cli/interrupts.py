@@ -10,9 +10,9 @@ from types import FrameType
 
 @contextmanager
 def interrupt_held() -> Iterator[None]:
-    """Raise KeyboardInterrupt when the block ends if Ctrl-C was pressed in it.
+    """Raise KeyboardInterrupt at the end of the block if Ctrl-C was pressed during the block.
 
-    A second Ctrl-C raises it at once. Nothing changes if Ctrl-C is ignored or has another handler.
+    A second Ctrl-C raises KeyboardInterrupt at once. Nothing changes if Ctrl-C is ignored or has another handler.
     """
     pressed = False
 

@@ -1,7 +1,7 @@
 """Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
 
-Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others. What reads
-journals is imported with the first run that is read: `list` does without, where all runs have ended.
+Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others. The modules
+that read journals are imported when the first run is read: `list` does not need them if all runs have ended.
 """
 
 from __future__ import annotations

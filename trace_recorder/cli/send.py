@@ -22,7 +22,7 @@ class Target(Protocol):
 
     @property
     def name(self) -> str:
-        """What names it."""
+        """The name for messages."""
 
     def sender(self) -> Any:
         """Return a connection to it. Raises MissingExtraError."""
@@ -75,7 +75,7 @@ def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:
 
 @contextmanager
 def _quiet(library: str) -> Iterator[None]:
-    """Keep a library's log of each request off stderr. What did not arrive is reported run by run."""
+    """Keep a library's log of each request off stderr. Spans that did not arrive are reported run by run."""
     log = logging.getLogger(library)
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

@@ -157,7 +157,7 @@ def _journal(path: Path) -> Path:
 def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Callable[[], None]) -> list[Trajectory]:
     """Show the steps of runs until all have ended, and return the runs.
 
-    With several runs, each is named where it is shown.
+    If there are several runs, the name of a run is printed before its steps.
     """
     printer = _Printer(full=full, names=len(followers) > 1)
     runs = [_FollowedRun(follower, printer, last) for follower in followers]

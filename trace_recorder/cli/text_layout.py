@@ -41,7 +41,7 @@ def escape_control_characters(text: str) -> str:
 
 
 def escape_json_text(text: str) -> str:
-    """Escape the same characters in JSON text, in JSON's form. They occur only in strings there."""
+    """Escape the same characters in JSON text, in JSON's form. JSON text has such characters only in strings."""
     return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -288,7 +288,7 @@ def _blocks(members: Members, content: Payload) -> Blocks:
     """Collect the blocks of a message except its calls, and take its reasoning, under any of its names.
 
     Reasoning outside the content comes before it. Blocks other than text and reasoning are numbered by their place in
-    the content without reasoning. A reference inside a text, as Mistral cites, does not separate texts.
+    the content without reasoning. A reference between two texts, as in Mistral's citations, does not separate them.
     """
     gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]

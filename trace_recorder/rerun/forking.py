@@ -39,8 +39,8 @@ from trace_recorder.values.trajectory import Trajectory
 class ForkPoint:
     """The first live call of a fork.
 
-    `at` is the id of an interaction, such as "llm_7". `at_step` is the number of a step; its first call is meant.
-    Raises ValueError if neither or both are given, and if the recording has no such call.
+    `at` is the id of an interaction, such as "llm_7". `at_step` is the number of a step, and means the first call of
+    that step. Raises ValueError if neither or both are given, and if the recording has no such call.
     """
 
     def __init__(self, recording: Recording, at: str | None, at_step: int | None) -> None:

@@ -48,7 +48,7 @@ class Replay:
 
     `ignore` names members that may differ (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`). `match`
     is a function that compares a live request with a recorded request, in place of the usual comparison. With
-    `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams so many
+    `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams this many
     times as fast as they came; None gives all chunks at once. With `strict`, unused recorded calls raise
     ReplayMismatchError if the block ends without an exception. Otherwise they are logged. `missing` says what happens
     to a call or a tool if no equal one is recorded: "error" raises ReplayMismatchError; "live" sends the call, and runs

@@ -1,7 +1,7 @@
-"""Requests, responses and events of streams as they are on file, and what sending a request again needs.
+"""Requests, responses and events of streams as they are on file, and the facts that are needed to send a request again.
 
-Only a run with a journal has them. The lists of a raw request are numbers of items. Expanded requests would repeat the
-history of a conversation once for each call, while the items are as large as the journal.
+Only a run with a journal has them. A raw request has numbers of items in place of its lists. Expanded requests would
+repeat the history of a conversation once for each call, while the items are only as large as the journal.
 
 The page writes the command and the program that a user copies. The address of a recorded request may be hostile. So a
 key's variable is named only for a plain HTTPS address whose host is a provider's own.

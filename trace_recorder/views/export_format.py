@@ -78,7 +78,7 @@ class ExportFormat:
     name: str
     """The name for `export --format`."""
     kind: Kind
-    """What a run becomes: rows in one file for all runs, a document, sessions (files of lines), or rows of tables."""
+    """The form of an exported run: rows in one file for all runs, a document, sessions (files of lines), or tables."""
     view: View[..., Any]
     """Converts a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)

@@ -39,7 +39,7 @@ _SIDE_OF_ROLE: Mapping[str, Side] = {
 
 @dataclass(frozen=True, slots=True)
 class ContentSupport:
-    """What a format supports in addition to texts: contents of these kinds, and everything in these locations."""
+    """The contents that a format supports in addition to texts: these kinds, and everything in these locations."""
 
     kinds: frozenset[str] = frozenset()
     locations: frozenset[Location] = frozenset()

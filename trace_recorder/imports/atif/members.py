@@ -105,7 +105,7 @@ def external_references(result: Mapping[str, Payload], embedded: frozenset[str])
 def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
-    """Return the extra members of a trajectory. `called` is true if a step of it is a call."""
+    """Return the extra members of a trajectory. `called` is true if one of its steps is a call."""
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))

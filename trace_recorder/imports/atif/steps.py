@@ -154,7 +154,7 @@ class TrajectoryReader:
         return execution
 
     def _agent_members(self) -> dict[str, Payload]:
-        """Return the agent of the calls: as our view wrote it, or by the trajectory's place among the others."""
+        """Return the agent of the calls. A sub-agent that our view did not name is named by its position."""
         if self.parent is not None:
             return self._sub_agent_members(self.parent)
         return agent_members(self.document["agent"])

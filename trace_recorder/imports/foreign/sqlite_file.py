@@ -32,7 +32,8 @@ _MAX_ROUNDS = 10_000_000
 class Database:
     """An open file, and the columns of each of its tables, without those that SQLite computes.
 
-    Its rows may still have `left` bytes: in a damaged file many rows may share the same pages.
+    `left` is the number of bytes that may still be read from its rows. In a damaged file many rows may share the same
+    pages, so its rows could have far more bytes than the file.
     """
 
     connection: sqlite3.Connection

@@ -93,7 +93,7 @@ Words = Sequence[str]
 
 
 def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
-    """Yield common words, and after them the words that only the first text has and those that only the second has."""
+    """Yield groups of words: words of both texts, then words of the first text only, then words of the second only."""
     position = 0
     for start, end, now, until in changed_ranges(before, after):
         yield before[position:start], before[start:end], after[now:until]

@@ -117,7 +117,7 @@ class Conversation:
                 return
 
     def tools(self) -> list[Tool]:
-        """Return the tools that the conversation offers. Of several tools with one name, the last one counts."""
+        """Return the tools that the conversation offers. If several tools have the same name, the last one counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 

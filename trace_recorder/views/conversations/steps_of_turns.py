@@ -102,7 +102,7 @@ class StepsByTurn:
 
 
 def steps_by_turn(trajectory: Trajectory, turns: Sequence[Turn]) -> StepsByTurn:
-    """Return the steps by turn. The turn of a step is the one that it names, or else the one that called its tools."""
+    """Return the steps by turn. A step belongs to the turn that it names, or else to the turn that called its tools."""
     by_id = {turn.interaction.interaction_id: turn for turn in turns}
     by_response = _turns_by_response_id(turns)
     without_request = {id(tools.step): tools for tools in unrequested_tools_of(trajectory)}
@@ -217,7 +217,7 @@ class AnsweredTurn:
 
     @property
     def response(self) -> LLMResponse:
-        """The answer. Of several answers, it is the one that was continued."""
+        """The answer. If the call has several answers, it is the answer that the agent continued."""
         response = self.turn.interaction.response
         choice = choice_of(response, self.choice)
         return replace(

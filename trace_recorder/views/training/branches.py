@@ -152,7 +152,7 @@ def count_unlearned(
     for turn in turns:
         if turn not in trained:
             fault = fault_of_turn(turn) or (SIDE_CALLS if turn in of_program else None)
-            left_out.add(fault or CUT_OFF)  # the fault is in the answer that the agent used, which was not the first
+            left_out.add(fault or CUT_OFF)  # without a fault, another answer was used, which has a fault
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

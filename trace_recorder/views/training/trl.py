@@ -3,7 +3,7 @@
 There are three forms. "messages" is the conversation up to the first answer that must not be trained on, because the
 form has no weights. "prompt_completion" cuts the conversation before each new answer to train on, so no answer of an
 earlier row is trained on again. "tokens" has the sampled ids, if the server sent them. Text is never tokenised again,
-because that may give other ids than those that were sampled.
+because that may give ids that were not sampled.
 
 Make a dataset of the rows with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer). Without
 that argument, objects that differ, such as arguments, are padded with nulls. A dataset takes its columns from the first

@@ -5,7 +5,7 @@ metadata of the tool that started them name. In the database these are part of t
 
 An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is a call that failed
 before it. Later calls do not see an answer that failed, unless it was aborted after it had said something. A summary
-begins the conversation anew, after the messages from `tail_start_id` on. Token counts leave out cached tokens.
+begins a new conversation, after the messages from `tail_start_id` on. Token counts leave out cached tokens.
 
 Source: `packages/opencode/src/session/message-v2.ts`, above all `toModelMessages` and `filterCompacted`.
 """

@@ -55,7 +55,7 @@ def _says_what(part: Mapping[str, Payload]) -> bool:
 def read_message(element: Payload) -> list[Message]:
     """Read one message.
 
-    Each tool result in it becomes a tool message, and the other parts one message, in their order.
+    Each tool result in it becomes a tool message. The other parts together become one message. The order is kept.
     """
     members = as_dict(element)
     role = role_of(members.get("role"))

@@ -145,10 +145,11 @@ Kind = Literal["call", "tool", "agent"]
 class Reading:
     """The meaning of a span.
 
-    A fact that the vocabulary does not state is None. A span without a `kind` only groups others. `input` and `output`
-    of a call are those that are not in the form of messages. Of a tool they are its arguments and its result, of an
-    agent its task and its final answer. `first_token` is the time of the first token, `first_token_seconds` the time
-    that it took. `api` is the dialect by which `usage` counts tokens, if it differs from the format.
+    A fact that the vocabulary does not state is None. A span without a `kind` only groups others. A call has an `input`
+    or `output` only if it is not in the form of messages. For a tool, they are its arguments and its result. For an
+    agent, they are its task and its final answer. `first_token` is the time at which the first token came, and
+    `first_token_seconds` is how long it took. `api` is the dialect by which `usage` counts tokens, if it differs from
+    the format.
     """
 
     kind: Kind | None = None

@@ -1,7 +1,7 @@
 """A trace as a tree: the calls, tools and agents around each span.
 
 A call inside another call, with no tool or agent between them, is the same call. A framework recorded it, and so did
-the framework's client. The inner one is the call. Spans in a circle have no parent.
+the framework's client. The inner span is the call. Spans in a circle have no parent.
 """
 
 from __future__ import annotations
