@@ -1,4 +1,4 @@
-"""The entry point of `trace-recorder`, also where the extra `cli` is not installed.
+"""The entry point of `trace-recorder`, even if the extra `cli` is not installed.
 
 The commands need typer and rich; nothing here imports them before it is known that they are installed.
 """

@@ -66,7 +66,7 @@ def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError
 
 
 def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
-    """Return the rows of the runs in a file that match. Raises as `load` does. An index finds runs without it."""
+    """Return the rows of the matching runs in a file. Raises what `load` raises. Not called for runs in an index."""
     from trace_recorder.catalog.index import row_of_run  # noqa: PLC0415
     from trace_recorder.imports.loader import load_each  # noqa: PLC0415
     from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415

@@ -134,7 +134,7 @@ def _environment(known: Mapping[str, Upstream], url: str) -> dict[str, str]:
 
 
 def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
-    """Return a command. That of Codex has the options that lead it to the proxy, because Codex reads no variable."""
+    """Return the command. Codex gets options that lead it to the proxy, because Codex reads no variable."""
     name, *arguments = command
     if Path(name).stem != "codex":
         return [*command]

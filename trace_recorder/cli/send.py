@@ -25,7 +25,7 @@ class Target(Protocol):
         """The name for messages."""
 
     def sender(self) -> Any:
-        """Return a connection to it. Raises MissingExtraError."""
+        """Return a connection to the service. Raises MissingExtraError."""
 
     def send_run(self, path: Path, trajectory: Trajectory, sender: Any, /, *, resume: bool = False) -> Delivery:
         """Send a run."""
@@ -36,7 +36,7 @@ SERVICES: dict[str, tuple[str, str]] = {
     "langfuse": ("trace_recorder.exporters.langfuse", "langfuse"),
     "langsmith": ("trace_recorder.exporters.langsmith", "langsmith"),
 }
-"""Where each service's target is made, by the name that `--format` is given."""
+"""The module and the function that make the target of each service, by the value of `--format`."""
 
 
 def target_of(name: str, endpoint: str | None, **settings: object) -> Target:
@@ -47,7 +47,7 @@ def target_of(name: str, endpoint: str | None, **settings: object) -> Target:
 
 
 MAX_FAILURES = 3
-"""The command ends after this many runs in a row of which nothing arrived, because the cause is not a single run."""
+"""If nothing of this many consecutive runs arrived, the command ends, because the cause is not a single run."""
 
 
 def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:

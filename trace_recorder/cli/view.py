@@ -63,8 +63,8 @@ def view(  # noqa: PLR0913, PLR0917 - one argument an option
     """Look at runs in the browser.
 
     Serves a directory, or files in it, on 127.0.0.1 until Ctrl-C, and follows runs that are still being recorded. With
-    -o, writes one run, or two side by side, as one HTML file that works offline. A directory then stands for its newest
-    run.
+    -o, writes one run, or two side by side, as one HTML file that works offline. If a directory is given then, its
+    newest run is written.
     """
     places = paths_or_default(places)
     if output is not None:

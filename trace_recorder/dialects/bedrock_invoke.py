@@ -1,6 +1,6 @@
 """The bodies of Bedrock's InvokeModel for models other than Anthropic's: each maker has its own form.
 
-Bodies of Amazon Nova have the form of Converse. Chat bodies of Mistral, AI21 and OpenAI's open models have that of
+Bodies of Amazon Nova have the form of Converse. Chat bodies of Mistral, AI21 and OpenAI's open models have the form of
 OpenAI's chat. Bodies with `anthropic_version` have Anthropic's form, for models whose name is an ARN. The others are
 prompts and completions (Llama, Mistral, Titan, Cohere): `_PROMPTS` and `_TEXTS` list their members. Source: the pages
 "Inference request parameters and response fields" of the Bedrock User Guide, linked from

@@ -2,9 +2,9 @@
 
 Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
 Members for which the values have no place keep their names in `extra`. The response's `extra` has the members of the
-first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids), and for every
-further choice those of its message too. Reasoning is never part of the content. `chat_chunks.py` joins the chunks of a
-stream.
+first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids). From the second
+choice on, it has the members of the choice's message too. Reasoning is never part of the content. `chat_chunks.py`
+joins the chunks of a stream.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loading trajectories: one file, a file with several runs, or files one after another.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be going
-on, and its journal may end at any byte. A document is read if there is no journal. Files of other tools are read by
+The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be running,
+and its journal may end at any byte. A document is read if there is no journal. Files of other tools are read by
 `foreign/`, ATIF by `atif/`.
 
 The module is not named `load`, so that no import can mistake it for the function.
@@ -263,7 +263,7 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 
 def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running", because a document alone does not show whether its run is still going on."""
+    """Replace the status "running", because a document alone does not show whether its run is still running."""
     return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory
 
 
@@ -281,7 +281,7 @@ class Runs(Iterator[Trajectory]):
     _read: int = 0
 
     def __repr__(self) -> str:
-        """Return the counts so far, without reading on."""
+        """Return the counts so far, without reading more."""
         counts = {"read": self._read, **({"failed": len(self.failures)} if self.failures else {})}
         return call_repr("Runs", {"path": str(self._path), "strict": self.strict, **counts})
 

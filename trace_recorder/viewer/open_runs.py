@@ -34,7 +34,7 @@ class OpenRun:
 
     @property
     def version(self) -> str:
-        """The version of its answers, as the interface has it."""
+        """The version of the answers, as the interface states it."""
         return f"{self._epoch}.{self.answers.version}"
 
     def refresh(self) -> None:

@@ -1,7 +1,7 @@
 """The document of a run with shared messages: a message that many calls repeat is one object in all of them.
 
-If it is written to a file, such a document grows with calls times history. In memory it does not. Do not change its
-parts.
+In a file, the size of such a document grows with the number of calls times the length of the history. In memory it does
+not, because the messages are shared. So do not change the parts of the document.
 """
 
 from __future__ import annotations

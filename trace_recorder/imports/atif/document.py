@@ -131,7 +131,7 @@ def _parsed_time(timestamp: str) -> datetime:
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
-    """Return the members without a place in the values: the root's, and sub-agents' by the id of their first call."""
+    """Return the members without a place in the values: of the root, and of each sub-agent by its first call's id."""
     root, *subs = readers
     of_subs = {
         sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))

@@ -42,7 +42,7 @@ from trace_recorder.values.trajectory import Status
 def state_costs(calls: Sequence[Call], metrics: Members) -> None:
     """Add tokens, latency and costs from metrics to calls.
 
-    Costs have no id, and are added if there is one for each call.
+    Costs have no ids, so they are added only if there are as many costs as calls.
     """
     usages, latencies = _by_response(metrics.get("token_usages")), _by_response(metrics.get("response_latencies"))
     costs = [as_number(as_dict(cost).get("cost", cost)) for cost in as_list(metrics.get("costs"))]

@@ -363,9 +363,9 @@ def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:
     """Return the turn that a call continues, if it was recorded by hand and has only the agent's new messages.
 
-    A call has only new messages if these begin with the result of a tool call. It also has only new messages if the
-    last turn made no tool call, the agent had instructions before, and the call has none. A call whose messages have an
-    answer of the model never counts.
+    A call has only new messages if its first message is the result of a tool call. It also has only new messages if the
+    last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A call
+    with an answer of the model among its messages never counts.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

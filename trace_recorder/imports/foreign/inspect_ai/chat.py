@@ -19,7 +19,7 @@ _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "
 
 
 def message_of(stated_message: Payload) -> Members:
-    """Return a message. Its reasoning are the thoughts, which are parts of the content in a log."""
+    """Return a message. The thoughts, which a log has among the parts of the content, become its reasoning."""
     message = as_dict(stated_message)
     parts = message.get("content")
     error = as_dict(message.get("error"))
