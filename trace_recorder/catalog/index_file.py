@@ -137,7 +137,7 @@ class IndexWriter:
     def _is_intact(self) -> bool:
         """Whether the indexer was the last to write to the file.
 
-        If so, a journal of SQLite beside the file has no changes.
+        Then SQLite's own journal, if there is one beside the file, has no changes.
         """
         try:
             state = self._path.stat()

@@ -260,7 +260,7 @@ class Export:
         self._write_metadata(directory / "metadata.json")
 
     def _file(self, runs: Sequence[Path], out: Path) -> None:
-        """Write a run into one file. Fails if the format makes several files of it."""
+        """Write a run into one file. Fails if the format needs several files for the run."""
         check_overwrite(out, force=self.conversion.force)
         for path in runs:
             self.total.add(export_file(self.conversion, out, path))

@@ -79,14 +79,14 @@ class Outcome:
 
 
 def rows_of(conversion: Conversion, run: Path) -> Outcome:
-    """Make rows of a run."""
+    """Make the rows of a run."""
     outcome = Outcome()
     outcome.rows = [row for _, row in _outputs(conversion, run, OutputPlace(run.stem), outcome)]
     return outcome
 
 
 def tables_of(conversion: Conversion, run: Path) -> Outcome:
-    """Make rows of a run for each table. All of them together are one row of the outcome."""
+    """Make the rows of a run in each table. Together, they count as one row of the outcome."""
     outcome = Outcome()
     tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
     outcome.rows = [dict(tables)] if tables else []
@@ -115,7 +115,7 @@ def check_target(conversion: Conversion, directory: Path, run: tuple[Path, str])
 def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
     """Write a run into one file.
 
-    Raises ValueError if the format makes several files of it, UnreadableError, and OSError.
+    Raises ValueError if the format needs several files for the run, UnreadableError, and OSError.
     """
     outcome = Outcome()
     with tempfile.TemporaryDirectory() as aside:

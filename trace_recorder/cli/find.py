@@ -61,7 +61,7 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
-    """Return the rows of the runs in a file that match, or why the file cannot be read."""
+    """Return the rows of the matching runs in a file, or why the file cannot be read."""
     return process_or_error(path, partial(_matching_rows, path, terms), "searched")
 
 

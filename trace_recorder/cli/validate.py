@@ -73,7 +73,7 @@ def _or_of_another_tool(report: Report) -> Report:
 
 
 def _report_as_json(report: Report) -> dict[str, Payload]:
-    """Make JSON of a report."""
+    """Return a report as JSON."""
     return {**asdict(report), "path": str(report.path), "ok": report.ok}
 
 

@@ -82,7 +82,7 @@ def continues(before: Message, message: Message) -> bool:
 
 
 def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
-    """Make one message of the contents of one answer."""
+    """Make one message from the contents of one answer."""
     parts = [part for content in contents for part in _parts_of(content)]
     beside: dict[str, Payload] = {}
     for content in contents:

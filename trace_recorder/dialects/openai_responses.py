@@ -109,14 +109,14 @@ def _read_items(items: Payload) -> list[Message]:
 
 
 def continues(before: Message, message: Message) -> bool:
-    """Whether an item can be merged with the one before it, in the order reasoning, content, calls."""
+    """Whether an item can be merged with the item before it. The order must be: reasoning, then content, then calls."""
     if before.role != "assistant" or message.role != "assistant":
         return False
     return bool(message.tool_calls) or (before.content is None and not before.tool_calls)
 
 
 def merge(_: Sequence[Payload], messages: Sequence[Message]) -> Message:
-    """Make one message of the items of one turn."""
+    """Make one message from the items of one turn."""
     return reduce(_both, messages)
 
 
@@ -152,7 +152,7 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
 
 
 def _blocks(output: list[Payload]) -> Blocks:
-    """Collect the blocks of items. Blocks that `extra` keeps are numbered by the place of their item there."""
+    """Collect the blocks of items. The number of a block that `extra` keeps is the position of its item in `extra`."""
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):

@@ -17,7 +17,7 @@ class MergeRule:
     """How a dialect merges neighbours.
 
     `continues` returns whether an element belongs to the same message as the element before it. `merge` makes one
-    message of several elements. It gets the elements and their separate readings.
+    message from several elements. Its arguments are the elements and their separate readings.
     """
 
     continues: Callable[[Message, Message], bool]

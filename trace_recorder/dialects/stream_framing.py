@@ -4,7 +4,7 @@ Events are split by the WHATWG rules (https://html.spec.whatwg.org/multipage/ser
 follow them: lines end with LF, CR or CRLF, comments are skipped, the data lines of an event are joined with LF, one
 space after the colon is not part of the value, and an event without a data line is no event. Unlike in a browser, the
 last event counts even if the connection ended before its empty line, because some servers end in that way. Splitting
-raises nothing, also if the text was cut off.
+raises nothing, even if the text was cut off.
 
 Bedrock's streams consist of binary frames (https://smithy.io/2.0/aws/amazon-eventstream.html). On file, each frame is
 one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like that of any other stream. A JSON payload
@@ -114,7 +114,7 @@ def _headers(data: bytes) -> Iterator[tuple[str, Payload]]:
 
 
 def _payload_members(payload: bytes) -> str:
-    """Return a payload as the members of a line. `_payload` makes the same bytes of these members."""
+    """Return a payload as the members of a line. `_payload` makes the same bytes from these members."""
     try:
         text = payload.decode()
         value = json.loads(text)

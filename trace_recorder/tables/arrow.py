@@ -1,6 +1,6 @@
 """Runs as tables of Apache Arrow: a table for each `of`, with the columns of `columns.py`.
 
-A fixed form is an Arrow type: times, lists and structures. JSON remains for values that have no fixed form. pyarrow is
+Values with a fixed form have Arrow types: times, lists and structures. All other values are JSON texts. pyarrow is
 imported when a table is made. The schema has the meaning of each column as its `description`, and the version.
 """
 

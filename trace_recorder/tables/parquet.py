@@ -70,8 +70,8 @@ class TableFiles:
     """Writes the rows of runs into the files of tables in a directory.
 
     With `resume`, runs that the files have are not added again. With `force`, existing files are removed first. Without
-    either, entering the block raises FileExistsError if there are files. It raises BlockingIOError if another process
-    writes into the directory. Raises MissingExtraError if pyarrow is not installed.
+    either, entering the block raises FileExistsError if there are files. Entering the block raises BlockingIOError if
+    another process writes into the directory. Raises MissingExtraError if pyarrow is not installed.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 The server listens on the loopback, where every program and every open web page can reach it. So the printed address has
 a token, which a cookie keeps. `loopback.py` refuses requests for other addresses and from other pages. The headers of
-each answer prevent that recorded text runs as code.
+each answer keep recorded text from running as code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Agent traces for the Hugging Face Hub, as sessions of Pi, version 3 (https://pi.dev/docs/latest/session-format).
 
 Each conversation is one session in one file: a header line, a line with the tools, and a line for each message. Each
-line is the child of the line before it. `datasets` recognises such a file by its structure and makes a row of it. Pi
-counts tokens as Anthropic does: its input does not include the cached ones.
+line is the child of the line before it. `datasets` recognises such a file by its structure and turns it into a row. Pi
+counts tokens as Anthropic does: its input does not include cached tokens.
 """
 
 from __future__ import annotations

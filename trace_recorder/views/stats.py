@@ -285,7 +285,7 @@ class Stats:
 
 
 def _name(value: Payload) -> str:
-    """Return a name as text, also if the file has another type there."""
+    """Return a name as text, even if the name in the file has another type."""
     return value if value and isinstance(value, str) else json.dumps(value) if value else "unknown"
 
 

@@ -1,7 +1,7 @@
 """Files with a whole run as one document: ATIF, Trae Agent's, and our own if its journal is missing.
 
-They are first read as a `Trajectory`, as `load` does. `foreign_run_of` makes a `ForeignRun` of the trajectory, so that
-a journal can be written.
+They are first read as a `Trajectory`, as `load` does. `foreign_run_of` turns the trajectory into a `ForeignRun`, so
+that a journal can be written.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ DOCUMENT = ImportFormat(
 
 
 class _Description:
-    """Makes events of the calls and steps of a trajectory: each step after its calls, tools with their step."""
+    """Makes events from the calls and steps of a trajectory: each step after its calls, tools with their step."""
 
     def __init__(self, run: Trajectory) -> None:
         self._run = run

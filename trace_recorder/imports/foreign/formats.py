@@ -111,7 +111,7 @@ def masked_name(name: str) -> str:
 
 
 def _without_secret_name(identity: str, path: Path) -> str:
-    """Return an identity without a secret. A format may have made the identity of the file's name and a number."""
+    """Return an identity without a secret. A format may have made it from the name of the file and a number."""
     for name in (path.name, path.name.removesuffix(path.suffix), path.name.partition(".")[0]):
         if name and (masked := masked_name(name)) != name:
             identity = identity.replace(name, masked)

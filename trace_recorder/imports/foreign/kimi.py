@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A call of which not all events have been read."""
+    """A call that still has unread events."""
 
     time: str
     request: Members

@@ -61,7 +61,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _OpenRequest:
-    """A request of which not all events have been read. `began` is "" if its start is not in the file."""
+    """A request that still has unread events. `began` is "" if its start is not in the file."""
 
     began: str
     time: str

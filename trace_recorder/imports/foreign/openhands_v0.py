@@ -326,7 +326,7 @@ class _OpenHandsV0Reader:
 
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
-    """Yield each event with its observation: the one that names its id, or without ids the next event."""
+    """Yield each event with its observation, which names the event's id. Without an id, it is the next event."""
     of_action = {as_int(one.get("cause")): one for one in events if "observation" in one}
     for event, following in zip(events, [*events[1:], {}], strict=False):
         identity = as_int(event.get("id"))

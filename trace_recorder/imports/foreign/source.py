@@ -1,4 +1,4 @@
-"""A file of another tool, read within limits: as text, as JSON, or as lines of JSON; also if compressed with zstd.
+"""A file of another tool, read within limits: as text, as JSON, or as lines of JSON. It may be compressed with zstd.
 
 Nothing in the file is trusted. A line may be too long, too deep, or not JSON, or have too many values. It then has a
 reason in place of a value, and the other lines are read. A document with such a fault is not read at all. Reading is

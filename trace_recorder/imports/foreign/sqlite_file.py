@@ -25,7 +25,7 @@ Tables are read more than once, attachments at each reference.
 """
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
-"""One query may take this many times `_OPERATIONS` of SQLite's machine: some minutes."""
+"""The most rounds of one query. A round is `_OPERATIONS` instructions of SQLite, so this takes some minutes."""
 
 
 @dataclass(slots=True)

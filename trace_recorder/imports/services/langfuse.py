@@ -114,7 +114,7 @@ def _client() -> Payload:
 
 
 def _version(root: Members) -> str:
-    """Return the time of a trace's last change, by its first observation, or "" if that has not ended."""
+    """Return the time of a trace's last change, as its first observation states it, or "" if that has not ended."""
     ended = root.get("endTime")
     return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
 

@@ -28,9 +28,9 @@ from trace_recorder.values.structs import asdict
 class ForkResult:
     """How a forked program ended, and the mismatches.
 
-    `mismatches` are its requests before the fork that were not recorded, each with the differences. `problem` says that
-    the program did not reach the fork, or lists the recorded calls before the fork that it did not make. If there is no
-    problem, `problem` is None.
+    `mismatches` are the program's requests before the fork that were not recorded, each with the differences. `problem`
+    says that the program did not reach the fork, or lists the recorded calls before the fork that it did not make. If
+    there is no problem, `problem` is None.
     """
 
     recorded: CommandResult

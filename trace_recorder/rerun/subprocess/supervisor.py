@@ -26,8 +26,8 @@ PLACEHOLDER_KEYS: Mapping[str, str] = {
 class ReplayResult:
     """How a replayed program ended, and the mismatches. `code` is its exit code, or -n if signal n ended it.
 
-    `mismatches` are its calls that were not recorded, each with the differences. `unused` lists the recorded calls that
-    it did not make, or is None.
+    `mismatches` are the program's calls that were not recorded, each with the differences. `unused` lists the recorded
+    calls that the program did not make, or is None.
     """
 
     code: int

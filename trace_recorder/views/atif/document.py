@@ -1,8 +1,8 @@
 """ATIF v1.7 and 1.8, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
-A run with a rewritten history is written in two ways. `to_atif` appends the conversation after the change to the one
-before, and marks repeated messages as copied context. `to_atif_files` returns a document for each conversation, linked
-by `continued_trajectory_ref`, as tools that make training data of them expect. Sub-agents, and conversations that have
+A run with a rewritten history is written in two ways. `to_atif` appends the new conversation to the conversation before
+the change, and marks repeated messages as copied context. `to_atif_files` returns a document for each conversation,
+linked by `continued_trajectory_ref`, as tools that make training data expect. Sub-agents, and conversations that have
 nothing in common with the others, are `subagent_trajectories`. Costs are those that providers stated, never estimates.
 A run that was read from such documents has all their members again (`imports/atif/members.py`).
 """

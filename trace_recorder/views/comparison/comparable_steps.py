@@ -131,7 +131,7 @@ class ComparableSteps:
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _prompt_of_step(self, step: AgentStep | None) -> dict[str, Payload]:
-        """Return the prompt that was recorded with a step without a call."""
+        """Return the prompt of a step that has no call, as it was recorded with the step."""
         messages = step.messages if step else None
         return {"prompt": {"messages": [*map(self._message, messages)]}} if messages else {}
 

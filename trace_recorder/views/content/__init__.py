@@ -1,1 +1,1 @@
-"""Content: what messages and answers are made of, whichever dialect they came in."""
+"""Content: the parts of messages and answers, in every dialect."""

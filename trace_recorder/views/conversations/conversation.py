@@ -6,7 +6,7 @@ agent begins a new conversation, which *continues* the agent's first conversatio
 earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*, such as a request for a
 title of the same question. The agent's longest chain is never *apart*.
 
-Each agent has its own conversations, also if two agents of the run have the same name. An agent may have another id in
+Each agent has its own conversations, even if two agents of the run have the same name. An agent may have another id in
 each of its calls. It is the same agent if it continues its own newest answer under the same name and parent.
 """
 
@@ -109,7 +109,7 @@ class Conversation:
         self._unanswered = keys
 
     def _replace_answer(self, choice: int) -> None:
-        """Replace the first answer of the newest turn by the one that was continued."""
+        """Replace the first answer of the newest turn by the answer that was continued."""
         for place in range(len(self.lines) - 1, -1, -1):
             line = self.lines[place]
             if line.answer and line.turn is self._newest:

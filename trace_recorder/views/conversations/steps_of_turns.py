@@ -261,7 +261,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
 
 
 def message_of(result: ToolResult) -> Message:
-    """Make a tool message of a result."""
+    """Return a result as a tool message."""
     extra: dict[str, Payload] = {"is_error": True} if result.success is False else {}
     return Message("tool", result_text(result), call_id=result.call_id, name=result.name, extra=extra)
 

@@ -95,7 +95,7 @@ class Turn:
 def agent_key(source: LLMInteraction | AgentStep) -> str | None:
     """Return the key of the agent of a call or a step: its id in the run, or its name if it has no id.
 
-    The key is always a text, also if a file of another tool has another JSON value there.
+    The key is always a text, even if a file of another tool has any other JSON value as the id or the name.
     """
     key = source.agent_id or source.agent
     return key if key is None else str(key)
@@ -107,6 +107,6 @@ def choice_of(response: LLMResponse, choice: int = 0) -> LLMResponse | Choice:
 
 
 def answer_of(response: LLMResponse, choice: int = 0) -> Message:
-    """Make a message of an answer."""
+    """Return an answer as a message."""
     answer = choice_of(response, choice)
     return Message("assistant", answer.content, answer.tool_calls, reasoning=answer.reasoning)

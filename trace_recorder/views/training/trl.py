@@ -5,7 +5,7 @@ form has no weights. "prompt_completion" cuts the conversation before each new a
 earlier row is trained on again. "tokens" has the sampled ids, if the server sent them. Text is never tokenised again,
 because that may give ids that were not sampled.
 
-Make a dataset of the rows with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer). Without
+Make a dataset from the rows with `Dataset.from_list(rows, on_mixed_types="use_json")` (datasets 4.7 or newer). Without
 that argument, objects that differ, such as arguments, are padded with nulls. A dataset takes its columns from the first
 row, so all rows have all columns.
 """

@@ -2,5 +2,5 @@
 
 A session is a file of lines, `<session>.jsonl`. `user` and `assistant` lines have a message of the Anthropic dialect;
 other lines are other events. `lines.py` reads the forms of these lines and the exact requests. `threads.py` finds the
-agent and the branch that each line belongs to. `session.py` makes calls and results of them.
+agent and the branch that each line belongs to. `session.py` makes calls and results from the lines.
 """

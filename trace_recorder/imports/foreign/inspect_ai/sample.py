@@ -4,9 +4,9 @@ Calls to models and tools are in spans (older logs: in steps, or in a tool's eve
 agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are read. An
 event that has no place in a run is kept.
 
-A log has each message of its prompts once, and a call states ranges of messages; `Prompts` makes conversations of them
-in work that is linear in the file's size. Older logs have the messages in full. A sample also has texts and media once,
-by their hash, to which its messages and events refer; `Attachments` puts them in their places.
+A log has each message of its prompts once, and a call states ranges of messages; `Prompts` makes conversations from
+them, in time that is linear in the file's size. Older logs have the messages in full. A sample also has texts and media
+once, by their hash. Its messages and events refer to the hash; `Attachments` replaces these references.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _MAX_RANGES = 100_000
 
 @dataclass(slots=True)
 class Prompts:
-    """The messages of a sample by number, and the conversations that its calls make of them."""
+    """The messages of a sample by number, and the conversations of its calls."""
 
     pool: list[Payload]
     read: Callable[[Payload], Members]

@@ -1,7 +1,7 @@
 """opencode's sessions: its database, a session's file in its older storage, or the output of `opencode export`.
 
-Each session of the user is a run; `stores.py` finds its messages. Sub-agents have sessions of their own, which the
-metadata of the tool that started them name. In the database these are part of the run.
+Each session of the user is a run; `stores.py` finds its messages. Sub-agents have sessions of their own. The metadata
+of the tool that started a sub-agent names its session. In the database these sessions are part of the run.
 
 An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is a call that failed
 before it. Later calls do not see an answer that failed, unless it was aborted after it had said something. A summary

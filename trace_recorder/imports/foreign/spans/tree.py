@@ -16,7 +16,7 @@ from trace_recorder.imports.foreign.spans.span import Reading, Span, merged
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A span in its place. `agent`, `tool` and `call` are the innermost spans of their kind around it.
+    """A span and the spans around it. `agent`, `tool` and `call` are the innermost of their kinds.
 
     A tool around that agent does not count, so `tool` is then None. A call around that agent or that tool does not
     count either.
