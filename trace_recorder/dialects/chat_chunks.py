@@ -6,8 +6,8 @@ only this module has them.
 
 `merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
 in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
-other member, the last value is kept. A part of a list is merged into the part before it if both have the same type:
-`reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
+other member, the last value is kept. A part of a list is merged into the part before it if both have the same type,
+because `reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
 
 `openai_chat.py` and `openai_completions.py` read the body. `stream_framing.py` splits the stream into events.
 """

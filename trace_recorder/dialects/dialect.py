@@ -1,9 +1,8 @@
 """A wire dialect: one record with all that the package knows of it, in the module that reads it.
 
 Its functions turn a provider's raw JSON into values. They never raise for what a provider sends. A body that they do
-not understand is still on file, raw. Here are also the questions that are answered in the same way for all dialects:
-whether a stream is complete, whether a response is final that the provider makes in the background, and what the error
-in a body is.
+not understand is still on file, raw. The other functions of this module serve all dialects. They tell whether a stream
+is complete, whether a background response is final, and which error a body has.
 
 Sources of background responses: OpenAI's guide "Background mode" (Responses), Google's reference of Interactions, and
 the requests of their SDKs.

@@ -1,8 +1,8 @@
 """The framing of streams: server-sent events, JSON lines, and AWS's event stream.
 
 Events are split by the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html) as far as the SDKs
-follow them: lines end with LF, CR or CRLF, comments are skipped, the data lines of an event are joined with LF, one
-space after the colon is not part of the value, and an event without a data line is no event. Unlike in a browser, the
+follow them. Lines end with LF, CR or CRLF, and comments are skipped. The data lines of an event are joined with LF. One
+space after the colon is not part of the value. An event without a data line does not count. Unlike in a browser, the
 last event counts even if the connection ended before its empty line, because some servers end in that way. Splitting
 raises nothing, even if the text was cut off.
 

@@ -82,7 +82,7 @@ class _Pair:
 
 
 class Joined:
-    """A session beside the run that it belongs to: the calls that are the same, and the tools that the run lacks."""
+    """A session and the run that it belongs to: the calls that both have, and the tools that the run lacks."""
 
     def __init__(self, run: Run, recorded: Trajectory, session: ForeignRun, since: float) -> None:
         self._run = run

@@ -1,8 +1,9 @@
 """Parts of ATIF that are read for more than one kind of step: `extra` members, answers, and steps of tools.
 
-The values have no place for some members of an ATIF document. They are kept under the name `atif`: of a trajectory in
-the run's metadata, of a message in its `extra`, of an answer in the response's `extra`. The reader (`document.py`) puts
-them there, and the view (`views/atif/`) puts them back. Members that the view generates from the values are not kept.
+The values have no place for some members of an ATIF document. They are kept under the name `atif`: the members of a
+trajectory in the run's metadata, those of a message in its `extra`, and those of an answer in the response's `extra`.
+The reader (`document.py`) puts them there, and the view (`views/atif/`) puts them back. Members that the view generates
+from the values are not kept.
 
 Tool steps are in ATIF documents of ours: no model asked for these tools, and no model saw their results.
 """

@@ -1,7 +1,7 @@
 """Kimi Code's sessions (`wire.jsonl`): the events of its loop, by step, and each request to the model.
 
-`llm.request` is a call, at the time of its request; the parts of the answer follow as `content.part` and `tool.call`,
-and `step.end` has tokens and durations. `inputOther` leaves out cached tokens. A compaction continues with the newest
+`llm.request` is a call, at the time of its request. The parts of the answer follow as `content.part` and `tool.call`.
+`step.end` has tokens and durations. `inputOther` leaves out cached tokens. A compaction continues with the newest
 prompts of the user and the summary.
 """
 

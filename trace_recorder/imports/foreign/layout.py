@@ -1,7 +1,7 @@
 """A foreign run as the lines of a journal.
 
 `journal_lines` is pure: `load` folds the lines in memory, `trace-recorder import` writes them to a file, so both read
-the same. Secrets are masked as in every journal. The messages of a conversation are items that follow one another, so a
+the same. Secrets are masked as in every journal. The messages of a conversation are items that follow one another. So a
 call refers to them by one range, and the work is linear in the size of the source.
 """
 

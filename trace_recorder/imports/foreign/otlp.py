@@ -1,6 +1,6 @@
 """OpenTelemetry's traces, as OTLP JSON and as the console exporters of its SDKs print spans. One trace is one run.
 
-Log records of OTLP that belong to spans are read, too, from the same file or from the file beside it: exporters write
+Log records of OTLP that belong to spans are read, too, from the same file or from the file beside it. Exporters write
 `traces.json` and `logs.json`. `spans/vocabularies/` finds out which vocabulary each span uses.
 
 Console exporters print JSON objects, one a line or one after another over several lines; Monocle writes an array of

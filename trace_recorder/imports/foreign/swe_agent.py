@@ -1,7 +1,7 @@
 """SWE-agent's trajectories: `{"trajectory", "history", "info", "replay_config", "environment"}`, or `history` alone.
 
 Source: `sweagent/types.py` (`TrajectoryStep`, `HistoryItem`) and `sweagent/agent/agents.py`. `history` and `trajectory`
-state the same run twice: a message of the assistant in `history` is one call, which saw the messages before it, and the
+state the same run twice. A message of the assistant in `history` is one call, which saw the messages before it. The
 step of `trajectory` with the same response has the tool's own output and time. Newer steps have the `query`, the
 messages that the model saw after older ones were shortened. A file of a retrying agent has its runs in `attempts`.
 Demonstrations (`is_demo`) are part of the prompt, and not calls. The source has no times of day.

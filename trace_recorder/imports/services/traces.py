@@ -3,8 +3,8 @@
 `ListedTrace.version` changes when a trace changes, so that a trace that is here already is not fetched again. A service
 that sends the same pages again and again, or empty pages, ends the import.
 
-A failure becomes one sentence without a key. The services' clients have exceptions of their own, and none of them is
-imported here: an exception is recognised by the HTTP status that it carries, or by its name.
+A failure becomes one sentence without a key. The services' clients have exceptions of their own, which this module does
+not import. An exception is recognised by the HTTP status that it carries, or by its name.
 """
 
 from __future__ import annotations

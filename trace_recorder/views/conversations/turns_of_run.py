@@ -4,10 +4,10 @@ If a run recorded its steps and no calls, each step is a turn.
 
 A side call is a call that a program makes beside its conversation, such as for a title, a topic, or its quota. No
 program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so
-they are derived. Only runs of the proxy have side calls. In any other run, the author of the agent knows its calls, and
-a call without tools, such as one that plans, is a part of the work. A side call has no tools, although its agent offers
-tools in other calls. Its prompt has no answer of a model. No other call continues it. A second request for a title,
-with the same instructions, does not count as a continuation.
+they are derived. Only runs of the proxy have side calls. In any other run, the author of the agent knows its calls.
+There, a call without tools, such as a call that plans, is a part of the work. A side call has no tools, although its
+agent offers tools in other calls. Its prompt has no answer of a model. No other call continues it. A second request for
+a title, with the same instructions, does not count as a continuation.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ If each call extends the call before it, the last call's messages and answer hav
 one row for the leaf covers all turns. If a history was rewritten, or was continued twice from one turn, there are
 several leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice.
 
-Some answers must not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`),
-answers that a replay or a fork gave, because the original run trains on them, and answers of side calls, such as those
-for a title. If the agent continued from such an answer, the answer is context in a row.
+Some answers must not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`), and
+answers of side calls, such as those for a title. Answers that a replay or a fork gave are not trained on either,
+because the original run trains on them. If the agent continued from such an answer, the answer is context in a row.
 """
 
 from __future__ import annotations

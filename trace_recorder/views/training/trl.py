@@ -61,7 +61,7 @@ def to_trl(
     There are no rows if no answer may be trained on, or if no token is recorded. Answers that were cut off, or are
     incomplete or empty, are not trained on, unless `include_incomplete` is set.
 
-    Beside TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, for messages, `turns`. For each
+    Besides TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, for messages, `turns`. For each
     answer, `turns` has its interaction, its finish reason, whether it is new, and its token ids and log-probabilities
     if they were recorded.
     """

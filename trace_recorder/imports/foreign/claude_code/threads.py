@@ -179,7 +179,7 @@ class Threads:
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
         """Return the executions that started sub-agents.
 
-        Executions that are in `events` already get their ids instead.
+        An execution that `events` has already is not returned, and gets its id there.
         """
         stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
         runs: list[ToolRun] = []

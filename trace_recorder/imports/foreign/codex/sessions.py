@@ -4,7 +4,7 @@
 the terminal showed. `rollout.py` reads the lines of one file.
 
 A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
-sub-agent has to name the sub-agent's thread, and the rollout has to be in the same directory or in the directory of
+sub-agent has to name the sub-agent's thread. The rollout has to be in the same directory, or in the directory of
 another day. A rollout with a `history_base` begins with the lines of another rollout up to an ordinal.
 """
 

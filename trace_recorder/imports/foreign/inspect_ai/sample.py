@@ -4,7 +4,7 @@ Calls to models and tools are in spans (older logs: in steps, or in a tool's eve
 agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are read. An
 event that has no place in a run is kept.
 
-A log has each message of its prompts once, and a call states ranges of messages; `Prompts` makes conversations from
+A log has each message of its prompts once, and a call states ranges of messages. `Prompts` makes conversations from
 them, in time that is linear in the file's size. Older logs have the messages in full. A sample also has texts and media
 once, by their hash. Its messages and events refer to the hash; `Attachments` replaces these references.
 """

@@ -1,8 +1,8 @@
 """The spans of one trace as one run: calls, tools and agents in the order of time.
 
-A call that the source states twice is one call: a framework and the client in it have recorded it (`tree.py`), or its
-stream ended in a span of its own. Sums over calls in agents' spans are not read, so nothing is counted twice. The
-members of a span that have no place in the run are kept.
+The source may state a call twice, because a framework and the client in it have recorded the call (`tree.py`), or
+because the call's stream ended in a separate span. The run has such a call once. Sums over calls in agents' spans are
+not read, so nothing is counted twice. The members of a span that have no place in the run are kept.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ Attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and
 `InstrumentationSettings`, versions 2 to 6. An agent's span sums up its calls (`gen_ai.aggregated_usage`, its
 `gen_ai.usage`, `pydantic_ai.all_messages`). These sums are not read, because the calls state the same.
 
-Events belong to a span, or are log records that name a span: `gen_ai.user.message`, `gen_ai.choice` and others up to
-1.36 of the conventions; `gen_ai.content.prompt` before them; `gen_ai.client.inference.operation.details` since, whose
-attributes are those of the other form. pydantic-ai up to version 1 has the events as JSON in the attribute `events`.
+Events belong to a span, or are log records that name a span. Up to 1.36 of the conventions, they are
+`gen_ai.user.message`, `gen_ai.choice` and others, and before these `gen_ai.content.prompt`. Newer conventions have
+`gen_ai.client.inference.operation.details`, with the same attributes as spans. pydantic-ai up to version 1 has the
+events as JSON in the attribute `events`.
 """
 
 from __future__ import annotations
