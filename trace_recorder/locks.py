@@ -2,8 +2,8 @@
 
 The garbage collector may close a stream or a step at any moment, even while its thread holds a lock of recording. The
 closing code must not wait for another thread then, because that thread may wait for the lock. `holds_lock` asks the
-locks themselves: Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md has
-them all.
+locks themselves, because Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md
+lists all locks.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
     """
     error = sys.exception()
     if error is None or error.__traceback__ is None or error.__traceback__.tb_next is None:
-        return kinds  # it was raised where it is caught
+        return kinds  # the function that catches the exception also raised it
     return () if raised_by_signal_handler(error) else kinds
 
 

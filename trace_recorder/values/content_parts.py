@@ -93,7 +93,7 @@ def part_of(part: Payload) -> Part:
 
 
 def _image(part: dict[str, Payload]) -> Image | None:
-    """Read an image as OpenAI, Anthropic and Google write it; None if the part is not an image."""
+    """Read an image as OpenAI, Anthropic and Google write it, or return None if the part is not an image."""
     kind = part.get("type")
     if kind in ("image_url", "input_image"):
         held = part.get("image_url")
@@ -109,7 +109,7 @@ def _image(part: dict[str, Payload]) -> Image | None:
 
 
 def _of_source(source: Payload) -> Image | None:
-    """Read an image's source: its kind, and its bytes or its address, under any of their names."""
+    """Read the source of an image: its media type, and its bytes or its address. The members have several names."""
     kind = _first_text(source, "media_type", "mimeType", "mime_type")
     url = _first_text(source, "url", "uri", "fileUri", "file_uri", "path")
     data = source.get("data")

@@ -16,7 +16,7 @@ from trace_recorder.values.trajectory import Status
 CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
 """The exceptions by which asyncio and trio cancel a task."""
 _SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
-"""The exit codes for SIGHUP, SIGINT and SIGTERM that shells report, and programs that handle these signals."""
+"""The exit codes for SIGHUP, SIGINT and SIGTERM, as shells report them, and programs that handle these signals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def uncaught_exception() -> BaseException | None:
 
 
 def status_from_exit_code(code: int) -> Status:
-    """Return the status of a run from its exit code. -n means signal n."""
+    """Return the status of a run from its exit code. A code of -n means that signal n ended it."""
     if code == 0:
         return "completed"
     return "interrupted" if code < 0 or code in _SIGNAL_EXIT_CODES else "failed"

@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
-"""With how many earlier interactions a new one is compared. Sub-agents that take turns need more than one."""
+"""How many earlier interactions a new one is compared with. Sub-agents that take turns need more than one."""
 
 
 def _equal_numbers() -> Callable[[Sequence[Message]], Numbers | None]:
@@ -40,7 +40,7 @@ class MessageDeltas:
         return {"input_messages_delta": self.delta(one.interaction_id, one.input_messages)}
 
     def delta(self, identity: str, messages: Sequence[Message]) -> dict[str, Payload]:
-        """Return the delta of the messages of an interaction or a step, by its id."""
+        """Return the delta of the messages of an interaction or a step with the id `identity`."""
         since, kept, count = self.kept_of(identity, messages)
         return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
 

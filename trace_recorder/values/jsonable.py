@@ -1,10 +1,11 @@
 """Any Python value as JSON: `to_jsonable(value)` copies it, `to_json(value)` writes it on one line.
 
 Invariant: neither raises for any value, whatever the value's own code does, and every JSON reader can read the result.
-What JSON can express comes back equal (tuples as lists). A path, a date, a set, an Enum or an array has an equivalent
-(`json_equivalents.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN, bytes, a lone
-surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an unknown class. The
-attributes of such objects are not read: an argument may contain an SDK's whole client. KeyboardInterrupt passes.
+A value that JSON can express is read back equal, but tuples become lists. A path, a date, a set, an Enum or an array
+has an equivalent (`json_equivalents.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN,
+bytes, a lone surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an
+unknown class. The attributes of such objects are not read: an argument may contain an SDK's whole client.
+KeyboardInterrupt passes.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
-    """Whether a value is an exception; False if its own code raises when asked for its class."""
+    """Whether a value is an exception. False if the value's own code raises when its class is read."""
     return try_call(lambda: isinstance(value, BaseException), lambda _: False)
 
 
@@ -107,7 +108,7 @@ def object_to_jsonable(value: object) -> Payload:
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
-    """Copy a list of such values. A single value becomes a list with one element, and None an empty list."""
+    """Copy a list as `object_to_jsonable` does. A single value becomes a list of one element, None an empty list."""
     copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
@@ -118,9 +119,9 @@ def object_to_json(value: object) -> str:
 
 
 def element_to_json(value: object, depth: int) -> tuple[str, int]:
-    """Write such a value as JSON text on one line, and return how many parts it has.
+    """Write an element of a list as `object_to_json` does, and return how many parts it has.
 
-    `depth` is its level of nesting inside another value, which is not written here.
+    `depth` is the element's level of nesting inside another value, which is not written here.
     """
 
     def write() -> tuple[str, int]:

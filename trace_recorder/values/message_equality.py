@@ -3,11 +3,11 @@
 There are two equalities. All code that compares messages uses one of them.
 
 - *The same JSON* (`json_key`): every member is the same. `shown_key` also ignores the marks for a provider's cache,
-  which move from call to call. It decides which messages people are shown as new, changed or gone.
-- *Says the same* (`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the
-  difference between "system" and "developer" do not count. It decides which call continues which.
+which move from call to call. It decides which messages people are shown as new, changed or gone. - *Says the same*
+(`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the difference between
+"system" and "developer" do not count. It decides which call continues which.
 
-Messages have equal keys if they are equal. `message_table.py` makes numbers of the keys.
+Two messages have equal keys if they are equal. `message_table.py` gives a number to each key.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def json_key(message: Message) -> bytes:
 
 
 def shown_key(message: Message) -> bytes:
-    """Return the same for the message without cache marks (`without_cache_marks`)."""
+    """Return the digest of a message's JSON without cache marks (`without_cache_marks`)."""
     document: Payload = message.to_document()
     text = _json(document)
     if isinstance(message.content, list) or f'"{_CACHE_MARK}"' in text:
@@ -86,7 +86,7 @@ class NormalizedContent:
 
 
 def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
-    """Return the normalized content of messages together, or None for an empty answer."""
+    """Return the normalized content of consecutive messages, or None for an empty answer."""
     role = "system" if messages[0].role == "developer" else messages[0].role
     calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]

@@ -47,7 +47,7 @@ class Counts(Struct, frozen=True, gc=False):
 def counting_of(api: str) -> Counting:
     """Return which parts the counts of a dialect or an import format leave out.
 
-    Those of an unknown one leave out nothing.
+    The counts of an unknown dialect or format leave out nothing.
     """
     for records in (DIALECTS, IMPORT_FORMATS):
         if api in records:

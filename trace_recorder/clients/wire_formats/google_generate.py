@@ -101,7 +101,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _response(message: Message, names: dict[str, str], made_up: set[str]) -> JsonObject:
-    """Return a tool's result: the form of the recorded request, an object unchanged, or a text under one name."""
+    """Return a tool's result: in the form of the recorded request, an object unchanged, or a text under one name."""
     if "functionResponse" in message.extra:
         return {name: value for name, value in message.extra.items() if name != "is_error"}
     images = [part for part in parts_of(message) if part.get("type") == "image"]

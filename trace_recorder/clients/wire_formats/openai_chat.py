@@ -1,7 +1,7 @@
 """OpenAI's chat completions, which Azure, Doubao, OpenRouter and many others accept too.
 
-The dialect itself accepts no earlier reasoning. A provider that does has its own member for it in the assistant's
-message. `reasoning_fields` lists such names, and the first one that is present is sent.
+The dialect itself accepts no earlier reasoning. A provider that accepts it has a member of its own for it in the
+assistant's message. `reasoning_fields` lists such names, and the first one that is present is sent.
 """
 
 from __future__ import annotations

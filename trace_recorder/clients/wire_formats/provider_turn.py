@@ -2,8 +2,9 @@
 
 A conversation can continue only if signed reasoning is sent back unchanged and in its place. If the values of a message
 rebuild the assistant's turn exactly, nothing is kept. Otherwise the turn is kept as the provider sent it, with its
-dialect and provider, and is sent back only to these. A message that was changed later is rebuilt from its values. A
-message from another provider loses its reasoning; the client annotates the run with the number of such messages.
+dialect and provider. It is sent back only to the same provider in the same dialect. A message that was changed later is
+rebuilt from its values. A message from another provider loses its reasoning; the client annotates the run with the
+number of such messages.
 """
 
 from __future__ import annotations
