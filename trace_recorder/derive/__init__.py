@@ -1,1 +1,1 @@
-"""All meaning, stated once: journal → trajectory → document."""
+"""Derives the meaning of the records, in one place: journal → trajectory → document."""

@@ -1,8 +1,8 @@
 """The records of one LLM interaction: request, stream parts, response or error, of each attempt.
 
-`CallRecords` collects the records and is the source of an `LLMInteraction`: the large parts, such as messages and raw
-bodies, are expanded from the records when they are asked for. A missing or damaged record never raises here: what is
-unknown is None, and `has_request` says whether the request can be put together.
+`CallRecords` collects the records and is the source of an `LLMInteraction`. It makes the large parts, such as messages
+and raw bodies, from the records when they are asked for. A missing or damaged record never raises here: an unknown part
+is None, and `has_request` says whether the request can be put together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trace_recorder.values.messages import NO_RESPONSE, JoinedStream, LLMRespons
 from trace_recorder.values.structs import Struct, field, replace
 
 MAX_STREAM_BYTES = 64 * 1024 * 1024
-"""A stream may unpack to so many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
+"""A stream may unpack to this many bytes, or to `MAX_EXPANSION` times its packed size, whichever is more."""
 _NOT_READ = JoinedStream(None, None, 0)
 ENDINGS = frozenset({"llm_response", "llm_error"})
 
@@ -36,8 +36,8 @@ ENDINGS = frozenset({"llm_response", "llm_error"})
 class CallRecords(Struct, gc=False, eq=False):
     """The records of one interaction, and what can be expanded from them.
 
-    With `keeps_request`, a request is read once and kept; otherwise each call of `request` reads it again. The garbage
-    collector skips these: a long run has many, and nothing that one of them refers to refers to it.
+    If `keeps_request` is True, a request is read once and kept. Otherwise each call of `request` reads it again. The
+    garbage collector skips these objects, because a long run has many, and none of them is part of a cycle.
 
     - `interaction_id`, `first_seq`: its id, and the number of its first record
     - `requests`, `streams`, `endings`: its records by their kinds, the endings by their attempts
@@ -83,7 +83,7 @@ class CallRecords(Struct, gc=False, eq=False):
         if kind in ENDINGS:
             attempt = record.data.get("attempt", 0)
             if attempt not in self.endings or "polled" not in self.endings[attempt].data or "polled" in record.data:
-                self.endings[attempt] = record  # the end of a stream that was polled early says less
+                self.endings[attempt] = record  # the end of a stream says less than its polled response
         elif kind == "llm_stream":
             self.streams.append(record)
         else:
@@ -111,14 +111,14 @@ class CallRecords(Struct, gc=False, eq=False):
         return earlier
 
     def put_away(self) -> PutAwayCall:
-        """Return the places of its records in the journal, and what its request has in common with others."""
+        """Return the call without its records: their places, and the part of the request that other requests share."""
         places = tuple([record.offset for record in self._records])
         reading = None if self.incremental is None else self.incremental.put_away()
         return PutAwayCall(self.interaction_id, self.first_seq, reading, places)
 
     @property
     def last_part(self) -> Mapping[str, Payload]:
-        """The data of the newest part of a stream; empty if there is none."""
+        """The data of the newest part of a stream, or an empty dict if there is no part."""
         return self.streams[-1].data if self.streams else {}
 
     def has_request(self) -> bool:
@@ -130,7 +130,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._whole
 
     def raw_request(self) -> Payload:
-        """The JSON that was sent, or the text if it was no JSON; None if a record that it needs is missing."""
+        """Return the JSON that was sent, or the text if it was not JSON, or None if a needed record is missing."""
         if "items" not in self.request_data:
             return raw_body(self.request_data)
         try:
@@ -139,7 +139,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return None
 
     def request_in_items(self) -> tuple[Payload, dict[str, int | list[int]]]:
-        """The request as it is on file: its body, and by name the numbers of the items of each list, or of one item.
+        """Return the request as it is on file: its body, and the item numbers of each list (or one number) by its name.
 
         Raises KeyError if a record that it needs is missing.
         """
@@ -152,7 +152,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.request_data["body"], numbers
 
     def request(self) -> RequestReading:
-        """The request as its dialect's reader reads it. Its parts may be shared with others: do not change them."""
+        """Return the request as its dialect's reader reads it. Its parts may be shared: do not change them."""
         if self._request is not None:
             return self._request
         if self.incremental is not None:
@@ -169,12 +169,12 @@ class CallRecords(Struct, gc=False, eq=False):
         return RequestReading() if reader is None or body is None else reader.read_request(body)
 
     def request_without_messages(self) -> RequestReading:
-        """The request, without its messages if they need not be read for it."""
+        """Return the request, without its messages if that saves reading them."""
         return self.request() if self.incremental is None else self.incremental.offer
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
-        """The tool results in the request since the model last spoke."""
+        """The tool results of the request that follow the model's last message."""
         return newest_results(self.request().messages) if self.incremental is None else list(self.incremental.results)
 
     def _made_up_ids(self) -> int:
@@ -183,21 +183,21 @@ class CallRecords(Struct, gc=False, eq=False):
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """The text of the newest attempt's stream; if a plain body has no end on file, what came of it."""
+        """Return the text of the newest attempt's stream, or of a plain body without an end on file."""
         raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
     def stream_bytes(self) -> bytes | None:
-        """The decoded bytes of the newest attempt's stream."""
+        """Return the decoded bytes of the newest attempt's stream, or None if there is no stream."""
         return self.bytes_in_parts(plain=False)
 
     def bytes_in_parts(self, *, plain: bool) -> bytes | None:
-        """Return what the parts of the newest attempt's stream, or of its plain body, are together."""
+        """Return the joined parts of the newest attempt's stream, or of its plain body if `plain` is True."""
         parts = self._parts(self.request_data.get("attempt", 0), plain=plain)
         return None if parts is None else b"".join(text for text, _ in parts)
 
     def raw_chunks(self) -> tuple[TimedBytes, ...] | None:
-        """The chunks of that stream, each with its time in seconds since the request; None if that is not known."""
+        """Return the chunks of the stream, each with its seconds since the request, or None if these are not known."""
         try:
             parts = self._parts(self.request_data.get("attempt", 0))
             return None if parts is None else read_chunks(parts)
@@ -212,9 +212,9 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._body_in_parts
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
-        """Return a plain response that was written in parts, as the members that its ending would have otherwise.
+        """Return a plain response that was written in parts, as members that a short response has in its last record.
 
-        It is empty before the response has ended, and if a part is missing.
+        The result is empty until the response has ended, and if a part is missing.
         """
         return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
 
@@ -226,7 +226,7 @@ class CallRecords(Struct, gc=False, eq=False):
         if parts is None or ending.data["parts"] != len(parts):
             return {}
         data = b"".join([text for text, _ in parts])
-        del parts  # of many MB perhaps
+        del parts  # they may have many MB
         yield_to_others()
         try:
             return {"body": parse_bytes(data)}
@@ -240,7 +240,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
 
     def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """Return the parts of an attempt's stream, or of its plain body: the text and the data of each."""
+        """Return the parts of an attempt's stream, or of its plain body: the bytes and the data of each, or None."""
         if not self.streams:
             return None
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
@@ -254,7 +254,7 @@ class CallRecords(Struct, gc=False, eq=False):
 
     @property
     def joined(self) -> JoinedStream | None:
-        """The stream as its dialect's reader joins it; None if there is none."""
+        """The stream as its dialect's reader joins it, or None if there is no stream."""
         if self._joined is _NOT_READ:
             data = self.stream_bytes()
             joined = None if data is None else join_stream(self.dialect, data)
@@ -262,7 +262,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._joined
 
     def stream_error(self) -> Payload:
-        """The provider's error event in the stream. A stream without the words of such an event is not joined."""
+        """Return the provider's error in the stream. A stream without the word "error" is not joined to find it."""
         parts = self._parts(self.request_data.get("attempt", 0)) or ()
         words = (b"error", EXCEPTION_HEADER.encode()) if self._has_frames() else (b"error",)
         says_so = any(_contains((text for text, _ in parts), word) for word in words)
@@ -272,7 +272,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return any(part.data.get("framing") == FRAMING for part in self.streams)
 
     def raw_response(self) -> Payload:
-        """The JSON that came, or its text. Of a stream: as it was assembled on file, or else as it is joined now."""
+        """Return the response as JSON or text. A stream is read as it was assembled on file, or else joined now."""
         if self.is_manual:
             return self.request_data.get("response")
         data = self.ending.data if self.ending else {}
@@ -289,7 +289,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return raw if data.keys().isdisjoint({"text", "base64"}) else read_body(data)
 
     def read_response(self) -> LLMResponse:
-        """The response as its dialect's reader reads it; NO_RESPONSE for an error, and while there is none."""
+        """Return the response as its dialect's reader reads it, or NO_RESPONSE for an error or while there is none."""
         if self.ending is None and not self.is_manual and not self.streams:
             return NO_RESPONSE
         body, reader = self.raw_response(), dialect_of(self.dialect)
@@ -304,7 +304,7 @@ class CallRecords(Struct, gc=False, eq=False):
 
 
 class PutAwayCall(Struct, frozen=True, gc=False):
-    """An interaction whose records are only in the journal, where they begin at `places`. The rest is as above."""
+    """An interaction whose records are only in the journal, at `places`. The other fields are as in `CallRecords`."""
 
     interaction_id: str
     first_seq: int
@@ -312,7 +312,7 @@ class PutAwayCall(Struct, frozen=True, gc=False):
     places: tuple[int, ...]
 
     def read_again(self, items: ItemTable) -> CallRecords:
-        """Return the interaction with its records. Raises KeyError if one is not in the journal."""
+        """Return the interaction with its records. Raises KeyError if a record is not in the journal."""
         call = CallRecords(self.interaction_id, items, self.first_seq)
         for place in self.places:
             call.add(items.record_at(place))
@@ -321,7 +321,7 @@ class PutAwayCall(Struct, frozen=True, gc=False):
 
 
 def _contains(texts: Iterable[bytes], word: bytes) -> bool:
-    """Whether a word is in a text, which is given in parts. Other threads may run between two of them."""
+    """Whether a word is in a text that is given in parts. Other threads may run between two parts."""
     end = b""
     for text in texts:
         if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:

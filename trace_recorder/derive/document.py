@@ -5,10 +5,11 @@
 
     "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
-which means: the first 12 messages of `llm_3`'s complete list, then these. If `since` is null, no message is kept. If
-the history slides, `kept` is a list of inclusive ranges of positions, [[0, 0], [3, 41]]. `input_messages` never holds
-only a part of the list. `history` at the root says which form was chosen. Likewise a step that the agent recorded has
-`llm_messages`, or `llm_messages_delta` with an `id`, to which the `since` of later steps refers.
+This means: the first 12 messages of `llm_3`'s complete list, then the messages of the delta. If `since` is null, no
+message is kept. If messages were removed from the history, `kept` is a list of inclusive ranges of positions, [[0, 0],
+[3, 41]]. `input_messages` never holds only a part of the list. `history` at the root says which form was chosen. In the
+same way, a step that the agent recorded has `llm_messages`, or `llm_messages_delta` with an `id`. The `since` of later
+steps refers to that `id`.
 """
 
 from __future__ import annotations
@@ -93,9 +94,9 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **known: Payload) -> Value:
     """Read a value from its object in a document. The fields `known` are not read.
 
-    A member that is null or missing gives a field its default. So does an empty value of another type in place of an
-    object or a list, which other tools write. Raises TypeError, ValueError or AttributeError if a member has a type
-    that the field has not.
+    If a member is null or missing, its field gets the default. The same applies if other tools wrote an empty value of
+    another type in place of an object or a list. Raises TypeError, ValueError or AttributeError if a member does not
+    have the type of its field.
     """
     for member in members_of(kind):
         stated = document.get(member.name)
@@ -106,7 +107,7 @@ def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **kn
 
 
 def _read_member(member: Member, value: Payload) -> Payload:
-    """Return the value of a field. A description in place of a text is its `repr`, as in what `load` reads."""
+    """Return the value of a field. A description in place of a text becomes its `repr`, as in a loaded journal."""
     kind = member.value_class
     if tuple in member.classes:
         return tuple(read_value(kind, element) for element in value) if kind else tuple(value)
@@ -117,7 +118,7 @@ def _read_member(member: Member, value: Payload) -> Payload:
 
 
 def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the metrics that are numbers. Metrics that older documents lack or count otherwise are counted again."""
+    """Return the metrics that are numbers. Those that an older document lacks, or counts differently, are counted."""
     numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
         numbers = metrics_of(interactions, ()) | numbers
@@ -153,7 +154,7 @@ def _expanded(
 
 @dataclass(frozen=True, slots=True)
 class _DocumentSource(WithoutRawData):
-    """The source of an interaction that was read from a document: it has nothing raw."""
+    """The source of an interaction that was read from a document. It has no raw request or response."""
 
     reading: RequestReading
     new_tool_results: list[ToolResult] = field(default_factory=list)
@@ -176,7 +177,7 @@ def _interactions(documents: list[Payload], messages: _DocumentMessages) -> Iter
 
 
 _TEXTS = frozenset((str, NoneType))
-"""The types of the members of most messages, which are then compared as they are."""
+"""The types of the members of most messages. Such members are compared directly."""
 
 
 class _DocumentMessages:
@@ -188,7 +189,7 @@ class _DocumentMessages:
         self._lists: dict[str, NumberedMessages] = {}
 
     def read(self, name: str | None, delta: Mapping[str, Payload] | None, given: Iterable[Payload]) -> NumberedMessages:
-        """Return the messages of a delta; without a delta, those of the list. Later deltas may name them."""
+        """Return the messages of a delta, or the messages `given` without a delta. Later deltas may name them."""
         kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
         kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
         messages = kept.extended(map(self._message, given if delta is None else delta["messages"]))
@@ -206,7 +207,7 @@ class _DocumentMessages:
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return what a delta keeps of an earlier list: its first elements, or those at ranges of positions."""
+    """Return the elements of an earlier list that a delta keeps: the first ones, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

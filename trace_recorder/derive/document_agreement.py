@@ -1,7 +1,7 @@
 """Compares documents: a document with its journal, and an older document with a newer one.
 
-Messages that several interactions or steps share are compared once, so that the work grows with the files and not with
-the messages that they expand to.
+Messages that several interactions or steps share are compared once. So the work grows with the size of the files, not
+with the number of messages after deltas are expanded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEPS = "agent_steps"
 
 
 def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) -> str | None:
-    """Return the place of the first difference between a document and the run that its journal gives; None if none."""
+    """Return the first place where a document differs from the run of its journal, or None if they are equal."""
     expected = {
         **trajectory.head(),
         _INTERACTIONS: None,
@@ -39,7 +39,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         **trajectory.tail("inline"),
         "history": document["history"],
     }
-    if "journal_records" not in document:  # as earlier versions wrote it
+    if "journal_records" not in document:  # an earlier version wrote the document
         del expected["journal_records"]
     interactions = trajectory.llm_interactions
     if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):
@@ -63,7 +63,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 
 
 def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
-    """Whether the time of a retried call is that of its newest attempt alone, as earlier versions wrote it."""
+    """Whether a retried call has only the time of its newest attempt, as earlier versions wrote it."""
     attempts: Sequence[Payload] = document.get("attempts") or ()
     duration = document.get("duration_seconds")
     return len(attempts) > 1 and duration is not None and duration == attempts[-1].get("duration_seconds")
@@ -101,7 +101,10 @@ class _Parts(Generic[Part]):
         messages: tuple[str, Numbers, Numbers],
         place: str,
     ) -> str | None:
-        """Compare the members of a part; `messages` are their name, those of the document, and those expected."""
+        """Compare the members of a part.
+
+        `messages` has the name of the member with messages, the document's numbers, and the expected numbers.
+        """
         name_of_messages, given, wanted = messages
         found = {name_of_messages if name == f"{name_of_messages}_delta" else name: document[name] for name in document}
         if list(found) != list(expected):
@@ -116,13 +119,13 @@ class _Parts(Generic[Part]):
         return None
 
     def _numbers(self, delta: Payload, given: Sequence[Payload]) -> Numbers:
-        """Return the numbers of all messages of a part, which are its own, or a delta to those of an earlier one."""
+        """Return the numbers of all messages of a part, from its own list, or from its delta to an earlier part."""
         kept = array("q", () if delta is None else kept_elements(delta, self._lists))
         kept.extend(map(self._number, given if delta is None else delta["messages"]))
         return kept
 
     def _number(self, message: Payload) -> int:
-        """Return the number of a message of the document, which is negative if the run has no such message so far."""
+        """Return the number of a message of the document. It is negative if the run has no equal message so far."""
         number = self._messages.find(json.dumps(message).encode())
         if number is None:
             self._others.append(message)
@@ -171,14 +174,14 @@ class _Steps(_Parts[AgentStep]):
 
 
 def _text_of(message: Message) -> bytes:
-    """Return the JSON of a message as the document has it: the order of members counts."""
+    """Return the JSON of a message as in the document, with the order of its members."""
     return json.dumps(message.to_document()).encode()
 
 
 def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
-    """Return the place of the first difference between two values; None where they are equal.
+    """Return the place of the first difference between two values, or None if they are equal.
 
-    A description that an earlier version left in the place of a text is equal to its `repr`, as which it is read.
+    A description that an earlier version wrote in place of a text equals the `repr` in it, because readers read it so.
     """
     if json.dumps(actual) == json.dumps(expected):
         return None
@@ -195,14 +198,14 @@ def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
 
 
 _COMPUTED = {"metrics", "gaps", "schema_version", "history", "journal_records"}
-"""Members that say something of the document or the journal, and nothing of the run that is not elsewhere."""
+"""Members that describe the document or the journal, or that are computed from other members."""
 _NAMED_BY = ("interaction_id", "call_id", "name", "key")
 _EMPTY: tuple[Payload, ...] = (None, "", [], {})
 _MAX_LISTED = 5
 
 
 def describe_losses(old: Payload, new: Payload) -> str | None:
-    """Return where `new` has less than `old`, both JSON values of documents; None if it has everything."""
+    """Return where `new` has less than `old`, or None if it has everything. Both are JSON values of documents."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return None
     kept = {name: value for name, value in old.items() if name not in _COMPUTED}
@@ -212,7 +215,7 @@ def describe_losses(old: Payload, new: Payload) -> str | None:
 
 
 def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
-    """Yield the places where a value has less. A value that is another one is not less."""
+    """Yield the places where a value has less. A value that differs is not less."""
     if old in _EMPTY:
         return
     if new in _EMPTY:
@@ -225,7 +228,7 @@ def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
 
 
 def _losses_of_list(old: list[Payload], new: list[Payload], where: str) -> Iterator[str]:
-    """Compare elements by their ids where they have one, else by their place."""
+    """Compare elements by their ids if they have ids, else by their positions."""
     names = [_name(element) for element in new]
     by_name = dict(zip(names, new, strict=True))
     are_named = None not in by_name and len(by_name) == len(new)

@@ -1,15 +1,16 @@
-"""The fold: the records of a journal → a `Trajectory`. A pure function of the records, whatever is missing of them.
+"""The fold: the records of a journal → a `Trajectory`. A pure function of the records, even if some are missing.
 
-Every prefix of a journal folds. A record that cannot be read costs only the interactions that use it, and `gaps` says
-so. Records of one interaction are joined by `interaction_id`; interactions are in the order in which they began. What
-went over the wire is interpreted by the readers in `dialects/`, so a corrected reader also improves old runs.
+Every prefix of a journal folds. A record that cannot be read affects only the interactions that use it, and `gaps`
+reports it. Records of one interaction are joined by `interaction_id`. Interactions are in the order in which they
+began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also improves old
+runs.
 
-`add_all` only files records; `read_pending` reads what was added since, in the order of the records, and `match_tools`
-finds the calls of the tools in what was read. It makes no difference whether records are read one by one or together,
-but for a fold that `is_stale`.
+`add_all` only stores records. `read_pending` then reads them in their order, and `match_tools` finds the calls of the
+tools in the records that were read. The result does not depend on whether records are read one by one or together,
+except for a fold that `is_stale`.
 
-A fold of a `journal` that is open keeps no more than `max_kept_bytes` of the records of calls that have ended: after
-`put_away`, it reads the others again by their places in the file. So it needs little memory, however long the texts.
+A fold of an open `journal` keeps at most `max_kept_bytes` of the records of calls that have ended. After `put_away`, it
+reads the other records again by their places in the file. So it needs little memory, however long the texts are.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 MAX_READINGS = 256
-"""How many elements of requests a fold of an open journal keeps as they were read."""
+"""How many elements of requests a fold of an open journal keeps in memory after it has read them."""
 
 
 @dataclass(slots=True)
@@ -102,7 +103,7 @@ class Fold:
             continue
 
     def _add_usable(self, records: Iterator[Record | BadLine]) -> bool:
-        """Add records, up to one that cannot be used, which raises; return True after the last one."""
+        """Add records until one cannot be used, which raises. Return True after the last record."""
         run = self.run
         for record in records:
             if isinstance(record, BadLine):
@@ -178,7 +179,7 @@ class Fold:
             step.update(step_values)
 
     def _messages_of_step(self, record: Record) -> Sequence[Message] | None:
-        """Read the messages of an `agent_step` record; None if it has none. Raises KeyError if an item is missing."""
+        """Read the messages of an `agent_step` record, or return None. Raises KeyError if an item is missing."""
         reading = self._step_reader.read(MANUAL, record.data, "llm_messages")
         if reading is not None:
             return reading.messages
@@ -208,9 +209,9 @@ class Fold:
                 self._newly_read[call.interaction_id] = call
 
     def match_tools(self) -> None:
-        """Find the call of each tool, and of each tool result, in what was read since the last call of this method.
+        """Find the call of each tool, and of each tool result, in the records that were read since the last call.
 
-        Only steps and their figures need that.
+        Only steps and their metrics need this.
         """
         unmatched, self._unmatched = self._unmatched, []
         self._has_matched = self._has_matched or self.tools.steps.has_started
@@ -218,7 +219,7 @@ class Fold:
             try_call(match, partial(self.run.add_unusable, record), *arguments)
 
     def _read_request(self, whole: CallRecords, record: Record) -> None:
-        """Read what is new in a request; the tool results that it carries are left to `match_tools`."""
+        """Read the new part of a request. `match_tools` handles the tool results in it."""
         call = whole if whole.request_data is record.data else whole.as_of(record)
         data = call.request_data
         call.incremental = try_call(self._request_reader.read, _ignore, call.dialect, data)
@@ -230,7 +231,7 @@ class Fold:
             self._unmatched.append((record, self.tools.read_request, call.interaction_id, data, results))
 
     def _read_response(self, whole: CallRecords, record: Record) -> None:
-        """Read a response, and whether it was recorded twice; its tool calls are left to `match_tools`."""
+        """Read a response, and find out whether it was recorded twice. `match_tools` handles its tool calls."""
         call = whole if whole.newest is record else whole.as_of(record)
         interaction = self.interaction(call)
         if interaction is not None and (
@@ -251,9 +252,9 @@ class Fold:
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_away(self) -> None:
-        """Drop the records of the calls that have ended, beyond `max_kept_bytes`: they are read again if needed.
+        """Drop records of calls that have ended, beyond `max_kept_bytes`. They are read again if they are needed.
 
-        What was read before this call is complete: `read_pending` and `match_tools` have been called.
+        Call `read_pending` and `match_tools` before this method.
         """
         for identity, call in [*self._newly_read.items()]:
             if call.is_manual or call.ending is not None:
@@ -268,12 +269,12 @@ class Fold:
         return filter(None, map(self._shown_interaction, [*self.calls.values()]))
 
     def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Return an interaction; None if it cannot be read, or was recorded by hand and captured too."""
+        """Return an interaction, or None if it cannot be read, or if it was recorded by hand and captured too."""
         one = self._interactions.get(call.interaction_id) or self.interaction(call)
         return one if one is not None and (one.api is not None or not self.duplicates.has(one)) else None
 
     def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Return the value of an interaction, built once. None, with a gap, if its records cannot be read."""
+        """Return the value of an interaction, made once. If its records cannot be read, add a gap and return None."""
         identity = call.interaction_id
         made = self._interactions.get(identity)
         if identity in self.unreadable_ids or (made is not None and made.source is call):
@@ -281,7 +282,7 @@ class Fold:
         if isinstance(call, PutAwayCall):
             call = call.read_again(self.items)
         made = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        if made is not None and self.calls.get(identity) is call:  # not one as it was before its newest record
+        if made is not None and self.calls.get(identity) is call:  # not a call as it was before its newest record
             self._interactions[identity] = made
         return made
 
@@ -294,11 +295,11 @@ class Fold:
     # ── the trajectory ───────────────────────────────────────────────────────────────────────────────────────────
 
     def trajectory(self, status: Status) -> Trajectory:
-        """Build the trajectory from all records so far; `status` is used if the journal has no end."""
+        """Build the trajectory from all records so far. `status` is used if the journal has no end."""
         return replace(self.run.outline(status, None), **self.interaction_fields(), **self.step_fields())
 
     def interaction_fields(self) -> dict[str, Any]:
-        """Return the fields of the trajectory that need its interactions, but not which tool ran for which call."""
+        """Return the fields of the trajectory that need its interactions, but do not need `match_tools`."""
         self.read_pending()
         interactions = [*self.interactions()]
         outline = self.run.outline("unknown", interactions[0] if interactions else None)
@@ -319,7 +320,7 @@ class Fold:
     def agent_steps(self) -> Iterator[AgentStep]:
         """Yield the steps in the order in which they began: those that the agent recorded, or else one for each call.
 
-        Tools that ran outside of these have steps of their own among them.
+        Tools that ran outside of these steps have steps of their own between them.
         """
         calls = () if self.steps else [*self.calls.values()]
         recorded: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
@@ -337,7 +338,7 @@ class Fold:
                 step = step_of(next(numbers), interaction, answers, executions)
                 del interaction
             yield self.with_summary(step) if self.run.summaries else step
-            del step  # it may be large, and the next one is made meanwhile
+            del step  # it may be large, and must not live while the next step is made
 
     def recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
@@ -349,7 +350,7 @@ class Fold:
     def with_summary(self, step: AgentStep) -> AgentStep:
         """Add to a step the summary that was recorded for its number.
 
-        If the agent numbers its steps itself, a derived step has no summary: the number means another step.
+        If the agent numbers its steps itself, a derived step gets no summary, because the number means another step.
         """
         if step.derived and self.tools.has_recorded_steps:
             return step
@@ -357,7 +358,7 @@ class Fold:
 
 
 def _ignore(_: Exception) -> None:
-    """Leave a request that cannot be read as it is: `CallRecords.has_request` says so."""
+    """Do nothing with a request that cannot be read. `CallRecords.has_request` reports it."""
 
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {

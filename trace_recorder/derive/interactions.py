@@ -1,10 +1,10 @@
 """An `LLMInteraction` from the records of one call (`call_records.py`), and which of them were recorded twice.
 
-Nothing here raises for a record that is missing: what is unknown is None. Errors come from three places: the record
-of a failed exchange, the body of an HTTP error, and an error event in the stream.
+Nothing here raises if a record is missing: an unknown value is None. Errors come from three places: the record of a
+failed exchange, the body of an HTTP error, and an error event in the stream.
 
-Interactions that were recorded by hand although their response was captured too are shown once, as captured. They are
-recognised by the id of the response. Which came first makes no difference.
+If an agent records a call by hand whose response was captured too, the call is shown once, as it was captured. Such
+calls are recognised by the id of the response, whichever record came first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_recorder.values.trajectory import Gap
 
 
 def interaction_of(call: CallRecords) -> LLMInteraction:
-    """Make the value of an interaction from the records that are there."""
+    """Make the value of an interaction from its records, as far as they exist."""
     request_data, ending = call.request_data, call.ending
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
@@ -61,9 +61,9 @@ _TEXTS = ("provider", "api", "agent", "agent_id", "parent_agent_id", "parent_exe
 
 
 def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
-    """Whether an answer is complete, and if not, why, if that is known.
+    """Return whether an answer is complete, and the reason if it is not, if the reason is known.
 
-    Older journals do not say whether the last event of a stream came. Then the stream itself is examined.
+    Older journals do not say whether the last event of a stream came. For them, the stream itself is examined.
     """
     answered = call.is_manual or (call.ending is not None and call.ending.kind == "llm_response")
     complete = answered and end.get("complete", True) is True
@@ -75,25 +75,25 @@ def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, 
 
 
 def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedStream | None:
-    """Join the stream of a call; None if a part of it is missing or damaged."""
+    """Join the stream of a call, or return None if a part of it is missing or damaged."""
     data = call.stream_bytes()
     joined = None if data is None else join_stream(call.dialect, data)
     return joined if joined is not None and joined.events == end.get("events") else None
 
 
 def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
-    """Whether a request's data, or its body, which may be without items, ask for a stream."""
+    """Whether the data of a request, or its body, asks for a stream. `body` may be without its items."""
     return request_data.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
 
 
 def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    """The members of a request's body, without those that are items."""
+    """Return the members of a request's body, without those that are items."""
     body = request_data["body"] if "body" in request_data else read_body(request_data)
     return body if isinstance(body, dict) else {}
 
 
 def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
-    """The error that the stream of a call carried, if it is one."""
+    """Return the error in the stream of a call, or None if it has no error."""
     carried = call.stream_error()
     if carried is None:
         return None
@@ -117,7 +117,7 @@ def _ending_error(ending: Record, in_parts: Mapping[str, Payload]) -> ErrorInfo 
 
 
 def stated_error(error: Payload) -> ErrorInfo | None:
-    """Return an error as a record states it; None if there is none."""
+    """Return an error as a record states it, or None if there is no error."""
     if not isinstance(error, dict):
         return None
     status = error.get("status")
@@ -126,7 +126,7 @@ def stated_error(error: Payload) -> ErrorInfo | None:
 
 
 def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attempt, ...]:
-    """Every HTTP exchange of an interaction, in order. `ending_error` is the error of the newest one."""
+    """Return every HTTP exchange of an interaction, in order. `ending_error` is the error of the newest one."""
     parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
     attempts = []
     for request in call.requests:
@@ -155,12 +155,12 @@ def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attemp
 
 
 def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float | None:
-    """How long a call took that was recorded by hand, or that has several attempts."""
+    """Return how many seconds a call took with all its attempts, or None if that is not known."""
     return _seconds(call_seconds(attempts, _seconds(end.get("duration_seconds"))))
 
 
 def _seconds(value: Payload) -> float | None:
-    """A duration that a record states; None for anything else, and for one that leaves the range of dates."""
+    """Return a duration that a record states, or None if it is not a number or leaves the range of dates."""
     return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
 
 
@@ -190,11 +190,11 @@ class Duplicates:
     _manual: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def has(self, one: LLMInteraction) -> bool:
-        """Whether the response of an interaction that was recorded by hand was captured before."""
+        """Whether an interaction was recorded by hand after its response had been captured."""
         return one.response.id in self._captured
 
     def add(self, one: LLMInteraction) -> Mapping[str, None]:
-        """Add a response with an id; return the interactions recorded by hand of which it is the captured one."""
+        """Add a response. If it was captured, return the interactions recorded by hand that have the same response."""
         identity = one.response.id or ""
         if one.api is None:
             self._manual.setdefault(identity, {})[one.interaction_id] = None

@@ -1,14 +1,14 @@
 """The open tool calls of a run: those for which a tool may still run, and those that a later request may answer.
 
-A tool runs for a call in one of two ways. The agent may name the call. Otherwise the search is among the agent's calls
-for which no tool ran and which no request answered. Calls of the same step come first, then calls of newer responses.
-The call with the same name and arguments is taken, else the only call with the same name. A call with a failed tool may
-be retried.
+The call of a tool is found in one of two ways. The agent may name the call. Otherwise it is one of the agent's calls
+for which no tool ran and which no request answered. Calls of the same step are tried first, then calls of newer
+responses. The first call with the same name and arguments is taken, or else the only call with the same name. A call
+with a failed tool may be retried.
 
-A result in a later request is found by its call id. Ids that were made up, because the provider gives none, count
-within one conversation; so a result belongs to the newest open call of its id, of the same agent where possible. An
-agent may give such a call an id of its own: a result with an unknown id belongs to the first open call of its name in
-the newest response with made-up ids.
+A result in a later request is found by its call id. If the provider gives no ids, they are made up, and are unique only
+within one conversation. So a result belongs to the newest open call with its id, of the same agent if possible. An
+agent may give an id of its own to a call with a made-up id. So a result with an unknown id belongs to the first open
+call of its name in the newest response with made-up ids.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class OpenCalls:
             return
         without_tool = {call.call_id or f"#{number}": call for number, call in enumerate(calls)}
         before = self._responses.get(identity)
-        if before is not None:  # the response has been polled: some of its calls may have run already
+        if before is not None:  # a poll got the final response; tools may already have run for some of its calls
             ran = {call.call_id for call in before.calls} - before.without_tool.keys()
             without_tool = {key: call for key, call in without_tool.items() if key not in ran}
         without_id = {call.call_id: call for call in calls if call.call_id_made_up}
@@ -87,7 +87,7 @@ class OpenCalls:
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
-        """Make the call of a failed tool available again, until it is answered."""
+        """Open the call of a failed tool again, until a request answers it."""
         of_agent = self._without_tool.get(agent_key(execution.call_data), {})
         response = of_agent.get(execution.requested_by or "")
         if response is not None and execution.requested_call is not None:
@@ -98,7 +98,7 @@ class OpenCalls:
         return self._latest.get(agent_key(execution.call_data))
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Let no tool run for a call any more, or for all calls of an interaction: the model got their results."""
+        """Close a call, or all calls of an interaction, so that no tool runs for it: the model got the result."""
         response = self._responses.get(interaction_id)
         if response is None:
             return
@@ -127,7 +127,10 @@ class OpenCalls:
         return named[0] if len(named) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
-        """The responses with calls for a tool's agent: those of its step first, and the newest first."""
+        """Return the responses with open calls of a tool's agent.
+
+        Responses of the tool's step come first, and newer ones before older ones.
+        """
         of_agent = reversed(self._without_tool.get(agent_key(execution.call_data), {}).values())
         newest_first = [response for response in of_agent if response.first_seq < execution.first_seq]
         step = execution.call_data.get("step_id")
@@ -152,7 +155,7 @@ class OpenCalls:
             yield response.interaction_id, replace(result, call_id=call.call_id, name=call.name)
 
     def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[_Response, ToolCall] | None:
-        """Find the call without an id of the provider to which the agent gave this id. The call keeps that id."""
+        """Find the call to which the agent gave this id, because the provider gave none. The call keeps this id."""
         newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
         named = (
             (response, call)
@@ -173,7 +176,7 @@ class OpenCalls:
 
 
 def _remove(responses: dict[Hashable, dict[str, _Response]], response: _Response) -> None:
-    """Remove a response from those of its agent."""
+    """Remove a response from the responses of its agent."""
     of_agent = responses.get(response.agent, {})
     if of_agent.pop(response.interaction_id, None) is not None and not of_agent:
         del responses[response.agent]

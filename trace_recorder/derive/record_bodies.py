@@ -1,7 +1,7 @@
 """The body of a request or a response, from the data of its record.
 
-A body that is JSON is stored as JSON (`body`). Any other body is stored as text (`text`) or, where it is not UTF-8,
-as bytes (`base64`). Request bodies that were taken apart into items are for `storage/items/table.py`.
+A body that is JSON is stored as JSON (`body`). Any other body is stored as text (`text`) or, if it is not UTF-8, as
+bytes (`base64`). `storage/items/table.py` reads request bodies that were taken apart into items.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trace_recorder.values.messages import Payload
 
 
 def raw_body(data: Mapping[str, Payload]) -> Payload:
-    """Return a body that was not taken apart: its JSON, or else its text."""
+    """Return a body that was not taken apart into items: its JSON, or else its text."""
     return data["body"] if "body" in data else _body(data, lambda text: text)
 
 
@@ -38,6 +38,6 @@ def _body(data: Mapping[str, Payload], fallback: Callable[[str], Payload]) -> Pa
 
 
 def _strict_json(text: str) -> Payload:
-    """JSON that strict parsers refuse: a lone surrogate becomes U+FFFD, other oddities are described."""
+    """Read JSON that strict parsers refuse. A lone surrogate becomes U+FFFD; other such values become descriptions."""
     value = json_value(replace_lone_surrogates(text))
     return text if value is None else to_jsonable(value)

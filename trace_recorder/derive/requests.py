@@ -1,8 +1,8 @@
-"""Reading requests one after another: what a request repeats of an earlier one is not read again.
+"""Reads requests one after another. The part that a request repeats of an earlier request is not read again.
 
 Each request repeats the history of its conversation. `RequestReader` takes requests in order and reads only the new
-elements of the history, one by one, as the dialect's own `read_request` does. A request in an unfamiliar form gives
-None and must be read as a whole.
+elements of the history, one by one, as the dialect's own `read_request` does. For a request in another form, it returns
+None, and the request must be read as a whole.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from trace_recorder.values.structs import replace
 class RequestReader:
     """Reads the requests of one run into a table of messages. Each distinct message of the run is read once.
 
-    All requests share it, also with another reader that has the same `readings`. Of each dialect, `max_readings`
-    elements stay in memory as they were read.
+    All requests share a message, even those of another reader with the same `readings`. For each dialect, the messages
+    of at most `max_readings` elements are kept in memory.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class RequestReader:
         self.readings: dict[str, ElementReadings] = {} if readings is None else readings
 
     def read(self, dialect: str | None, data: Mapping[str, Payload], history: str = "") -> IncrementalReading | None:
-        """Read a request from the data of its record; None if it must be read as a whole.
+        """Read a request from the data of its record, or return None if it must be read as a whole.
 
-        `history` is the name of its messages, if it is not the one that requests of this dialect have. Raises KeyError
-        if a record that it needs is missing.
+        `history` is the member with the messages, if it is not the usual one of the dialect. Raises KeyError if a
+        record that it needs is missing.
         """
         items = data.get("items", {})
         reader = dialect_of(dialect)
@@ -64,7 +64,7 @@ class RequestReader:
     def _without_history(
         self, dialect: Dialect, history: str, rest: Mapping[str, Payload]
     ) -> tuple[RequestReading, list[Message]]:
-        """Read a request without its history. Return the messages that come before it apart."""
+        """Read a request without its history. Return the messages that come before the history separately."""
         base = dialect.read_request(self._items.expand(rest) | {history: []})
         return replace(base, messages=SharedSequence(), tools=tuple(base.tools)), [*base.messages]
 

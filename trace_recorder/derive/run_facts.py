@@ -1,6 +1,6 @@
-"""What the records say of the run itself: its start and end, annotations, rewards, gaps, and damaged lines.
+"""The facts of the run itself in the records: its start and end, annotations, rewards, gaps, and damaged lines.
 
-LLM interactions, tools and steps are left to `fold.py`, which passes each record on to the method that takes it.
+`fold.py` handles LLM interactions, tools and steps, and passes each other record to its method here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trace_recorder.values.trajectory import AgentStep, Gap, Reward, Status, Tra
 MISSING_LINES = "lines of the journal"
 """The `what` of a gap for records that are missing from the journal."""
 MAX_REPORTED_LINES = 1000
-"""At most this many damaged lines get a gap each; the others are counted together."""
+"""At most this many damaged lines get a gap each. The other lines are counted together in one gap."""
 
 
 _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
@@ -32,7 +32,7 @@ _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
     "metadata": (dict,),
 }
 _TYPES_OF_END: Mapping[str, tuple[type, ...]] = {"status": (str,), "success": (bool,), "execution_time": (int, float)}
-"""The types of the members of these records; each may be absent, or null."""
+"""The types of the members of these records. Each member may be absent or null."""
 _STATUSES = frozenset(get_args(Status))
 _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 
@@ -41,9 +41,9 @@ _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 class RunFacts:
     """The facts of one run, added record by record.
 
-    `torn` is a last line that was cut off, and `records` how many records were read. `last_seq` is the number of the
-    newest record, and `damaged_since` how many damaged lines follow it. `redactions` is how many secrets the records
-    say were masked in them. `summaries` are the summaries of steps, by the JSON of the step number.
+    `torn` is a last line that was cut off, and `records` is how many records were read. `last_seq` is the number of the
+    newest record, and `damaged_since` is how many damaged lines follow it. `redactions` is how many secrets were
+    masked, as the records state. `summaries` are the summaries of steps, by the JSON of the step number.
     """
 
     start: Record | None = None
@@ -69,13 +69,13 @@ class RunFacts:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the newest line is damaged and not merely torn: a gap reports it already."""
+        """Whether the newest line is damaged and not only torn, so that a gap reports it already."""
         return self.damaged_since > 0 and self.torn is None
 
     def count(self, record: Record) -> None:
         """Count the secrets that were masked in a record, and the records that are missing before it.
 
-        A record that follows the last one, with nothing masked in it, need not be passed to this.
+        A record need not be passed if it follows the last one directly and no secret was masked in it.
         """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions += redacted
@@ -85,7 +85,7 @@ class RunFacts:
             self.last_seq, self.damaged_since = record.seq, 0
 
     def _report_missing(self, record: Record) -> None:
-        """Add a gap if more numbers are missing than there were damaged lines since the last record."""
+        """Add a gap if more records are missing before this one than there were damaged lines since the last record."""
         last, damaged = self.last_seq, self.damaged_since
         missing = record.seq - last - 1
         if missing > damaged:
@@ -93,7 +93,7 @@ class RunFacts:
             self.gaps.append(Gap(record.time, MISSING_LINES, f"{which} missing"))
 
     def add_bad_line(self, line: BadLine) -> None:
-        """Add a line that is no record. A torn last line is no gap: the writer was killed in the middle of it."""
+        """Add a line that is not a record. A torn last line is not a gap: the writer was killed in its middle."""
         self.damaged_since += 1
         if line.torn:
             self.torn = line
@@ -141,7 +141,7 @@ class RunFacts:
             self._annotated[record.seq] = key
 
     def apply_redaction(self, record: Record) -> None:
-        """Replace the data of an earlier record by a copy in which a secret is masked that became known later."""
+        """Replace the data of an earlier record by a copy that masks a secret which became known later."""
         of, data = record.data["of"], record.data
         if self.start is not None and of == self.start.seq:
             masked: dict[str, Payload] = {name: data[name] for name in ("task", "metadata") if name in data}
@@ -150,7 +150,7 @@ class RunFacts:
             self.annotations[self._annotated[of]] = data["value"]
 
     def _is_newest(self, seq: int) -> bool:
-        """Whether no later record gave the same annotation another value."""
+        """Whether the record `seq` still has the newest value of its annotation."""
         return not any(later > seq and key == self._annotated[seq] for later, key in self._annotated.items())
 
     def add_reward(self, record: Record) -> None:
@@ -196,8 +196,8 @@ class RunFacts:
     ) -> Trajectory:
         """Make the trajectory without its interactions and steps.
 
-        `status` is used if the journal has no end. The provider and model of `first`, the first interaction, are used
-        if the start record names none. `gaps` are those of single interactions.
+        `status` is used if the journal has no end. If the start record names no provider or model, those of `first`,
+        the first interaction, are used. `gaps` are the gaps of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}

@@ -1,7 +1,7 @@
-"""The steps of a run: those that the agent recorded, one for each other call, and those of tools outside of both.
+"""The steps of a run: those that the agent recorded, one for each other call, and those of tools without either.
 
-A `ToolExecution` is shown in the step of the call that it ran for, which `open_calls.py` finds. A tool that matches no
-call was asked for by no model; its call id is made up. `ToolSteps` decides where such tools are shown.
+A `ToolExecution` is shown in the step of the call that it ran for, which `open_calls.py` finds. If a tool matches no
+call, no model asked for it, and its call id is made up. `ToolSteps` decides where such tools are shown.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ToolExecution:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended with an exception."""
+        """Whether the tool ended with an exception."""
         return self.result_data is not None and self.result_data.get("success") is False
 
     def call(self) -> ToolCall:
@@ -75,7 +75,7 @@ class ToolExecution:
         return ToolCall(stated or self.identity, self.name, self.call_data.get("arguments", {}), stated is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
-        """Return the result. `answer` is the result that the model got; while the tool runs, no other is known."""
+        """Return the result. `answer` is the result that the model got, which is the only one while the tool runs."""
         if self.result_data is None:
             return answer
         error, gave = self.result_data.get("error"), self.result_data.get("result")
@@ -96,7 +96,7 @@ class ToolExecution:
 
 
 def _error_text(error: Mapping[str, Payload]) -> str:
-    """Return an error of a tool as text. That of an imported run may have no type."""
+    """Return an error of a tool as text. An error of an imported run may have no type."""
     kind, message = error.get("type"), error.get("message")
     return str(message) if kind == "" else f"{kind}: {message}"
 
@@ -177,7 +177,7 @@ class RecordedStep:
         return cls(stated, record.seq, data["step_id"], closed=False)
 
     def update(self, given: AgentStep) -> None:
-        """Add what the agent stated at the end of the block. It replaces what was stated or gathered before."""
+        """Add the values that the agent stated at the end of the block. They replace earlier and collected values."""
         said = ("state", "messages", "llm_response", "tool_calls", "tool_results", "reflection", "error")
         members = {name: getattr(given, name) for name in (*said, "duration_seconds")}
         self.stated = replace(self.stated, **{name: value for name, value in members.items() if _is_stated(value)})
@@ -186,7 +186,7 @@ class RecordedStep:
     def step(
         self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
     ) -> AgentStep:
-        """Make the step. `inside` are its interactions, `executions` the executions of tools that these asked for."""
+        """Make the step. `inside` has its interactions, and `executions` has the tools that they asked for."""
         if self.identity is None:
             return self.stated
         stated, last = self.stated, self._last_of_agent(inside)
@@ -204,7 +204,7 @@ class RecordedStep:
         return replace(step, state=step.state or self._state(step))
 
     def _last_of_agent(self, inside: Sequence[LLMInteraction]) -> LLMInteraction | None:
-        """The last interaction of the step's own agent, or else the last one of any agent."""
+        """Return the last interaction of the step's own agent, or else the last one of any agent."""
         own = [one for one in inside if one.agent_id == self.stated.agent_id] or inside
         return own[-1] if own else None
 
@@ -222,7 +222,7 @@ def _is_stated(value: Payload) -> bool:
 
 @dataclass(slots=True, eq=False)
 class ToolStep:
-    """What one agent ran outside of every other step, from one of its calls or steps to the next.
+    """The tools that one agent ran outside of every other step, from one of its calls or steps to the next.
 
     - `opening_seq`: the number of the first record of such a tool, which identifies the step
     - `agent_data`: the data of that record, for the agent's name and ids
@@ -239,7 +239,7 @@ class ToolStep:
     closed: bool = False
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
-        """Make the step; it holds at least one tool. Its state is "error" if the last tool failed."""
+        """Make the step, which must have at least one tool. Its state is "error" if the last tool failed."""
         executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
         calls, results = tool_calls_and_results((), answers, executions)
         failed = results[-1].error if executions[-1].failed else None
@@ -256,15 +256,15 @@ class ToolStep:
 
 
 MAX_TOOLS_PER_STEP = 64
-"""A new step begins after this many tools, so that no step grows without end where the model's calls are not seen."""
+"""A new step begins after this many tools, so that no step grows without limit if no calls are recorded."""
 MAX_WAITING_CLAIMS = 256
-"""This many calls of recorded steps wait for the tools that they name, and this many tools wait for such a step."""
+"""How many calls of recorded steps are kept until their tools run, and how many tools until a step names them."""
 
 
 class ToolSteps:
     """The tool steps of a run. Methods are called in the order of the records.
 
-    `steps` are those that hold at least one tool. `has_started` says whether any tool ran outside of every step with a
+    `steps` are the steps with at least one tool. `has_started` is True if any tool ran outside of all steps with a
     block.
     """
 
@@ -278,13 +278,16 @@ class ToolSteps:
         self._unclaimed: deque[ToolExecution] = deque(maxlen=MAX_WAITING_CLAIMS)
 
     def close(self, agent: Hashable) -> None:
-        """Close the current tool step of an agent: a call or a step of it begins."""
+        """Close the current tool step of an agent, because a call or another step of the agent begins."""
         step = self._open.pop(agent, None)
         if step is not None:
             step.closed = True
 
     def start(self, identity: str, record: Record) -> None:
-        """Reserve a place for a tool that runs outside of every step with a block, at its first record."""
+        """Reserve a tool step for a tool that runs outside of all steps with a block.
+
+        `record` is the first record of the tool.
+        """
         if identity in self._step_of:
             return
         agent = agent_key(record.data)
@@ -299,11 +302,11 @@ class ToolSteps:
         self._step_of[identity] = step
 
     def pop_step(self, identity: str) -> ToolStep | None:
-        """Return the step that was reserved for a tool; None for one that ran in a step with a block."""
+        """Return the step that was reserved for a tool, or None if the tool ran in a step with a block."""
         return self._step_of.pop(identity, None)
 
     def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
-        """Show a tool in its tool step, or remove it there if it is shown elsewhere or a recorded step names it."""
+        """Show a tool in its tool step. If it is shown elsewhere, or a recorded step names it, remove it there."""
         step = execution.tool_step
         if step is None:
             return
@@ -323,7 +326,7 @@ class ToolSteps:
         return execution.tool_step is not None and execution.identity in execution.tool_step.executions
 
     def claim(self, calls: Iterable[ToolCall]) -> None:
-        """Take the calls that a recorded step without a block names; the tools that ran for them are shown there."""
+        """Take the calls that a recorded step without a block names. Their tools are shown in that step."""
         for call in calls:
             execution = next(
                 (execution for execution in self._unclaimed if self.contains(execution) and _matches(call, execution)),
@@ -345,7 +348,7 @@ class ToolSteps:
 
 
 def _matches(call: ToolCall, execution: ToolExecution) -> bool:
-    """Whether a call that a recorded step names is this tool's: by id, or, if one has no id, by name and arguments."""
+    """Whether a tool ran for a call of a recorded step: by id, or by name and arguments if one of them has no id."""
     ran = execution.call()
     if call.call_id and not ran.call_id_made_up:
         return call.call_id == ran.call_id

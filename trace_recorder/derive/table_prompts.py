@@ -1,9 +1,9 @@
-"""Requests of a loaded run: prompts that are arrays of message numbers, over the table of the run.
+"""Reads the requests of a loaded run as prompts: arrays of the numbers that messages have in the run's table.
 
-A prompt that goes on from an earlier one shares its array, and only the new elements of its history are read. If an
-earlier history was edited, the prompt is put together from pieces of its array, and only the elements at the edits are
-read. A history with tool calls or results that need made-up ids is read from its beginning, because each made-up id
-depends on all calls before it.
+A prompt that continues an earlier one shares its array, and only the new elements of its history are read. If the
+history is an edited form of an earlier one, the prompt is put together from pieces of the earlier array, and only the
+elements at the edits are read. A history with tool calls or results that need made-up ids is read from its beginning,
+because each made-up id depends on all calls before it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_recorder.values.structs import Struct, replace
 
 
 def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
-    """Return the tool results of a request since the model last spoke; `TablePrompts` gathers them as it reads."""
+    """Return the tool results after the model's last message. `TablePrompts` collects them while it reads."""
     newest = takewhile(lambda message: message.role != "assistant", reversed(messages))
     return [result_of(message) for message in newest if message.role == "tool"][::-1]
 
@@ -42,7 +42,7 @@ def result_of(message: Message) -> ToolResult:
 
 
 def _error_text(content: Payload) -> str:
-    """An error as text: text parts one a line; anything else as JSON."""
+    """Return an error as text: a list of text parts with one part on each line, any other value as JSON."""
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     said = [text for text in texts if isinstance(text, str)]
@@ -56,7 +56,7 @@ PREAMBLE = -1
 MAX_PROMPTS = 64
 """How many conversations are remembered. If several agents take turns, each needs its own array."""
 MIN_ELEMENTS = 16
-"""A shorter prompt is remembered only for the next request: to read it again costs no more than to look for it."""
+"""A shorter prompt is remembered only for the next request, because reading it again costs no more than a search."""
 _Group: TypeAlias = "tuple[int, list[Message]]"
 Key = TypeVar("Key", int, tuple[int, ...])
 
@@ -64,8 +64,9 @@ Key = TypeVar("Key", int, tuple[int, ...])
 class IncrementalReading(Struct, frozen=True, gc=False):
     """A request that was read together with earlier ones.
 
-    `offer` is all of it but its messages, which are the first `count` of the `numbers` in a table. `results` are the
-    tool results since the model last spoke, `made_up` is how many calls of the request have made-up ids.
+    `offer` is the request without its messages. The messages are the first `count` of the `numbers` in a table.
+    `results` are the tool results after the model's last message. `made_up` is how many calls of the request have
+    made-up ids.
     """
 
     offer: RequestReading
@@ -82,15 +83,15 @@ class IncrementalReading(Struct, frozen=True, gc=False):
         return NumberedMessages(self.table, numbers, 0, self.count)
 
     def put_away(self) -> IncrementalReading:
-        """Return it without the tool results. The garbage collector skips a tuple of numbers, and not an array."""
+        """Return the reading without its tool results, with a tuple of numbers, which the garbage collector skips."""
         is_short = self.count <= MIN_ELEMENTS
         return replace(self, results=(), numbers=(*self.numbers[: self.count],) if is_short else self.numbers)
 
 
 class ElementReadings:
-    """Reads the elements of a dialect's histories, which are numbers of items. Each distinct one is read once.
+    """Reads the elements of a dialect's histories, which are numbers of items. Each distinct element is read once.
 
-    `max_kept` elements stay in memory as they were read. The messages of older ones are read again if they are needed.
+    The messages of the newest `max_kept` elements stay in memory. Those of older elements are read again when needed.
     """
 
     def __init__(
@@ -139,7 +140,10 @@ class ElementReadings:
         return merged[0]
 
     def _put_away(self, kept: dict[Key, list[Message]], again: Callable[[Key], list[Message]]) -> None:
-        """Drop the messages that were read first; the table reads them again. It must not refer to these readings."""
+        """Drop the messages that were read first. The table reads them again with `again`.
+
+        `again` must not refer to these readings.
+        """
         key = next(iter(kept))
         for place, message in enumerate(kept.pop(key)):
             self._table.put_away(message, again, key, place)
@@ -158,11 +162,11 @@ def _merge_again(
 
 @dataclass(slots=True, eq=False)
 class TablePrompt:
-    """A prompt as far as its conversation was read: its elements, how many messages each has, and their numbers.
+    """The part of a conversation that was read: its elements, how many messages each has, and the messages' numbers.
 
-    Messages that were read of several elements are counted with the last of these. The requests of a conversation share
-    these arrays, which only grow. `results` are the tool results since the model last spoke. `numbering` makes up ids,
-    if a call or a result had none. Requests with the same `key` differ in their histories alone.
+    A message that was read from several elements is counted with the last of them. The requests of a conversation share
+    these arrays, which only grow. `results` are the tool results after the model's last message. `numbering` makes up
+    ids if a call or a result had none. Requests with the same `key` differ only in their histories.
     """
 
     key: str
@@ -198,10 +202,10 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> IncrementalReading:
-        """Read a request with these elements, of which the first is the preamble.
+        """Read a request with these elements. The first element is the preamble.
 
-        `begin` reads all of the request but its history: what it offers, and the messages of the preamble. Raises
-        KeyError if a record that the request needs is missing.
+        `begin` reads the request without its history, and the messages of the preamble. Raises KeyError if a record
+        that the request needs is missing.
         """
         prompt: TablePrompt | None
         for prompt in self._prompts:
@@ -225,7 +229,7 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> TablePrompt:
-        """Read all elements. A message that was read before costs little."""
+        """Read all elements of a request. A message that was read before costs little."""
         beginning = self._beginnings.get(key)
         if beginning is None:
             offer, messages = begin()
@@ -250,7 +254,7 @@ class TablePrompts:
         return True
 
     def _merges(self, prompt: TablePrompt, new: Numbers, readings: ElementReadings) -> bool:
-        """Whether the first message of new elements is one message with the last of a prompt."""
+        """Whether the first message of new elements merges with the last message of a prompt."""
         read = readings.read
         before = next(filter(None, map(read, reversed(prompt.elements[1:]))), None)
         after = next(filter(None, map(read, new)), None)
@@ -285,9 +289,9 @@ class TablePrompts:
     # ── edited histories ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
-        """Put a prompt together from the newest one that has the element in its middle.
+        """Put a prompt together from the newest earlier prompt that has its middle element.
 
-        Return None if there is no such prompt, or if made-up ids depend on what was edited.
+        Return None if there is no such prompt, or if made-up ids depend on the edited part.
         """
         middle = elements[min((len(elements) + 1) // 2, len(elements) - 1)]
         for before in self._prompts:
@@ -313,7 +317,7 @@ class TablePrompts:
 
 
 class _Edit(NamedTuple):
-    """The elements from `begin` to `end` of an earlier prompt become those from `first` to `last` of the new."""
+    """The elements from `begin` to `end` of an earlier prompt become those from `first` to `last` of the new prompt."""
 
     begin: int
     end: int
@@ -322,7 +326,7 @@ class _Edit(NamedTuple):
 
 
 def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edit]:
-    """Return the edits that make a list of elements of an earlier prompt.
+    """Return the edits that turn an earlier prompt into a list of elements.
 
     If elements merge, an edit includes the message before it and the message after it.
     """

@@ -1,8 +1,8 @@
 """The executions of tools: for which call each ran, which result the model got, and where it is shown.
 
-A tool is shown with the interaction that asked for it, or else with its agent's last one before it. If no step shows
-that interaction, the tool has a step of its own (`steps.py`). While a stream is open, its calls are unknown: what
-ran, and which results came back meanwhile, is matched again at its end.
+A tool is shown with the interaction that asked for it, or else with the last interaction of its agent before it. If no
+step shows that interaction, the tool has a step of its own (`steps.py`). The calls of an open stream are unknown. Tools
+that ran meanwhile, and results that came meanwhile, are matched again when the stream has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from trace_recorder.values.messages import Payload, ToolCall, ToolResult
 
 @dataclass(slots=True)
 class DuringStream:
-    """What came while a stream was open and matched no known call. A caller may act on a stream before its end."""
+    """The tools and results that came while a stream was open and matched no known call.
+
+    An agent may run a tool before the end of the stream that asked for it.
+    """
 
     executions: dict[str, ToolExecution] = field(default_factory=dict)
     results: list[tuple[Hashable, ToolResult]] = field(default_factory=list)
@@ -49,7 +52,7 @@ class ToolExecutions:
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
     def start(self, record: Record, step: RecordedStep | None) -> None:
-        """Note that a tool begins, before its record is read. `step` is the step with a block that it runs in."""
+        """Note that a tool begins, before its record is read. `step` is the step with a block that has the tool."""
         identity = record.data["execution_id"]
         if step is None and identity not in self._running:
             self.steps.start(identity, record)
@@ -69,10 +72,10 @@ class ToolExecutions:
     def read_response(
         self, identity: str, one: LLMInteraction | None, call_seq: int, first_seq: int, duplicates: Iterable[str]
     ) -> None:
-        """Read the tool calls of a response, if there is one, and what came while its stream was open.
+        """Read the tool calls of a response, if there is one, and match what came while its stream was open.
 
-        What was attached to its `duplicates` may belong to it. `call_seq` is the number of the first record of the
-        interaction, `first_seq` that of its request.
+        Tools and results that were attached to its `duplicates` may belong to it. `call_seq` is the number of the
+        interaction's first record, and `first_seq` is the number of its request.
         """
         during = self._open_streams.pop(identity, None) or DuringStream()
         if one is None:
@@ -86,7 +89,7 @@ class ToolExecutions:
             for execution in during.executions.values():
                 self._find_late(execution, identity)
             for agent, result in during.results:
-                self._assign_results(agent, [result])  # unclaimed results wait with the other open streams already
+                self._assign_results(agent, [result])  # results without a call wait with the other open streams already
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:
         """Read one record of an execution, and find the call that it runs for."""
@@ -119,9 +122,9 @@ class ToolExecutions:
         self.steps.claim(calls)
 
     def detach(self, identity: str, agent: Hashable = None) -> DuringStream:
-        """Remove what is attached to an interaction that is not shown.
+        """Remove the tools and results that are attached to an interaction that is not shown.
 
-        Return it, for another interaction that may have asked for it.
+        Return them, because another interaction may have asked for them.
         """
         self._open_calls.close(identity)
         executions = {execution.identity: execution for execution in self.executions.pop(identity, ())}
@@ -131,7 +134,7 @@ class ToolExecutions:
         return DuringStream(executions, [(agent, result) for result in self.answers.pop(identity, {}).values()])
 
     def _assign_results(self, agent: Hashable, results: Iterable[ToolResult]) -> list[ToolResult]:
-        """Assign tool results to the interactions that asked for them; return those that match no known call."""
+        """Assign tool results to the interactions that asked for them. Return the results that match no known call."""
         unclaimed = []
         for requested_by, result in self._open_calls.match_results(agent, results):
             if requested_by is None:
@@ -144,13 +147,13 @@ class ToolExecutions:
         return unclaimed
 
     def _find_late(self, execution: ToolExecution, identity: str) -> None:
-        """Find the call of a tool that ran before the end of the stream that may have asked for it."""
+        """Find the call of a tool that ran before the stream ended which may have asked for it."""
         if execution.requested_by is None:
             self._open_calls.match(execution)
             self._attach(execution, identity if self._latest_before(execution) == identity else execution.attached_to)
 
     def _attach(self, execution: ToolExecution, last: str | None) -> None:
-        """Attach a tool to the interaction that asked for it, or else to the last one of its agent."""
+        """Attach a tool to the interaction that asked for it, or else to the last interaction of its agent."""
         before, execution.attached_to = execution.attached_to, execution.requested_by or last
         if before is not None and before != execution.attached_to and before in self.executions:
             self.executions[before].remove(execution)

@@ -1,8 +1,8 @@
 """Validation: whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
-`validate(path)` only reads. Its findings are values: an error means that something was lost, changed or contradicts
-itself; a note is something that a reader should know, such as the torn last line of a process that was killed. The
-shape of a file is checked by `schemas/violations.py`, its meaning by the fold.
+`validate(path)` only reads. A finding is an error if something was lost, was changed, or contradicts something else. It
+is a note if a reader should know it, such as the torn last line of a process that was killed. The shape of a file is
+checked by `schemas/violations.py`, its meaning by the fold.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MASK = re.compile(r"\[REDACTED:[a-z-]+\]")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error or a note: where it is, such as "journal, record 17 (llm_request)", and what it is."""
+    """An error or a note: its place, such as "journal, record 17 (llm_request)", and its description."""
 
     severity: Literal["error", "note"]
     where: str
@@ -65,9 +65,9 @@ class Report:
 
 
 def validate(path: str | Path) -> Report:
-    """Validate the journal and the document of a run, or the one of them that exists. `path` is the path of either.
+    """Validate the files of a run: the journal and the document, or the only one that exists. `path` names either.
 
-    Raises OSError if the file cannot be read. Whatever it contains is described in the report.
+    Raises OSError if the file cannot be read. No content of a file raises; the report describes it.
     """
     path = Path(path)
     if path.is_dir():
@@ -93,7 +93,7 @@ def validate(path: str | Path) -> Report:
 
 
 def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
-    """Return why it makes no sense to look closer, if so."""
+    """Return a finding if the journal cannot be validated any further, or None."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line of it is a record of this package")
     if not records:
@@ -161,7 +161,7 @@ def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
 
 
 def _expanded(record: Record, checks: ItemChecks) -> Iterator[Finding]:
-    """Put together a request that was taken apart, and yield what is wrong with it."""
+    """Put together a request that was taken apart into items, and yield its faults."""
     if "items" not in record.data:
         return
     try:
@@ -174,7 +174,7 @@ def _expanded(record: Record, checks: ItemChecks) -> Iterator[Finding]:
 
 
 def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
-    """Yield the records that hold a value that became known as a secret only later and is masked in the document."""
+    """Yield the records with a value that became known as a secret only later. The document masks this value."""
     by_seq = {record.seq: record for record in records}
     for record in records:
         if record.kind == "redaction" and record.data["of"] in by_seq:
@@ -206,7 +206,7 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
 
 
 def _stream(call: CallRecords, ending: Record) -> str | None:
-    """Return what is wrong with the stream of one exchange, or with its assembled response."""
+    """Return the fault of the stream of one exchange, or of its assembled response, or None."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if "chunk_ends" in call.last_part and call.raw_chunks() is None:
@@ -217,7 +217,7 @@ def _stream(call: CallRecords, ending: Record) -> str | None:
 
 
 def _same(written: Payload, again: Payload) -> bool:
-    """Whether two values are equal, except for what was masked in the first. A secret may span several events."""
+    """Whether two values are equal, except for secrets masked in the first. A secret may span several events."""
     first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
@@ -230,7 +230,7 @@ def _at(record: Record) -> str:
 
 
 def _document_beside(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -> Iterator[Finding]:
-    """Validate the document of a journal. It must be what the records fold to that it says it covers."""
+    """Validate the document of a journal. It must equal the run that its first `journal_records` records fold to."""
     try:
         trajectory = fold.trajectory("unknown")
     except _UNREADABLE as error:
@@ -247,7 +247,7 @@ def _document_beside(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) 
 
 @dataclass(slots=True)
 class _Document:
-    """A document by itself: its JSON, and whether that is a document of this package without any error."""
+    """A document alone: its JSON, and whether it is a document of this package without any error."""
 
     value: Payload = None
     is_sound: bool = False
@@ -274,7 +274,7 @@ class _Document:
 
 
 _WITHOUT_END = ("running", "interrupted", "unknown")
-"""What a document may say of a run whose journal has no end: it depends on when the document was written."""
+"""The statuses of a run whose journal has no end. Which one a document has depends on when it was written."""
 
 
 def _agreeing(
@@ -289,7 +289,7 @@ def _agreeing(
     if covered < records:
         yield Finding("note", "document", f"it covers {covered} of {records} records; `recover` completes it")
         trajectory = _beginning(lines, covered)
-    elif "journal_records" not in document and last is not fold.run.end:  # a version that did not count wrote it
+    elif "journal_records" not in document and last is not fold.run.end:  # an earlier version, which did not count
         return
     if trajectory.end_time is None and document["status"] in _WITHOUT_END:
         trajectory = replace(trajectory, status=document["status"])
@@ -299,7 +299,7 @@ def _agreeing(
 
 
 def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
-    """Return the run as the first records of its journal say it."""
+    """Return the run as the first `count` records of its journal describe it."""
     fold = Fold()
     for line in lines:
         if isinstance(line, Record) and fold.run.records == count:
@@ -309,7 +309,7 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
 
 
 MAX_LISTS = 8
-"""With how many earlier lists of its name a list is compared."""
+"""How many earlier lists of the same name a list is compared with."""
 
 
 class ItemChecks:
@@ -322,9 +322,9 @@ class ItemChecks:
         self._lists: dict[str, deque[tuple[array[int], int]]] = {}
 
     def is_meant(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the items of a request are those that its check values were made of.
+        """Whether the items of a request are those from which its check values were made.
 
-        Raises KeyError, TypeError, ValueError or AttributeError where it cannot be put together.
+        Raises KeyError, TypeError, ValueError or AttributeError if the request cannot be put together.
         """
         dict(data["body"])
         found = {name: self._check_value(name, part) for name, part in data["items"].items()}

@@ -1,1 +1,1 @@
-"""Recording: one run while it is recorded: where its facts are written, and where in its loop an agent is."""
+"""One run while it is recorded: its records, its current step and agent, and its tools."""

@@ -1,8 +1,9 @@
 """Appends records to the journal of a run that has ended, such as a reward or the exit code of its process.
 
-Existing records are not changed: new ones follow the last one, with the next numbers, under the writer's lock. A run is
-refused if its writer is, or may be, still running. The document is then written again from the whole journal, unless
-it would have less than the one that is there, as where a line of the journal is damaged: that one is left.
+Existing records are not changed. New records follow the last one, with the next numbers, while this process holds the
+writer's lock. A run is refused if its writer is, or may be, still running. Then the document is written again from the
+whole journal. The existing document is kept if the new one would have less, for example because a line of the journal
+is damaged.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
 def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
     """Append rewards to the journal of a run that has ended, and write its document again.
 
-    `path` is either file of the run; a reward has `name` and `value`, and may have `weight`, `step_number` and
+    `path` is either file of the run. A reward has `name` and `value`, and may have `weight`, `step_number` and
     `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError if the run
-    is, or may be, still running, or has no journal; also if the document would have less than it has: the rewards are
-    in the journal then. Raises what `load` raises, and OSError if a file cannot be written.
+    is, or may be, still running, or has no journal. Raises it also if the new document would have less than the
+    existing one; then the rewards are only in the journal. Raises the exceptions of `load`, and OSError if a file
+    cannot be written.
     """
     with _amended(path) as writer:
         for reward in rewards:
@@ -46,7 +48,7 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
     """Write the document of a run that has ended again, from its journal, and return its path.
 
-    With `force`, also where it has less then. Raises as `append_rewards` does.
+    With `force`, the document is written even if it will have less. Raises as `append_rewards` does.
     """
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
@@ -63,7 +65,7 @@ def rebuild_document(path: Path, *, force: bool = False) -> Path:
 def append_annotation(path: Path, key: str, value: Payload) -> None:
     """Append an annotation to the journal of a run that has ended, with secrets masked. `value` is JSON.
 
-    Otherwise as `append_rewards`.
+    Everything else is as for `append_rewards`.
     """
     said = to_json({"key": json_key(key), "value": value})
     masked = default_redactor(said)
@@ -73,9 +75,9 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
 
 
 def append_end(path: Path, exit_code: int, status: Status | None = None, error: Payload = None) -> None:
-    """Append the exit code of a run's process as an annotation; with `status`, also another `finalize` record.
+    """Append the exit code of a run's process as an annotation. If `status` is given, append a `finalize` record too.
 
-    The success of a failed run is False, of any other unknown. Raises as `append_rewards` does.
+    The success of a failed run is False. The success of any other run is unknown. Raises as `append_rewards` does.
     """
     with _amended(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
         writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
@@ -86,7 +88,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
 
 
 def _seconds(path: Path) -> Payload:
-    """Return how long a run took according to its journal; if that has no end, the time until now."""
+    """Return how many seconds a run took, or the seconds until now if its journal has no end."""
     _, fold = fold_journal(path)
     if fold.run.end is not None or fold.run.start is None:
         return fold.run.end.data["execution_time"] if fold.run.end else 0.0
@@ -95,7 +97,7 @@ def _seconds(path: Path) -> Payload:
 
 @contextlib.contextmanager
 def _amended(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
-    """Open the journal of a run that has ended, by either of its files; after the block, write its document again.
+    """Open the journal of a run that has ended, by either of its files. After the block, write its document again.
 
     `replaced` are members of the document that the new records replace.
     """
@@ -115,7 +117,7 @@ def _amended(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
 def _write_document(
     journal_path: Path, document: Path, status: Status, replaced: Iterable[str] = (), *, force: bool = False
 ) -> str | None:
-    """Replace the document by one of the whole journal. Leave it where that has less, and return what it lacks."""
+    """Replace the document by one of the whole journal. If that has less, keep the old one and return a message."""
     history = "delta" if json_of(document).get("history") == "delta" else "auto"
     whole = WholeDocument(journal_path, history, status=status)
     if force:
@@ -132,7 +134,7 @@ def _write_document(
 
 
 def _files_of(path: Path) -> tuple[Path, Path]:
-    """Return the paths of a run's document and journal, by either of them."""
+    """Return the paths of a run's document and journal. `path` is either of them."""
     if path.name.endswith(_JOURNAL_OF_OTHER_NAME):
         other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
         if other.exists():
@@ -161,7 +163,7 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
         writer.next_seq = 1 + max((one.seq for one in read(data) if isinstance(one, Record)), default=0)
         if not writer.is_in_place():
             raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
-        if data and not data.endswith(b"\n"):  # a torn end is closed, so that what comes is a line of its own
+        if data and not data.endswith(b"\n"):  # end a torn line, so that the next record has its own line
             os.write(fd, b"\n")
         yield writer, status
     finally:
@@ -169,12 +171,12 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
 
 
 def _lock(fd: int, path: Path) -> None:
-    if lock(fd) is False:  # where there are no locks, `_status` decides
+    if lock(fd) is False:  # if there are no locks, `_status` decides
         raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.")
 
 
 def _status(path: Path) -> Status:
-    """Return the status of a run after we have locked its journal: on the writer's host, its writer has ended then."""
+    """Return the status of a run whose journal we have locked. On the writer's host, the writer has then ended."""
     trajectory, fold = fold_journal(path)
     if fold.run.end is not None:
         return trajectory.status

@@ -1,13 +1,14 @@
 """Steps and sub-agents: the current step and agent, kept in a context variable.
 
-A step context applies until its block is left, and to what was started in it, tasks and threads with a copied context,
-also afterwards. So each of ten concurrent sub-agents has its own. It belongs to one run and does not apply to records
-of another recorder. Each record of a step has the step's id, so that a process that is killed during a step loses
-nothing; the fold collects them.
+A step context applies until its block is left. It also applies to tasks and to threads with a copied context that were
+started in the block, even after the block. So each of ten concurrent sub-agents has its own context. A step context
+belongs to one run and does not apply to records of another recorder. Each record of a step has the step's id, and the
+fold collects these records. So a process that is killed during a step loses nothing.
 
-A block may be left in another context than it was entered in, as in an async generator that another task closes. The
-context in which it was entered cannot be changed from there, so the block is marked, and the task or the thread that
-entered it passes over it. A block may also be left before one that was entered later, as in generators that take turns.
+A block may be left in another context than the one in which it was entered, as in an async generator that another task
+closes. The first context cannot be changed from there. So the block is marked, and the task or the thread that entered
+it ignores it from then on. A block may also be left before one that was entered later, as in generators that take
+turns.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _OF_AGENT = ("agent", "agent_id", "parent_agent_id", "parent_execution_id")
 
 @dataclass(slots=True, eq=False)
 class OpenBlock(Generic[T]):
-    """One block: what it stands for, and who entered it."""
+    """One block: its value, such as a step context, and the thread and task that entered it."""
 
     value: T
     owner: Owner
@@ -61,19 +62,19 @@ class OpenBlocks(Generic[T]):
         self.blocks: ContextVar[tuple[OpenBlock[T], ...]] = ContextVar(name, default=())
 
     def enter(self, value: T) -> OpenBlock[T]:
-        """Open a block in this context; return it, for `leave`."""
+        """Open a block in this context, and return it for `leave`."""
         block = OpenBlock(value, _current_owner())
         block.token = self.blocks.set((*self.around(), block))
         return block
 
     def leave(self, block: OpenBlock[T]) -> None:
-        """Close a block in this context, and in that in which it was entered."""
+        """Close a block in this context, and in the context in which it was entered."""
         token, block.token = block.token, None
         others = tuple(one for one in self.blocks.get() if one is not block)
         if token is not None:
             try:
                 self.blocks.reset(token)
-            except ours(ValueError):  # it was entered in another context
+            except ours(ValueError):  # the block was entered in another context
                 block.left_elsewhere = True
         self.blocks.set(others)
 
@@ -89,7 +90,7 @@ class OpenBlocks(Generic[T]):
         return tuple(block for block in blocks if not (block.left_elsewhere and block.owner == owner))
 
     def innermost(self) -> T | None:
-        """Return what the innermost open block stands for; None outside of all."""
+        """Return the value of the innermost open block, or None outside of all blocks."""
         blocks = self.around()
         return blocks[-1].value if blocks else None
 
@@ -100,7 +101,7 @@ def _current_owner() -> Owner:
 
 
 def _current_task(module: str) -> object:
-    """Return the current task of an event loop's module, if that is imported and a loop runs here."""
+    """Return the current task of an event loop's module. Return None if no loop of that module runs here."""
     library = sys.modules.get(module)
     try:
         return None if library is None else library.current_task()
@@ -121,7 +122,7 @@ _executions: OpenBlocks[tuple[Run, str]] = OpenBlocks("trace_recorder_execution"
 
 
 class ToolBody:
-    """A context manager around the body of a tool: an agent that begins in it was started by this execution."""
+    """A context manager around the body of a tool. A sub-agent that begins inside was started by this execution."""
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
         self._of = None if run is None or execution_id is None else (run, execution_id)
@@ -138,7 +139,7 @@ class ToolBody:
 
 
 def current_execution(run: Run) -> str | None:
-    """Return the id of the tool execution that is running in this context; None if there is none of this run."""
+    """Return the id of this run's tool execution that is running in this context, or None if there is none."""
     of, identity = _executions.innermost() or (None, None)
     return identity if of is run else None
 
@@ -160,7 +161,7 @@ def agent_of(run: Run) -> dict[str, Payload]:
 
 
 def step_of(run: Run, number: object) -> dict[str, Payload]:
-    """Return the id of the open step if it has this number."""
+    """Return the member `step_id` of the open step if the step has this number, or else no member."""
     about = context_of(run)
     return (
         without_none(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
@@ -168,7 +169,7 @@ def step_of(run: Run, number: object) -> dict[str, Payload]:
 
 
 def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Merge the members of two; `redacted` is the sum of both."""
+    """Merge the members of two mappings. `redacted` is the sum of both."""
     redacted = one.get("redacted", 0) + other.get("redacted", 0)
     return {**one, **other, **without_none(redacted=redacted or None)}
 
@@ -176,8 +177,8 @@ def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dic
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
     """Record now, or after the next record if this thread holds a lock of recording.
 
-    Then the garbage collector closes a generator in the middle of another record. `closing` is the generator's run;
-    it is None if no generator is closed.
+    A thread that closes a generator holds such a lock if the garbage collector does this in the middle of another
+    record. `closing` is the generator's run, or None if no generator is closed.
     """
     if closing is not None and holds_lock():
         closing.unfinished.defer(record)
@@ -196,7 +197,7 @@ class _ContextBlock:
         self._block: OpenBlock[StepContext] | None = None
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
-        """Record the beginning of the block; return the step context for its body."""
+        """Record the beginning of the block, and return the step context for its body."""
         raise NotImplementedError
 
     def _end(self, error: BaseException | None) -> None:
@@ -231,7 +232,7 @@ class Step(_ContextBlock):
 
     `state`, `reflection` and `error` may be set inside. A state that is not set is derived: "error" if an exception
     left the block, "calling_tool" if a tool was requested or run, else "completed"; "thinking" while the block is open.
-    It has no other attributes: a misspelt one raises AttributeError.
+    A step has no other attributes, so setting a misspelt one raises AttributeError.
     """
 
     __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")
@@ -307,8 +308,8 @@ class _OpenStep:
 class Agent(_ContextBlock):
     """A sub-agent, while its block is open: `with recorder.agent("researcher"):`.
 
-    `agent_id` is unique in the run even if names are not; `parent_agent_id` is the id of the enclosing agent. Its
-    records also have the id of the tool execution that started it.
+    `agent_id` is unique in the run even if names are not. `parent_agent_id` is the id of the enclosing agent. The
+    agent's records also have the id of the tool execution that started it.
     """
 
     __slots__ = ("agent_id", "name", "parent_agent_id")
@@ -335,5 +336,5 @@ class Agent(_ContextBlock):
 
 
 def error_text(error: object) -> Payload:
-    """Return an error as steps record it: an exception as its class and message."""
+    """Return an error as steps record it. An exception becomes its class and its message."""
     return f"{type(error).__name__}: {error_message(error)}" if is_error(error) else to_jsonable(error)

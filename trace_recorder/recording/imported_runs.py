@@ -1,7 +1,7 @@
-"""Runs of other tools, written as journals and documents of ours.
+"""Writes runs of other tools as journals and documents of this package.
 
-The first record says where a run came from: the format, the file and its SHA-256. A run that was imported before from
-the same file is left as it is if the file is unchanged. Else it is replaced, unless something was appended to it.
+The first record states the source of a run: the format, the file and its SHA-256. If a run was imported before from the
+same file, it is kept if the file is unchanged. Otherwise it is replaced, unless something was appended to it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME = 100
 _LAST_BYTES = 64 * 1024
 MAX_FAILURES = 3
-"""So many traces of a service that cannot be read one after another end the import: it is not about a single trace."""
+"""If this many traces of a service in a row cannot be read, the import ends: the fault is not in a single trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One run of a source: the path of its document, and what was done; `why` it was not, if it could not be read."""
+    """One run of a source: the path of its document, and what was done. If it is unreadable, `why` is the reason."""
 
     path: Path
     done: Literal["written", "replaced", "unchanged", "unreadable"]
@@ -57,9 +57,9 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ReadRun:
-    """A run of another tool that was read: what it is told apart by, and the lines of its journal, with secrets masked.
+    """A run of another tool that was read: its format and id, and the lines of its journal, with secrets masked.
 
-    `lines` may be read once. With a list of lines, another process may have read the run.
+    `lines` may be read only once. If another process has read the run, `lines` is a list.
     """
 
     format: str
@@ -70,10 +70,10 @@ class ReadRun:
 
 
 def import_file(source: Source, directory: Path) -> Iterator[Imported]:
-    """Write each run of a file into a directory, and say what was done.
+    """Write each run of a file into a directory, and yield what was done.
 
-    Raises TrajectoryFormatError if the file cannot be read, TrajectoryPathError and OSError if a run cannot be written.
-    What was written until then stays.
+    Raises TrajectoryFormatError if the file cannot be read, and TrajectoryPathError or OSError if a run cannot be
+    written. Runs that were written before the error stay.
     """
     return (write_run(run, directory) for run in read_file(source))
 
@@ -87,17 +87,18 @@ def read_file(source: Source) -> Iterator[ReadRun]:
 
 
 def _read_run(run: ForeignRun) -> ReadRun:
-    run.identity = default_redactor(run.identity)  # it becomes the name of a file
+    run.identity = default_redactor(run.identity)  # the id becomes the name of a file
     return ReadRun(run.format, run.identity, run.source, run.status, journal_lines(run))
 
 
 def import_traces(service: TraceService, directory: Path, seen: dict[str, str] | None = None) -> Iterator[Imported]:
-    """Write each trace of a service into a directory, one after another, and say what was done.
+    """Write each trace of a service into a directory, one after another, and yield what was done.
 
-    It goes on where it was stopped: a trace that is here in the version that the service lists is not fetched again.
-    `seen` has the versions of traces that need not be looked for at all; those that are here now are added. A trace
-    that cannot be read is stated, and the others follow. Raises FetchError if the service refuses, or if `MAX_FAILURES`
-    traces one after another cannot be read; TrajectoryPathError and OSError. What was written until then stays.
+    An import that was stopped continues where it ended: a trace is not fetched again if the directory has the version
+    that the service lists. `seen` has the versions of traces that are skipped at once; each imported trace is added to
+    it. A trace that cannot be read is reported, and the next ones follow. Raises FetchError if the service refuses, or
+    if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError or OSError if a run cannot be written.
+    Runs that were written before the error stay.
     """
     seen = {} if seen is None else seen
     failures = 0
@@ -118,7 +119,7 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
 
 
 def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Imported | None:
-    """Fetch a trace and write its run; None if there is nothing in it."""
+    """Fetch a trace and write its run. Return None if the trace is empty."""
     try:
         run = try_call(partial(service.run, trace), partial(refuse, service, trace=trace.identity))
     except TraceFetchError as error:
@@ -132,7 +133,7 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
 
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
-    """Return the document of a trace that was imported in this version; None if there is none, or the trace goes on."""
+    """Return the document of a trace that was imported in this version, or None, also if it has no version."""
     for candidate in _candidates(directory, service.format, service.address, trace.identity):
         journal = journal_path_for(candidate)
         origin = _origin_of(journal)
@@ -150,7 +151,7 @@ def _name(format_name: str, identity: str) -> str:
 
 
 def write_run(run: ReadRun, directory: Path) -> Imported:
-    """Write a run into a directory, unless it is there. Raises TrajectoryPathError and OSError."""
+    """Write a run into a directory, unless it is already there. Raises TrajectoryPathError and OSError."""
     for candidate in _candidates(directory, run.format, str(run.source["file"]), run.identity):
         journal = journal_path_for(candidate)
         if not (os.path.lexists(journal) or os.path.lexists(candidate)):
@@ -173,7 +174,7 @@ def write_run(run: ReadRun, directory: Path) -> Imported:
 
 
 def _is_written(document: Path, journal: Path) -> bool:
-    """Whether the document of a journal was written after it: the process may have been killed between the two."""
+    """Whether the document was written after its journal. A process may have been killed between the two writes."""
     try:
         return document.stat().st_mtime_ns >= journal.stat().st_mtime_ns
     except ours(OSError):
@@ -181,9 +182,9 @@ def _is_written(document: Path, journal: Path) -> bool:
 
 
 def _candidates(directory: Path, format_name: str, file: str, identity: str) -> Iterator[Path]:
-    """Yield the paths that a run may have: by its id, by its id and where it is from, and then with numbers.
+    """Yield the paths that a run may have: with its id, with a digest of its file and id, and then with numbers.
 
-    Ids that make the same name, such as two in Chinese, are told apart by the second.
+    The digest distinguishes ids that make the same name, such as two ids in Chinese.
     """
     document = directory / _name(format_name, identity)
     digest = hashlib.sha256(f"{file}\0{identity}".encode("utf-8", "replace")).hexdigest()[:12]
@@ -197,7 +198,7 @@ def _write_document(document: Path, run: ReadRun) -> None:
 
 
 def _origin_of(journal: Path) -> Members | None:
-    """Return what the first record of a journal says of its source; None if it is no imported run."""
+    """Return the source that the first record of a journal states, or None if the run was not imported."""
     try:
         with journal.open("rb") as file:
             first = next(read(file.readline()), None)
@@ -209,7 +210,7 @@ def _origin_of(journal: Path) -> Members | None:
 
 
 def _ends_as_imported(journal: Path) -> bool:
-    """Whether the last record is the end of the run, so that nothing was appended since, such as a reward."""
+    """Whether the last record is the end of the run. Otherwise something was appended, such as a reward."""
     with journal.open("rb") as file:
         file.seek(max(0, journal.stat().st_size - _LAST_BYTES))
         last = file.read().rstrip(b"\n").rpartition(b"\n")[2]

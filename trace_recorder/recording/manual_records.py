@@ -1,7 +1,7 @@
 """Records that an agent makes itself: calls that are not captured, steps, rewards, annotations.
 
-Values of any class are copied at once. Whether a run is open, which arguments are valid, and guarding the agent are the
-task of the recorder's methods (`attach/recorder.py`).
+Values of any class are copied at once. The recorder's methods (`attach/recorder.py`) find the run, check the arguments,
+and guard the agent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from trace_recorder.values.messages import Payload
 
 
 def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
-    """Return the members of a `start` record. Raises TypeError if `max_steps` is not a number; `who` is the method."""
+    """Return the members of a `start` record.
+
+    `who` is the name of the recorder's method. Raises TypeError if `max_steps` is not a number.
+    """
     texts = {
         "task": to_jsonable_of_type(task, str),
         "provider": to_jsonable_of_type(provider, str),
@@ -40,7 +43,7 @@ def about_run(who: str, task: object, provider: object, model: object, max_steps
 
 
 def metadata_of(given: object) -> dict[str, Payload]:
-    """Return metadata as a dict; any other value becomes its member `metadata`."""
+    """Return metadata as a dict. A value that is not a dict becomes the member `metadata` of one."""
     copied = to_jsonable(given)
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
@@ -60,7 +63,7 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
-    """Record a step; `details` has the other arguments of `record_agent_step` by name."""
+    """Record a step. `details` has the other arguments of `record_agent_step` by name."""
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
     about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
     said = {
@@ -82,7 +85,7 @@ def _list_to_json(value: object) -> str:
 
 
 def reward(run: Run, given: Mapping[str, object]) -> None:
-    """Record a reward; `given` has the arguments of `TrajectoryRecorder.reward` by name."""
+    """Record a reward. `given` has the arguments of `TrajectoryRecorder.reward` by name."""
     about = {"name": to_jsonable_of_type(given["name"], str)} | {
         name: given[name] for name in ("value", "weight", "step_number")
     }

@@ -46,7 +46,7 @@ class ProcessObserver(Protocol):
 
 observers: WeakRegistry[ProcessObserver] = WeakRegistry()
 run_listeners: list[Callable[[Path], None]] = []
-"""Called with the path of the document of each run that begins in this process or a fork of it; they must not raise."""
+"""Functions that are called with the document's path of each run of this process or its forks. They must not raise."""
 _lock = new_lock()
 _open: dict[str, None] = {}
 _published: str | None = None
@@ -54,7 +54,7 @@ _inherited: str | None = None
 
 
 def parent_run() -> str | None:
-    """Return the id of the run in another process that started this one, from the environment."""
+    """Return the id of the run that started this process, from the environment, or None."""
     value = os.environ.get(PARENT_VARIABLE) or None
     return _inherited if value is not None and value == _published else value
 
@@ -76,7 +76,7 @@ def run_ended(run: str) -> None:
 
 
 def _publish() -> None:
-    """Set the environment variable to the only open run; otherwise restore its original value."""
+    """Set the environment variable to the open run. If none or several are open, restore its original value."""
     global _inherited, _published  # noqa: PLW0603 - of the process there is one
     _inherited = parent_run()
     _published = next(iter(_open)) if len(_open) == 1 else None
@@ -110,7 +110,7 @@ _STARTED = time.time()
 
 
 def process_facts(trajectory_id: str, pid: int, parent: str | None) -> dict[str, Payload]:
-    """Describe the process that records a run; `parent` is the run that it was forked in, if any."""
+    """Describe the process that records a run. `parent` is the run in which the process was forked, if any."""
     return {
         "schema": SCHEMA,
         "version": VERSION,

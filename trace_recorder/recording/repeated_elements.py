@@ -1,9 +1,9 @@
-"""The messages and tools that an agent passes by hand, again and again: those that are on file are not copied again.
+"""Finds the messages and tools that an agent records by hand repeatedly, so that they are copied only once.
 
-Each element of a list is found by its content (`values/content_key.py`), whichever object has it now. So an element
-that was edited in place is another one, and an equal element of another list is the same. For an element that is on
-file, finding it is all that is done: its item's number goes into the record. Any other element is copied as JSON text,
-which `storage/items/encoder.py` takes as a new item.
+Each element of a list is found by its content (`values/content_key.py`), not by its object. So an element that was
+edited in place counts as another element, and equal elements of two lists count as the same. If an element is on file,
+only the number of its item goes into the record. Any other element is copied as JSON text, which becomes a new item
+(`storage/items/encoder.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_t
 MAX_ELEMENTS = 100_000
 """A list with more elements is written as a whole, which may cut it."""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
-"""How many characters of text the elements of a generation have. The newest lists are kept, however long they are."""
+"""The largest number of characters in a generation. The newest lists are kept even if they are longer."""
 
 _DEPTH = 2
 """An element of a request is in a list that is a member of the request."""
@@ -32,9 +32,10 @@ _DESCRIPTION = '{"__type__":'
 class RepeatedElements:
     """Finds the elements of lists that are on file, by their content.
 
-    There are two generations: an element that is found in the older one moves to the younger one. When the younger one
-    is full, it becomes the older one, and the elements that were not found since are forgotten. Several threads may use
-    them at once: each operation of a dict is atomic, and an element that is not found is written again.
+    There are two generations. An element that is found in the older generation moves to the younger one. When the
+    younger generation is full, it becomes the older one, and the remaining elements of the former older one are
+    forgotten. Several threads may use the generations at once, because each operation of a dict is atomic. An element
+    that is not found is written again.
     """
 
     def __init__(self, *, max_chars: int = MAX_KNOWN_CHARS) -> None:
@@ -44,12 +45,12 @@ class RepeatedElements:
         self._young_chars = 0
 
     def elements_of(self, value: object) -> str | list[Element]:
-        """Return the elements of a list; the JSON text of a value that is not a list of messages or tools."""
+        """Return the elements of a list, or the JSON text of a value that is not a list of messages or tools."""
         elements = try_call(self._found, lambda _: None, value)
         return to_json(objects_to_jsonable(value)) if elements is None else elements
 
     def _found(self, value: object) -> list[Element] | None:
-        """Return the elements; None if the value is to be written as a whole. Raises what a class's own code raises."""
+        """Return the elements, or None if the value must be written as a whole. Raises errors of an element's code."""
         if type(value) not in {list, tuple} or len(value) > MAX_ELEMENTS:  # type: ignore[arg-type]
             return None
         elements: Sequence[object] = value[:]  # type: ignore[index]  # other threads may change it

@@ -1,13 +1,13 @@
 """One open run: writes its records and has its document updated.
 
 Every record passes through `append` or `append_body`: one lock, one redaction, one journal, and then the document. The
-members of records are up to the callers: the recorder and its steps and tools, and `capture/`. A run belongs to the
+callers decide which members the records have: the recorder, its steps and tools, and `capture/`. A run belongs to the
 process that opened it.
 
 `_lock` is held while a record is written, and around the item encoder and the journal, which have no locks. The caller
-may hold its exchange's lock. The document is written, and deferred records are run, after the lock is released: these
-take other locks ("Locks and their order", docs/architecture.md). A signal's handler may enter any method in the middle
-of another one, in the same thread.
+may hold the lock of its response. The document and deferred records are written after `_lock` is released, because they
+take other locks ("Locks and their order", docs/architecture.md). A signal handler may call any method in the middle of
+another method, in the same thread.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from trace_recorder.values.jsonable import members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none
 
 OF_CAPTURED_CALLS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
-"""The kinds of records that the document's thread shows. Those that the agent makes itself are shown at once."""
+"""The kinds of records that the document thread shows. Records that the agent makes itself are shown at once."""
 _INSIDE_CALLS = frozenset({"llm_request", "llm_stream"})
 
 _OF_THE_RUN = ("start", "annotation")
 RECREATE_RETRY_SECONDS = 1.0
-"""How long to wait before another attempt to recreate a removed journal, which may be large to copy."""
+"""How long to wait after a failed attempt to recreate a removed journal, because copying it may take long."""
 
 _EMPTY_START = '"task":null,"metadata":{}'
 _EMPTY_FINALIZE = '"final_result":null'
@@ -89,7 +89,7 @@ class Run:
         )
 
     def __reduce__(self) -> NoReturn:
-        """Raise TypeError: a run, and what holds one, such as a step, stays in its process."""
+        """Raise TypeError, because a run, or an object that has one, such as a step, cannot leave its process."""
         raise TypeError(NOT_PICKLED)
 
     def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
@@ -113,13 +113,13 @@ class Run:
 
         `about` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
         masked already. `said` has the members with foreign content, in which secrets are masked, as JSON text without
-        braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. Without
-        `at_once`, and for the record of a captured call, the document is left to its thread.
+        braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. If
+        `at_once` is False, or the record belongs to a captured call, the document thread writes the document later.
         """
         if self.abandoned:
-            return  # asked before the lock, which a thread of the parent's may have held at the fork
+            return  # checked before the lock is taken: a thread of the parent may have held it at the fork
         data: Data | None = None
-        if len(said) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:  # done while others record
+        if len(said) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:  # without the lock: others can record
             said, count = self._redaction.mask(said)
             data = encode_data(record_data(about, said, count))
         with self._lock:
@@ -136,18 +136,18 @@ class Run:
                     written()
             if kind in _OF_THE_RUN and said:
                 self._texts.keep(seq, said)
-            if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # its next request creates it again
+            if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # a call's next request creates it again
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
     def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
-        """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is no object."""
-        # large strings are found and checked while others record
+        """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is not an object."""
+        # large strings are found without the lock, so that other threads can record
         prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
         self._append_items(kind, about, said, lambda: self._items.encode(body, prepared))
 
     def append_lists(self, kind: str, about: Mapping[str, object], said: str, lists: Mapping[str, object]) -> None:
-        """Write one record with a body of lists of messages and tools, of which only the new elements are copied."""
+        """Write one record with lists of messages and tools as its body. Only their new elements are copied."""
         elements = {name: self._elements.elements_of(value) for name, value in lists.items()}
         self._append_items(kind, about, said, lambda: self._items.encode_lists(elements))
         self._elements.remember(elements.values())
@@ -165,7 +165,7 @@ class Run:
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
                 self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
-        if masked is None:  # what takes long is done while others record
+        if masked is None:  # this takes long, and is done without the lock
             masked = self._redaction.mask_all(texts)
             items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
@@ -176,7 +176,7 @@ class Run:
     def _append_encoded(
         self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
-        """Write what was taken apart, and masked."""
+        """Write a request that was taken apart and masked."""
         data = record_data(about, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
@@ -185,14 +185,14 @@ class Run:
             self._recreate_journal()
 
     def new_bytes(self, body: bytes) -> int:
-        """How many bytes of a request are likely to be new to this run."""
+        """Return how many bytes of a request are probably new to this run."""
         return self._items.new_bytes(body)
 
     def _after_record(self, kind: str, *, at_once: bool = True) -> None:
         """Write the records that were deferred, and the document if it is due. Call this without the run's lock."""
         if self.unfinished.deferred or self.unfinished.abandoned_ids:
             self.unfinished.settle()
-        if self._exiting:  # no thread can be started any more that would write it
+        if self._exiting:  # no thread can be started any more to write the document
             is_due = kind not in _INSIDE_CALLS
         else:
             is_due = self._writer.is_due(self._journal.end, at_once=at_once and kind not in OF_CAPTURED_CALLS)
@@ -209,19 +209,19 @@ class Run:
                 self._close_files()
 
     def _prepare(self) -> None:
-        """Write what has to precede the next record: the first record, and failures. Raises AlreadyFinalizedError."""
+        """Write records that must come before the next one: the first, and failures. Raises AlreadyFinalizedError."""
         if self.closed:
             raise AlreadyFinalizedError("the run that this belongs to has been finalized")
-        if self._begin is not None:  # it is the first record, whenever a record can be written
+        if self._begin is not None:  # no other record may be before the first one
             self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
         if self.guard.failures:
             self._write_gaps()
 
     def _recreate_journal(self) -> None:
-        """Recreate a removed journal, with the records that went to the file without a name.
+        """Recreate a removed journal, with the records that were written to the open file after the removal.
 
-        While that fails, more of them go to that file. It is tried once a second.
+        While this fails, new records go to that file too. It is tried once a second.
         """
         if time.perf_counter() < self._recreate_after:
             return
@@ -263,7 +263,7 @@ class Run:
             failures.popleft()
 
     def learn(self, keys: list[str], cookies: list[str]) -> None:
-        """Mask these values from now on wherever they appear, in what was said of the run itself before too."""
+        """Mask these values from now on, and in the earlier records about the run itself."""
         if (keys, cookies) == self._learned:
             return
         new = self._redaction.learn(keys, cookies)
@@ -275,7 +275,7 @@ class Run:
                         self._journal.append("redaction", record_data({"of": seq}, masked, count), now())
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
-        """Mask a part of a stream as far as it is finished; return it, how many secrets and how many bytes it had."""
+        """Mask the finished beginning of a part of a stream. Return it, the number of its secrets, and its old size."""
         return self._redaction.mask_stream(data, last=last)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
@@ -287,7 +287,7 @@ class Run:
         return self._redaction.mask_bytes(data)
 
     def mask(self, text: str) -> str:
-        """Mask JSON text as it would be on file."""
+        """Mask JSON text in the same way as a record."""
         return self._redaction.mask(text)[0]
 
     def named(self, **names: object) -> dict[str, Payload]:
@@ -305,7 +305,7 @@ class Run:
 
     @property
     def is_long(self) -> bool:
-        """Whether its document takes too long to be written while an event loop waits."""
+        """Whether writing the document takes too long for an event loop to wait."""
         return self._journal.end > self.limits.document.at_once_bytes
 
     def save(self) -> None:
@@ -340,7 +340,7 @@ class Run:
             self._journal.close()
         if self.guard.failures:
             try_call(self._write_late_gaps, lambda _: None)
-        self._items, self._elements = ItemEncoder(), RepeatedElements()  # an agent may keep its recorder for long
+        self._items, self._elements = ItemEncoder(), RepeatedElements()  # to free memory while the recorder lives
 
     def _write_late_gaps(self) -> None:
         """Record failures of closing the files, which may report an error of an earlier write."""
@@ -352,7 +352,7 @@ class Run:
             self._journal.close()
 
     def _write_separately(self) -> None:
-        """Write the last document with another writer: this thread may have interrupted its own write for good.
+        """Write the last document beside an interrupted write of this thread, which may never continue.
 
         Waiting for the other writer could block: it may wait for a lock of this thread.
         """
@@ -364,7 +364,7 @@ class Run:
 
         Daemon threads may still record after that. The system releases the journal's lock when the process ends.
         """
-        if self.closed and not (self.abandoned or self._document_complete):  # an interrupt came while this was closed
+        if self.closed and not (self.abandoned or self._document_complete):  # an interrupt came during the closing
             self._close_files()
         if self.abandoned or self.closed:
             return
@@ -392,7 +392,7 @@ class Run:
             self._write_gaps()
 
     def abandon(self) -> None:
-        """Leave the files to the process that this one was forked from: write nothing, release no lock."""
+        """Leave the files to the parent process of this fork: write nothing, and release no lock."""
         self.closed = self.abandoned = True
         with suppress(OSError):
             self._journal.close()

@@ -1,4 +1,4 @@
-"""What was recorded of the run itself, kept to be masked again: a client may make a secret in it known later."""
+"""Keeps the texts of a run's own records, to mask them again if a client later shows that they contain a secret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MAX_REMEMBERED_CHARS = 256 * 1024
-"""How many characters of such texts are kept."""
+"""How many characters of these texts are kept."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class RunTexts:
 
     def mask_again(self, mask: Callable[[str], tuple[str, int]]) -> Iterator[tuple[int, str, int]]:
         """Yield the record, the new text and the number of secrets of each text that `mask` changes now."""
-        for seq, said in list(self._texts.items()):  # a signal's handler may add one meanwhile
+        for seq, said in list(self._texts.items()):  # a signal handler may add a text meanwhile
             masked, count = mask(said)
             if masked != said:
                 self._texts[seq] = masked

@@ -1,7 +1,7 @@
-"""Stand-ins: results that tools give without being run, as in a replay, and which run such a replay repeats.
+"""Stand-ins: recorded results of tools that do not run, as in a replay, and the run that the replay repeats.
 
-Its caller sees no difference in a tool that has a stand-in: a coroutine function is still awaited, a generator still
-yields. It is recorded like any execution.
+The caller of a tool with a stand-in sees no difference: a coroutine function is still awaited, and a generator still
+yields. The execution is recorded like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trace_recorder.values.origins import ReplayOf
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an execution gave: its result or its exception; `items` are what a generator yielded."""
+    """The outcome of an execution: its result or its exception. `items` are the values that a generator yielded."""
 
     result: Payload = None
     error: Exception | None = None
@@ -34,7 +34,7 @@ class Outcome:
 
 
 StandIn = Callable[[str, Mapping[str, object]], Outcome | None]
-"""Returns what a tool of this name gave for these arguments; None if the tool is to be run."""
+"""Returns the recorded outcome of a tool of this name with these arguments, or None if the tool must run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +48,15 @@ _in_process: list[_StandInBlock] = []
 
 
 def run_it(_: str, __: Mapping[str, object]) -> None:
-    """Return no outcome: every tool is run, whatever another block of the process says."""
+    """Return no outcome, so that every tool runs, even if another block of the process has outcomes."""
 
 
 @contextmanager
 def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterator[None]:
-    """Have every tool ask `give` before it is run: in this context, and in contexts without such a block of their own.
+    """Make every tool ask `give` before it runs, in this context and in contexts without a block of their own.
 
-    For these, the tool is refused while several blocks are open: it is not known which of them gives its result. Runs
-    that begin in the block repeat `origin`.
+    In a context without a block, a tool is refused while several blocks are open, because any of them could give its
+    result. Runs that begin in the block repeat `origin`.
     """
     block = _StandInBlock(give, origin)
     token = _in_context.set(block)
@@ -70,7 +70,10 @@ def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterato
 
 
 def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outcome | None:
-    """Return the outcome of a tool that is not to be run, else None. Raises ReplayMismatchError; see above."""
+    """Return the outcome of a tool that must not run, or None.
+
+    Raises ReplayMismatchError if several blocks are open and none of them is in this context.
+    """
     block = _in_context.get()
     if block is None and len(_in_process) > 1:
         raise ReplayMismatchError(
@@ -82,13 +85,13 @@ def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outc
 
 
 def replay_in_progress() -> ReplayOf | None:
-    """Return the run that a run which begins here repeats; None if that is none, or one of several."""
+    """Return the run that a run beginning here repeats. Return None if there is no replay, or one of several."""
     block = _in_context.get() or (_in_process[0] if len(_in_process) == 1 else None)
     return None if block is None else block.origin
 
 
 def standing_in(outcome: Outcome, kind: str) -> Callable[..., Any]:
-    """A function of a kind that gives an outcome: "function", "coroutine", "generator" or "async_generator"."""
+    """Return a function that gives an outcome. `kind` is "function", "coroutine", "generator" or "async_generator"."""
     return _KINDS[kind](outcome)
 
 

@@ -1,8 +1,9 @@
 """Tools: functions that the agent runs for a model, recorded before and after each execution.
 
-Recording does not change a tool: results and exceptions pass through, a coroutine function stays one, a generator
-function too, and failures of recording end in the run's guard. Which tool call an execution answers is decided by the
-fold (`derive/steps.py`), by `call_id` if the agent states one, else by name and arguments.
+Recording does not change a tool. Results and exceptions pass through. A coroutine function stays a coroutine function,
+and a generator function stays a generator function. The run's guard catches failures of recording. The fold
+(`derive/steps.py`) decides which tool call an execution answers: by `call_id` if the agent states one, else by name and
+arguments.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from trace_recorder.values.messages import Payload, without_none
 
 Tool = TypeVar("Tool", bound=Callable[..., object])
 OpenRun = Callable[[], Run | None]
-"""Returns the run of a call made now; None if the call is not recorded."""
+"""Returns the run of a call that is made now, or None if the call is not recorded."""
 
 MAX_ITEMS = 1000
-"""How many items of a generator are recorded; all of them are counted."""
+"""How many items of a generator are recorded. All items are counted."""
 
 
 class Execution:
@@ -181,7 +182,7 @@ _announced: OpenBlocks[AnnouncedExecution] = OpenBlocks("trace_recorder_announce
 
 
 def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
-    """Return a function of any kind as a recorded tool; without a function, return a decorator."""
+    """Return a function of any kind as a recorded tool. If `function` is None, return a decorator."""
     if function is None:
         return partial(make_tool, open_run, name=name)
     if isinstance(function, staticmethod | classmethod):
@@ -209,7 +210,7 @@ class _ToolFunction:
     name: str
 
     def execution(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Execution:
-        """Return the execution of a call; inside a `tool_call` block of the same name, that of the block."""
+        """Return the execution of a call. Inside a `tool_call` block of the same name, it is the block's execution."""
         announced = _announced.innermost()
         if announced is not None and announced._claim(self.name):
             return _ClaimedExecution(announced)
@@ -224,7 +225,7 @@ class _ToolFunction:
     def to_run(
         self, execution: Execution, kind: str, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> Callable[..., Any]:
-        """Return what a call runs: the function, or its replacement in a replay."""
+        """Return the function that a call runs: the tool, or its replacement in a replay."""
         outcome = outcome_of(self.name, partial(self._arguments, args, kwargs))
         if outcome is None:
             return self.function
@@ -232,7 +233,7 @@ class _ToolFunction:
         return standing_in(outcome, kind)
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the arguments of a call by name; as `args` and the given names if the signature does not fit."""
+        """Return the arguments of a call by name. If the signature does not fit, positional ones are in `args`."""
         return try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -303,7 +304,7 @@ class _RecordedGenerator(Generator[Any, Any, Any]):
         self._execution = execution
 
     def send(self, value: Any) -> Any:
-        with self._execution._body():  # and not in what its caller does between two items
+        with self._execution._body():  # only the tool itself, not its caller's work between two items
             item = self._inner.send(value)
         self._execution._add(item)
         return item

@@ -1,7 +1,7 @@
 """The unfinished work of a run: calls and steps that have begun, and records that are deferred.
 
 No lock is held here. Each method changes its dict or deque by one operation, which no other thread, signal handler or
-garbage collection can interrupt; only the thread that takes an entry out handles it.
+garbage collection can interrupt. An entry is handled only by the thread that takes it out.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ class Unfinished(Protocol):
     """A call or a step that a run has to end if it is still open at the end of the run."""
 
     def write_pending(self, *, last: bool = False) -> None:
-        """Write what is not on file yet; all of it, if it is the `last` time. Does not raise."""
+        """Write the text that is not on file yet, all of it if this is the `last` call. Does not raise."""
 
     def wait(self) -> None:
-        """Wait, with a time limit, for background threads that write it. Does not raise."""
+        """Wait, with a time limit, for background threads that write this work. Does not raise."""
 
     def abandoned_by_caller(self) -> None:
-        """Write its end: the caller has dropped it. Does not raise."""
+        """Write the end of the work, because the caller has dropped it. Does not raise."""
 
     def end_with_run(self) -> None:
-        """Write its end: the run ends. Does not raise."""
+        """Write the end of the work, because the run ends. Does not raise."""
 
 
 class UnfinishedWork:
-    """The unfinished calls and steps of one run, and the records that wait for the next one.
+    """The unfinished calls and steps of one run, and the records that are deferred until after the next record.
 
     `settle` has something to do if there are `abandoned_ids` or `deferred` records.
     """
@@ -58,10 +58,10 @@ class UnfinishedWork:
         self._unfinished.clear()
 
     def watch(self, unfinished: Unfinished, owner: object) -> ref[object]:
-        """Call `abandoned_by_caller`, with the next record or flush, once the owner has been garbage collected.
+        """Call `abandoned_by_caller` at the next record or flush after the owner was garbage collected.
 
-        Keep the reference that this returns; dropping it cancels the call. The callback is a method of `dict`: in a
-        Python function, an exception of a signal handler would be lost.
+        Keep the returned reference, because dropping it cancels the call. The callback is a method of `dict`, because a
+        signal handler's exception in a Python callback would be lost.
         """
         return ref(owner, partial(self.abandoned_ids.__setitem__, id(unfinished)))
 
@@ -73,11 +73,11 @@ class UnfinishedWork:
                 left.abandoned_by_caller()
 
     def defer(self, record: Callable[[], None]) -> None:
-        """Call `record` after the next record, or at the end of the run: it came in the middle of a record."""
+        """Call `record` after the next record, or at the end of the run, because it came in the middle of a record."""
         self.deferred.append(record)
 
     def settle(self) -> None:
-        """Record what was deferred. Call this after each record, without the run's lock."""
+        """Write the deferred records. Call this after each record, without the run's lock."""
         if self.abandoned_ids:
             self.end_abandoned()
         while self.deferred:

@@ -1,8 +1,8 @@
 """A set of weakly referenced objects, by identity. An object that is freed is removed without running Python code.
 
-In a destructor, or in a callback of a weak reference as `weakref.WeakSet` has, an exception of a signal's handler
-(Ctrl-C) cannot propagate: Python prints and discards it. Here the callback is a method of `dict`, in which no handler
-runs.
+A signal handler may raise an exception (Ctrl-C) in a destructor, or in the callback of a weak reference that
+`weakref.WeakSet` uses. It cannot propagate from there: Python prints and discards it. Here the callback is a method of
+`dict`, in which no handler runs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ Kept = TypeVar("Kept")
 
 
 class WeakRegistry(Generic[Kept]):
-    """Objects that are held by somebody else. It may be listed while other threads add and discard."""
+    """Objects that other code keeps alive. They may be listed while other threads add and discard some."""
 
     def __init__(self) -> None:
         self._refs: dict[int, ref[Kept]] = {}
 
     def add(self, one: Kept) -> None:
-        """Add an object; it is removed when it is freed."""
+        """Add an object. It is removed when it is freed."""
         key = id(one)
         self._refs[key] = ref(one, partial(self._refs.pop, key))  # the reference is the default of `pop`
 

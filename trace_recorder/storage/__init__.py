@@ -1,4 +1,4 @@
-"""Storage: the journal, everything else that knows of files, and masking.
+"""Storage: the journal, the other code that knows files, and masking.
 
 Secrets are masked at the one place where records are written.
 """

@@ -1,7 +1,7 @@
-"""Atomic writes: a reader sees the old content of a file or the new, never a part of either.
+"""Atomic writes: a reader sees the whole old content of a file, or the whole new content.
 
-Where the system can exchange two names (Linux), that is used, and the old file is removed: to replace a file by rename,
-ext4 first allocates and writes the new blocks, which costs many times the rest.
+If the system can exchange two names (Linux), the names are exchanged and the old file is removed. A rename over the old
+file would be slow: ext4 first allocates and writes the new blocks, which costs many times the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXCHANGE = 2
 
 
 def rename_exclusive(path: str | Path, name: str | Path) -> None:
-    """Rename a file to a name that is free. Raises FileExistsError where it is taken, and any other OSError."""
+    """Rename a file to a name that is free. Raises FileExistsError if the name is taken, and any other OSError."""
     failed = _rename_with_flags(path, name, _NOREPLACE)
     if failed == 0:
         return
@@ -35,7 +35,7 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
         os.link(path, name)
     except ours(FileExistsError, FileNotFoundError):
         raise
-    except ours(OSError):  # no hard links either: create the name exclusively, then rename over it
+    except ours(OSError):  # no hard links either: create a file exclusively, then rename over it
         close_ignoring_errors(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(path, name)  # noqa: PTH105 - as the calls around it
     else:
@@ -43,12 +43,12 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
 
 
 def exchange_names(one: str | Path, other: str | Path) -> bool:
-    """Exchange the names of two files; False where the system cannot, or one does not exist."""
+    """Exchange the names of two files. Return False if the system cannot, or if one of them does not exist."""
     return _rename_with_flags(one, other, _EXCHANGE) == 0
 
 
 def _rename_with_flags(one: str | Path, other: str | Path, how: int) -> int | None:
-    """Call renameat2. Return its error number, 0 for success, None where there is no such call."""
+    """Call renameat2. Return its error number, 0 for success, or None if the system does not have this call."""
     call, names = _renameat2(), (os.fsencode(one), os.fsencode(other))
     if b"\0" in names[0] + names[1]:  # C would end the name there
         raise ValueError("embedded null byte")
@@ -73,9 +73,9 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
 
 
 _GATHERED_BYTES = 256 * 1024
-"""How many bytes are gathered before they are written."""
+"""How many bytes are collected before they are written."""
 _MAX_BUFFERS = 1000
-"""How many buffers one `writev` gets; Linux accepts 1,024."""
+"""The largest number of buffers in one `writev`. Linux accepts 1,024."""
 
 
 Named = TypeVar("Named")
@@ -83,15 +83,15 @@ Buffer: TypeAlias = "bytes | memoryview"
 
 
 def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -> None:
-    """Replace the content of `path`, mode 0600; with `sync`, it is on disk on return.
+    """Replace the content of `path`, with mode 0600. With `sync`, the new content is on disk on return.
 
-    Raises OSError, and what `content` raises; the old content is then unchanged.
+    Raises OSError, and the exceptions of `content`. In both cases, the old content is unchanged.
     """
     temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
     try:
         fd = os.open(temporary, flags, 0o600)
-    except ours(FileExistsError):  # a process of this number was killed while it wrote
+    except ours(FileExistsError):  # a process with the same id was killed while it wrote
         os.unlink(temporary)  # noqa: PTH108 - called for every record; so below
         fd = os.open(temporary, flags, 0o600)
     try:
@@ -100,7 +100,7 @@ def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -
             if sync:
                 sync_file(fd)
         finally:
-            os.close(fd)  # before it has the name: the system may report only now that it could not write everything
+            os.close(fd)  # before the rename: the system may report only now that it could not write everything
         try:
             is_file = not sync and S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - `isfile` swallows an alarm's exception
         except ours(OSError):
@@ -120,10 +120,10 @@ def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -
 def create_filled(
     temporary: Path, fill: Callable[[int], None], take_name: Callable[[Path], Named]
 ) -> tuple[int, Named]:
-    """Create a file, mode 0600, that has its content before it has its name: `take_name` renames it when it is filled.
+    """Create a file with mode 0600 that has its content before its name: `take_name` renames it after `fill`.
 
-    Return the open descriptor, which appends, and what `take_name` returned. A process that is killed leaves the
-    temporary file at most. Raises OSError, and what the functions raise; there is no file then.
+    Return the open descriptor, which appends, and the result of `take_name`. A process that is killed leaves at most
+    the temporary file. Raises OSError, and the exceptions of the functions. In these cases, no file is left.
     """
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
     try:
@@ -148,12 +148,12 @@ def write_all(fd: int, content: Iterable[Buffer]) -> None:
             _write_buffers(fd, waiting)
             waiting.clear()
             size = 0
-        del part  # it may be long, and the next one is made meanwhile
+        del part  # it may be long, and must not live while the next one is made
     _write_buffers(fd, waiting)
 
 
 def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:
-    """Write buffers one after another, without joining them where the system supports that."""
+    """Write buffers one after another. They are not joined if the system supports that."""
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]
         written = os.writev(fd, some) if hasattr(os, "writev") else 0

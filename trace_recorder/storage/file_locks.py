@@ -1,7 +1,8 @@
 """Locks of files: whether the writer of a journal still runs, and which process works in a directory.
 
-The writer holds an exclusive advisory lock (`flock`) on its file from before the file has its name until it closes it.
-The system releases the lock when the process dies. On one host, a journal has no writer if its lock is free.
+The writer takes an exclusive advisory lock (`flock`) on its file before the file has its name, and holds it until the
+file is closed. The system releases the lock when the process dies. On one host, a journal has no writer if its lock is
+free.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from trace_recorder.storage.journal_reader import Record, read
 
 
 def writer_is_alive(path: Path, host: str | None) -> bool | None:
-    """Whether the writer of a journal still runs; None where that cannot be known, as for a writer on another host."""
+    """Whether the writer of a journal still runs, or None if that is unknown, as for a writer on another host."""
     return is_locked(path) if host == socket.gethostname() else None
 
 
 def is_locked(path: Path) -> bool | None:
-    """Whether a process of this host holds the lock of a journal; None where that cannot be known."""
+    """Whether a process of this host holds the lock of a journal, or None if that is unknown."""
     if file_system.fcntl is None:
         return None
     try:
@@ -38,15 +39,15 @@ def is_locked(path: Path) -> bool | None:
     except ours(OSError):
         return None
     finally:
-        close_ignoring_errors(fd)  # which also releases the shared lock
+        close_ignoring_errors(fd)  # this also releases the shared lock
     return None if free is None else not free
 
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[bool]:
-    """Hold the lock of a journal that has no writer. Yields False where another process holds it.
+    """Hold the lock of a journal that has no writer. Yields False if another process holds the lock.
 
-    Yields True where there is no such file, and, on a file system without locks, where the run has its end on file.
+    Yields True if there is no such file. On a file system without locks, yields True if the run has its end on file.
     """
     try:
         fd = os.open(path, os.O_RDONLY)
@@ -57,7 +58,7 @@ def hold_lock(path: Path) -> Iterator[bool]:
         locked = file_system.lock(fd)
         if locked is None and file_system.fcntl is not None:
             locked = any(isinstance(one, Record) and one.kind == "finalize" for one in read(path.read_bytes()))
-        # between open and lock, the file may have been moved, and another created under its name
+        # between open and lock, the file may have been moved, and another one created under its name
         yield locked is not False and Descriptor(fd).has_name(path)
     finally:
         close_ignoring_errors(fd)
@@ -88,7 +89,7 @@ def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False)
 
 
 def _close_in_child() -> None:
-    """Close the descriptors in a process that reads runs: if the writer is killed, it must not hold the lock."""
+    """Close the descriptors in a forked process that reads runs. It must not hold the lock if the writer is killed."""
     for fd in _descriptors:
         os.close(fd)
     _descriptors.clear()

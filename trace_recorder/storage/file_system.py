@@ -1,8 +1,8 @@
-"""What the file system may not support, and descriptors that the agent may close.
+"""Functions that a file system may not support, and descriptors that the agent may close.
 
-Advisory locks and writing to disk at once are not supported everywhere. A missing one is logged once in a process, and
-recording goes on without it. A `Descriptor` notices if the agent closed its number and the system gave the number to
-another file.
+Not every file system supports advisory locks and writing to disk at once. If one of them is not supported, this is
+logged once in a process, and recording continues without it. A `Descriptor` notices if the agent closed its number and
+the system gave the number to another file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ except ImportError:  # pragma: no cover - Windows has no advisory locks of this 
 logger = logging.getLogger("trace_recorder")
 
 BINARY = getattr(os, "O_BINARY", 0)
-"""The flag without which Windows opens files as text; 0 elsewhere."""
+"""The flag without which Windows opens files as text. On other systems it is 0."""
 UNSUPPORTED = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL})
 """The errors by which a file system says that it has no locks, or cannot flush a directory."""
 
@@ -33,7 +33,7 @@ _warned: set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """Log a warning about this system, the first time that it is given in this process."""
+    """Log a warning about this system, only the first time in this process."""
     if message not in _warned:
         _warned.add(message)
         logger.warning("%s", message)
@@ -51,7 +51,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_file(fd: int) -> None:
-    """Write a file, or a directory, to disk. Raises OSError, but not where the file system does not support it."""
+    """Write a file, or a directory, to disk. Raises OSError, unless the file system does not support this."""
     try:
         os.fsync(fd)
     except ours(OSError) as error:
@@ -61,7 +61,7 @@ def sync_file(fd: int) -> None:
 
 
 def lock(fd: int, *, shared: bool = False) -> bool | None:
-    """Lock an open file without waiting; False where another process holds it, None where locks are not supported."""
+    """Lock an open file without waiting. Return False if another process holds it, None if locks are not supported."""
     if fcntl is None:  # pragma: no cover - Windows has no advisory locks of this kind
         return None
     try:
@@ -97,7 +97,7 @@ class Descriptor:
         return state
 
     def own_stat(self) -> os.stat_result | None:
-        """Return the file's status; None if the number is closed, or another file's now."""
+        """Return the file's status, or None if its number is closed or now belongs to another file."""
         try:
             state = os.fstat(self.number)
         except ours(OSError):
@@ -105,18 +105,18 @@ class Descriptor:
         return state if (state.st_dev, state.st_ino) == self._identity else None
 
     def is_file_of(self, state: os.stat_result) -> bool:
-        """Whether a status is that of this file."""
+        """Whether a status belongs to this file."""
         return (state.st_dev, state.st_ino) == self._identity
 
     def has_name(self, path: Path) -> bool:
-        """Whether this file has that name."""
+        """Whether this file has the name `path`."""
         try:
             return self.is_file_of(os.stat(path))  # noqa: PTH116 - called for every record
         except ours(OSError):
             return False
 
     def close(self) -> None:
-        """Close it, unless the number is another file's. Raises OSError where the system could not write everything."""
+        """Close the file, unless its number is another file's. Raises OSError if not everything could be written."""
         if self.own_stat() is not None:
             os.close(self.number)
 

@@ -1,10 +1,10 @@
-"""The journal: an append-only file of records, one JSON object a line; here its writer.
+"""The writer of the journal, an append-only file of records with one JSON object on each line.
 
     {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
-`crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: a record is on file whole before `append` returns;
-nothing that was written is ever changed; `seq` has no gaps. `journal_reader.py` reads the file, `file_locks.py` finds
-out whether its writer still runs. What records mean is not known here.
+`crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: the whole record is on file before `append`
+returns. A written record never changes. `seq` has no gaps. `journal_reader.py` reads the file, and `file_locks.py`
+finds out whether its writer still runs. This module does not know the meaning of records.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _COPY_BYTES = 1 << 20
 """How many bytes of a removed journal are copied at a time."""
 
 _JOINED_BYTES = 256 * 1024
-"""Pieces that are together no larger are joined and written by `write`, larger ones by `writev`."""
+"""Pieces of at most this size together are joined and written by `write`. Larger ones are written by `writev`."""
 _MOST_PIECES = 1000
-"""How many pieces, at most, `writev` is given; systems accept 1,024."""
+"""The largest number of pieces in one `writev`. Systems accept 1,024."""
 
 PendingWrite = tuple[int, int, list[int]]
 """A write that has not returned yet: its first `seq`, the size of the file before it, and the sizes of its lines."""
@@ -44,20 +44,20 @@ PendingWrite = tuple[int, int, list[int]]
 class Journal:
     """The writer of one journal file, which is locked until it is closed.
 
-    Not thread-safe: the caller holds the run's lock. That lock is re-entrant: a signal's handler, or a destructor,
-    may append in the middle of another append of the same thread. Comments say how each step allows for that.
+    Not thread-safe: the caller holds the run's lock. That lock is re-entrant, so a signal handler or a destructor may
+    append in the middle of another append of the same thread. Comments say how each step allows for that.
     """
 
     def __init__(self, fd: int, path: Path, *, sync: bool = False) -> None:
         self.path = path
         self.next_seq = 1
         self.end = -1
-        """Where the last record ends, in bytes; -1 where that is not certain."""
+        """The end of the last record in bytes, or -1 if it is not certain."""
         self._file: Descriptor | None = Descriptor(fd)
         self._closed: Descriptor | None = None
         self.sync = sync
         self.is_removed = False
-        """Whether the file had no name when the last record was written, and so is lost when it is closed."""
+        """Whether the file had lost its name when the last record was written. It is then lost when it is closed."""
         self._torn = False
         self._pending: PendingWrite | None = None
         self._pid = os.getpid()
@@ -66,8 +66,8 @@ class Journal:
     def create(cls, path: Path, *, sync: bool = False) -> Journal:
         """Create the file `path`, which is locked before it has its name.
 
-        Raises FileExistsError where the name is taken, and any other OSError. With `sync`, the directory entry is on
-        disk on return.
+        Raises FileExistsError if the name is taken, and any other OSError. With `sync`, the directory entry is on disk
+        on return.
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
@@ -76,10 +76,10 @@ class Journal:
         return self.append_all([(kind, data)], time)
 
     def append_all(self, records: Sequence[tuple[str, Data]], time: str) -> tuple[int, int]:
-        """Write records, each a kind and its data, by one `write`, and return the (seq, crc) of the last.
+        """Write records, each a kind and its data, by one `write`. Return the (seq, crc) of the last record.
 
-        On return they survive `kill -9`, and with `sync` power loss. Raises OSError where the system refuses; the
-        file then ends where it did before, or the next append puts a newline behind its torn end.
+        On return the records survive `kill -9`, and with `sync` also a power loss. Raises OSError if the system
+        refuses. The file then ends where it ended before, or the next append puts a newline after its torn end.
         """
         while True:
             file = self._file
@@ -100,7 +100,7 @@ class Journal:
             pieces = list(chain.from_iterable(lines))
             write, text = (os.write, b"".join(pieces)) if length <= _JOINED_BYTES else _large_write(pieces)
             written = 0
-            if self.next_seq == seq:  # otherwise a signal's handler, or a destructor, has appended in the meantime
+            if self.next_seq == seq:  # otherwise a signal handler, or a destructor, has appended in the meantime
                 break
         # Python runs handlers of signals only at certain instructions, such as the end of a call. There is none between
         # the comparison above and `os.write`, so nothing can be appended in between under the same numbers.
@@ -115,12 +115,12 @@ class Journal:
         except ours(OSError):
             self._undo_failed_write(pending, written)
             raise
-        if self._pending is pending:  # otherwise a handler has resolved it already, and appended behind it
+        if self._pending is pending:  # otherwise a handler has already resolved the write, and appended after it
             self._torn, self._pending, self.end = False, None, before + length
         return seq + count - 1, crcs[-1]
 
     def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
-        """Cut off what the last write left. The system is asked for its place: other code may have cut the file."""
+        """Cut off the rest of a failed write. The system is asked for the size: other code may have cut the file."""
         with suppress(OSError):
             before, number = self.size - written, self._open.number
             moved = (pending[0], before, pending[2])
@@ -131,9 +131,9 @@ class Journal:
             self._resolve_pending_write()
 
     def _resolve_pending_write(self) -> None:
-        """Find out how much is on file of a write that did not return, because of an error or of Ctrl-C.
+        """Find out how much of a write is on file that did not return because of an error or Ctrl-C.
 
-        The size of the file decides. Records that are on file whole keep their numbers.
+        The size of the file decides. Records that are wholly on file keep their numbers.
         """
         pending = self._pending
         if pending is None:
@@ -148,12 +148,12 @@ class Journal:
         torn = left != 0 or (self._torn and whole == 0)
         if self._pending is pending:  # otherwise a handler has resolved it; no call follows in which one could run
             self._torn, self.end = torn, end
-            self.next_seq = seq + whole  # numbers have no gaps: that of a torn record is used again
+            self.next_seq = seq + whole  # numbers have no gaps: the number of a torn record is used again
             self._pending = None
 
     @property
     def size(self) -> int:
-        """The size of the file in bytes, asked of the system: Ctrl-C could make a count of our own wrong."""
+        """The size of the file in bytes. The system is asked, because Ctrl-C could make a count of our own wrong."""
         return self._open.stat().st_size
 
     @property
@@ -163,13 +163,13 @@ class Journal:
         return self._file
 
     def _open_again(self) -> int:
-        """Open the file again, after other code has closed its descriptor; return the new one."""
+        """Open the file again after other code has closed its descriptor. Return the new descriptor."""
         self._file = file = self._open_by_name(self._open)
         warn_once("other code closed the descriptor of a journal (os.closerange does); it has been opened again")
         return file.number
 
     def _open_by_name(self, file: Descriptor) -> Descriptor:
-        """Open this file by its name, and lock it. Raises OSError, also where another file has that name now."""
+        """Open this file by its name, and lock it. Raises OSError, also if another file has the name now."""
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | BINARY)
         if not file.is_file_of(os.fstat(fd)):
             close_ignoring_errors(fd)
@@ -178,14 +178,14 @@ class Journal:
         return Descriptor(fd)
 
     def is_in_place(self) -> bool:
-        """Whether `path` still names this file, open or closed: it may have been moved, removed or replaced."""
+        """Whether `path` still names this file, open or closed. The file may have been moved, removed or replaced."""
         file = self._file or self._closed
         return file is not None and file.has_name(self.path)
 
     def recreate(self) -> None:
         """Create a removed file again, with everything that was written to it. Raises OSError.
 
-        Raises FileExistsError where another file has the name.
+        Raises FileExistsError if another file has the name.
         """
         if self.path.exists():  # checked before everything is copied
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
@@ -214,7 +214,7 @@ class Journal:
     def close(self) -> None:
         """Close the file, which releases its lock. Does nothing the second time.
 
-        Raises OSError where the system reports only now that it could not write all of it, as on NFS.
+        Raises OSError if the system reports only now that it could not write everything, as on NFS.
         """
         file, self._file = self._file, None
         if file is not None:
@@ -222,13 +222,13 @@ class Journal:
             file.close()
 
     def reopen(self) -> None:
-        """Open the file again after `close`, to append more. Raises OSError, also where another file has its name."""
+        """Open the file again after `close`, to append more. Raises OSError, also if another file has its name."""
         if self._file is None and self._closed is not None:
             self._file = self._open_by_name(self._closed)
 
 
 def _large_write(pieces: list[bytes]) -> tuple[Callable[[int, Any], int], Any]:
-    """Return the function that writes large pieces by one call, and what it is to be given besides the descriptor."""
+    """Return the function that writes large pieces by one call, and its argument after the descriptor."""
     if len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
         return os.write, b"".join(pieces)
     return os.writev, pieces

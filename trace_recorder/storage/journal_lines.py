@@ -1,7 +1,8 @@
-"""The lines of a journal: bodies as members of a record, its data as bytes, framed by its number, time, kind and CRC.
+"""Encodes the lines of a journal: the bodies in a record, the record's data, and its number, time, kind and CRC.
 
-The data of a large record is encoded before it has a number (`encode_data`), without any lock and in short steps. Its
-CRC is combined with that of the bytes before it, so that nothing that is done with the number grows with the size.
+The data of a large record is encoded before it has a number (`encode_data`), without any lock and in short steps. The
+CRC of the data is combined with the CRC of the bytes before the data. So the work that needs the number does not grow
+with the size of the record.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from trace_recorder.storage.journal_reader import LINE_BEGIN
 from trace_recorder.values.json_text import NotJsonError, make_json_writer, one_line, parse
 from trace_recorder.values.jsonable import error_message
 
-if TYPE_CHECKING:  # `list` reads no items, and does without importing them
+if TYPE_CHECKING:  # the command `list` reads no items, and must not import them
     from trace_recorder.storage.items.item_lists import NewItem
 
 LARGE_DATA = 32 * 1024
-"""Data of more characters is worth encoding beforehand."""
+"""Data with more characters is encoded before the record has a number."""
 _STEP = 256 * 1024
 
 
@@ -36,10 +37,10 @@ class EncodedData:
 
 
 Data = str | EncodedData | Callable[[Sequence[int]], str]
-"""A record's data as JSON text on one line, or encoded; or a function that makes it from the CRCs before it."""
+"""A record's data: JSON text on one line, or encoded, or a function that makes the text from the CRCs before it."""
 
 Records = Sequence[tuple[str, Data]]
-"""Records to be written: the kind of each, and its data."""
+"""Records to write: the kind and the data of each."""
 
 Line = tuple[bytes, ...]
 """The pieces of a line."""
@@ -48,9 +49,9 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 def record_data(about: Mapping[str, object], said: str, redacted: int = 0) -> str:
-    """The data of a record, as JSON text: the recorder's own members, and those of others, which are JSON text already.
+    """Return the data of a record as JSON text: the recorder's own members, then `said`, which is JSON text already.
 
-    `redacted` is how many secrets are masked in these; there may be some in its own members, which say so themselves.
+    `redacted` is how many secrets are masked in `said`. A number in `about` is for the recorder's own members.
     """
     masked_before = about.get("redacted", 0)
     if redacted and isinstance(masked_before, int):
@@ -60,7 +61,7 @@ def record_data(about: Mapping[str, object], said: str, redacted: int = 0) -> st
 
 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
-    """The records of new items, from their masked members."""
+    """Return the records of new items, from their masked members."""
     return [
         ("item", f'{{{item.about},"redacted":{count},{said}}}' if count else f"{{{item.about},{said}}}")
         for item, (said, count) in zip(new, masked[: len(new)], strict=True)
@@ -68,7 +69,7 @@ def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> l
 
 
 def encode_data(text: str) -> Data:
-    """Encode a record's data if it is large; other data is returned as it is."""
+    """Encode a record's data if it is large. Other data is returned unchanged."""
     if len(text) <= LARGE_DATA:
         return text
     data = _without_line_begins(text).encode()
@@ -82,7 +83,7 @@ def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs:
 
 
 def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> list[Line]:
-    """Do the same, without copying what is encoded already."""
+    """Return the same lines as pieces, without copying data that is encoded already. Add the CRCs to `crcs`."""
     lines: list[Line] = []
     for kind, data in records:
         head = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":'
@@ -101,7 +102,7 @@ def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, cr
 
 
 def _without_line_begins(text: str) -> str:
-    """Return JSON text that does not look like a record: readers search damaged lines for them."""
+    """Return JSON text without the beginning of a record, because readers search damaged lines for records."""
     for at in range(0, len(text), _STEP):
         if text.find(LINE_BEGIN, at, at + _STEP + len(LINE_BEGIN)) >= 0:
             return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])
@@ -116,7 +117,7 @@ _ONE = 1 << 31
 
 
 def combined_crc(first: int, second: int, length: int) -> int:
-    """Return the CRC-32 of two texts joined, from those of each and the length of the second in bytes."""
+    """Return the CRC-32 of two joined texts, from the CRC-32 of each and the length of the second in bytes."""
     shift, power = _ONE, 3
     while length:
         if length & 1:
@@ -127,7 +128,7 @@ def combined_crc(first: int, second: int, length: int) -> int:
 
 
 def _product(first: int, other: int) -> int:
-    """Multiply two polynomials over GF(2), modulo that of CRC-32; their highest coefficients come first."""
+    """Multiply two polynomials over GF(2), modulo the polynomial of CRC-32. Their highest coefficients come first."""
     product, bit = 0, _ONE
     while bit:
         if first & bit:
@@ -155,7 +156,7 @@ def error_text(error: BaseException) -> str:
 
 
 def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
-    """Return a plain response as a member of a record: `body` for JSON, else as `text_member` does."""
+    """Return a plain response as a member of a record: `body` if it is JSON, or else as `text_member` does."""
     try:
         text = data.decode()
         parse(text)
@@ -165,7 +166,7 @@ def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
 
 
 def text_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
-    """Return bytes as a member of a record: `text` if they are UTF-8, else `base64` of what `mask` leaves of them."""
+    """Return bytes as a member of a record: `text` if they are UTF-8, or else `base64` of the masked bytes."""
     try:
         return f'"text":{json.dumps(data.decode(), ensure_ascii=False)}'
     except ours(UnicodeDecodeError):

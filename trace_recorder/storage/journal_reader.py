@@ -1,7 +1,7 @@
-"""Reading a journal: every byte sequence gives records, and `BadLine`s for the bytes that are no record.
+"""Reads a journal. Any sequence of bytes gives records, and a `BadLine` for all bytes that are not a record.
 
-A line is a record if its CRC-32 matches; nothing else in it is trusted. Of a damaged line the whole records in it are
-still found. The format of a line is described in `journal.py`; what records mean is not known here.
+A line is a record if its CRC-32 matches. Nothing else in it is trusted. If a damaged line contains whole records, these
+are found. `journal.py` describes the format of a line. This module does not know the meaning of records.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from trace_recorder.values.structs import Struct
 SCHEMA = "trace-recorder/journal"
 VERSION = 1
 LINE_BEGIN = '{"seq":'
-"""How the line of every record begins."""
+"""The beginning of the line of each record."""
 
 _LINE_BEGIN = LINE_BEGIN.encode()
 _CRC_LENGTH = len(',"crc":"00000000"}')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """The beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
-"""How many beginnings are tried for one end; more than one is needed only where a record quotes another."""
+"""How many beginnings are tried for one end. More than one is needed only if a record quotes another record."""
 _MAX_ATTEMPTS = 1000
-"""How many pairs of a beginning and an end are tried in one line that are no record."""
+"""How many pairs of a beginning and an end that are not a record are tried in one line."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
 try:
@@ -57,7 +57,7 @@ class Record(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """Bytes that are no record: their place, why, and whether they are an incomplete record at the end of the file."""
+    """Bytes that are not a record: their place, the reason, and whether they are the torn end of the file."""
 
     offset: int
     length: int
@@ -66,8 +66,8 @@ class BadLine:
 
 
 def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
-    """Return the records of a journal's bytes in order, and a `BadLine` for all else. `base` is where `data` begins."""
-    records: list[Record | BadLine] = []  # a generator would cost a call more for each
+    """Return the records in bytes of a journal in order, and a `BadLine` for other bytes. `data` begins at `base`."""
+    records: list[Record | BadLine] = []  # a generator would cost one more call for each record
     start = 0
     while start < len(data):
         end = data.find(b"\n", start)
@@ -82,7 +82,7 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
 
 
 def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
-    """Find the whole records in a damaged line: one may follow a torn record, or a block of NULs."""
+    """Find the whole records in a damaged line. A record may follow a torn record, or a block of NULs."""
     starts: deque[int] = deque(maxlen=_MAX_STARTS)
     done = attempts = 0
     for boundary in _BOUNDARY.finditer(line):
@@ -104,9 +104,9 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 
 
 def _parse_record(line: bytes, offset: int) -> Record | None:
-    """Parse one line; None where it is no record, its CRC does not match, or it is nested too deeply.
+    """Parse one line. Return None if it is not a record, if its CRC does not match, or if it is nested too deeply.
 
-    What msgspec refuses and Python's json reads is read by that: NaN, half of a surrogate pair.
+    If msgspec refuses a line, Python's json reads it: it accepts NaN and half of a surrogate pair.
     """
     is_long = len(line) > MAX_UNINTERRUPTED_CHARS
     if is_long:

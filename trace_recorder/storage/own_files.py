@@ -1,7 +1,7 @@
-"""Tells the files of a run from files of somebody else, by their contents.
+"""Distinguishes the files of a run from other files by their contents.
 
-A path that the user gives may be a file of theirs. The recorder moves only files of its own aside. An empty file counts
-as one: a process that was killed leaves it. So does a journal that is torn in its first record.
+A path that the user gives may be a file of the user. The recorder renames only files of runs. An empty file counts as a
+file of a run, because a process that was killed leaves one. A journal that is torn in its first record counts too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEAD_BYTES = 256
 
 
 def check_own_files(document: Path, journal: Path) -> None:
-    """Raise TrajectoryPathError if one of two files exists and is not of a run. Raises OSError."""
+    """Raise TrajectoryPathError if one of the two files exists and does not belong to a run. Raises OSError."""
     for path, is_own in ((document, _is_document), (journal, _is_journal)):
         if path.is_file() and not is_own(path):
             why = "This file is not a run of trace_recorder, and stays as it is; give the path of a new file"

@@ -1,8 +1,8 @@
-"""Where a run's two files go: a name that no other run has, in a directory that exists.
+"""Chooses the paths of a run's two files: a name that no other run has, in a directory that exists.
 
 A journal is created exclusively, so two runs never share a name, in one process or in two. A path that the user gives
-is used as it is. Files of an earlier run that are there get a number in their names, and are never overwritten; files
-of a run that still goes on stay, and the new run gets a number. A name that is reserved and not used is released.
+is used unchanged. If an earlier run has files there, these get a number in their names, and are never overwritten. If
+that run is still recorded, its files stay, and the new run gets a number. A reserved name that is not used is released.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _JOURNAL_SUFFIX = ".journal.jsonl"
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files: of a document that a process writes, and of a journal that is being created."""
 _STALE_SECONDS = 60.0
-"""The age from which a temporary file is stale that may belong to another host or container: its pid says nothing."""
+"""A temporary file of this age is stale. It may be from another host or container, where its pid means nothing."""
 
 
 def journal_path_for(document: Path) -> Path:
-    """Return the path of the journal of a document; for the path of a journal, the same path."""
+    """Return the path of the journal of a document. The path of a journal is returned unchanged."""
     if document.suffix == ".jsonl":
         return document
     if document.suffix == ".json" and not document.name.endswith(".journal.json"):
@@ -49,14 +49,14 @@ def journal_path_for(document: Path) -> Path:
 
 
 def document_path_for(path: Path) -> Path:
-    """Return the path of the document, for a path of the user that may be the journal's."""
+    """Return the path of the document. The user's path may be the path of the journal."""
     if path.name.endswith(_JOURNAL_SUFFIX) and path.name != _JOURNAL_SUFFIX:
         return path.with_name(path.name.removesuffix(_JOURNAL_SUFFIX))
     return path.with_suffix(".json") if path.suffix == ".jsonl" else path
 
 
 def default_name(at: datetime) -> str:
-    """Return the name of the document of a run that begins at `at`, local time."""
+    """Return the name of the document of a run that begins at `at`, in local time."""
     return f"trajectory_{at:%Y%m%d_%H%M%S}.json"
 
 
@@ -68,9 +68,9 @@ def looks_like_sentence(path: object) -> bool:
 
 
 class RunPaths:
-    """Chooses the files of a recorder's runs: from the path that it was given, or by the time in its directory.
+    """Chooses the files of a recorder's runs: from the given path, or by the time in the given directory.
 
-    A relative path is of the working directory at this moment, wherever the program is when a run begins.
+    A relative path is resolved when this object is made, even if the working directory has changed when a run begins.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
@@ -86,7 +86,7 @@ class RunPaths:
     def reserve(self, parent: str | None) -> Path:
         """Return the path of the next run's document, and create its journal, so that no other run gets the name.
 
-        `parent` is the trajectory id of the run that this one belongs to, if any. Raises TrajectoryPathError where the
+        `parent` is the trajectory id of the run that this one belongs to, if any. Raises TrajectoryPathError if the
         journal cannot be created.
         """
         return self._reserve(parent)[0]
@@ -123,7 +123,7 @@ class RunPaths:
 
 
 def _absolute(path: Path) -> Path:
-    """Return an absolute path; the path itself if the working directory was removed."""
+    """Return an absolute path, or the path itself if the working directory was removed."""
     try:
         return path.absolute()
     except ours(OSError):
@@ -135,9 +135,10 @@ def create_files(
 ) -> tuple[Path, Journal]:
     """Create the journal, and its directory if it is missing. Return the path of the document, and the journal.
 
-    `own` says that the user gave the path `document`: then files of an earlier run there are renamed. The name gets a
-    number if this process is a forked `child`, as its parent may use the name, or if the files there are those of the
-    run `parent`. Raises TrajectoryPathError if a file there is not of a run, or if the files cannot be created.
+    If `own` is True, the user gave the path `document`, and files of an earlier run there are renamed. The name gets a
+    number if this process is a forked `child`, because its parent may use the name. It also gets a number if the files
+    there belong to the run `parent`. Raises TrajectoryPathError if a file there is not of a run, or if the files cannot
+    be created.
     """
     with _path_errors(document):
         return _create_files(document.absolute(), own=own, sync=sync, child=child, parent=parent)
@@ -147,13 +148,13 @@ _OF_THE_ARGUMENT = {errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG
 
 
 def is_wrong_argument(error: TrajectoryPathError) -> bool:
-    """Whether a path can never be used, wherever the program runs. Else the environment refuses it, as a full disk."""
+    """Whether a path can never be used anywhere. Otherwise the environment refuses it, such as a full disk."""
     return error.errno in _OF_THE_ARGUMENT
 
 
 @contextmanager
 def _path_errors(document: Path) -> Iterator[None]:
-    """Raise TrajectoryPathError in the place of what the system says of a path."""
+    """Raise TrajectoryPathError in place of the system's error for a path."""
     try:
         yield
     except TrajectoryPathError:
@@ -166,10 +167,10 @@ def _path_errors(document: Path) -> Iterator[None]:
 
 
 def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
-    """Create a journal with all of its lines, or none: a process that is killed leaves a temporary file.
+    """Create a journal with all of its lines, or no journal. A process that is killed leaves only a temporary file.
 
     The directory is created if it is missing, and the name gets a number if it is taken. Return the path of the
-    document, which is not written. Raises TrajectoryPathError where the files cannot be created.
+    document, which is not written. Raises TrajectoryPathError if the files cannot be created.
     """
     with _path_errors(document):
         _check_path(document)
@@ -186,7 +187,7 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
 
 
 def _take_free_name(journal: Path, document: Path) -> Path:
-    """Rename a file to the journal of the first run whose name is free; return the path of that run's document."""
+    """Rename a file to the first journal name that is free. Return the path of the document of that name."""
     for candidate in numbered_paths(document):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
@@ -214,7 +215,7 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
 
 
 def _check_path(document: Path) -> None:
-    """Raise TrajectoryPathError where a directory, or anything else that is no file, has one of the two names."""
+    """Raise TrajectoryPathError if a directory, or anything else that is not a file, has one of the two names."""
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -228,7 +229,7 @@ def _check_path(document: Path) -> None:
 
 
 def _is_no_file(path: Path) -> bool:
-    """Whether something else has this name. It is asked once: another process may move a file away meanwhile."""
+    """Whether something that is not a file has this name. Checked by one call: another process may move a file away."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except ours(OSError):
@@ -243,7 +244,7 @@ def make_directory(directory: Path, *, sync: bool) -> None:
     for made in reversed(missing):
         with suppress(FileExistsError):
             made.mkdir(mode=0o700)
-            made.chmod(0o700)  # whatever the umask
+            made.chmod(0o700)  # independent of the umask
     with suppress(OSError), (directory / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("*\n")
     for made in missing if sync else ():
@@ -251,7 +252,7 @@ def make_directory(directory: Path, *, sync: bool) -> None:
 
 
 def _is_journal_of_run(run: str | None, journal: Path) -> bool:
-    """Whether a journal is that of the run with this id."""
+    """Whether a journal belongs to the run with this id."""
     if run is None or not journal.is_file():
         return False
     with journal.open("rb") as file:
@@ -263,7 +264,7 @@ _cleaned_directories: set[Path] = set()
 
 
 def temporary_path(document: Path) -> Path:
-    """Return where this process writes a file that will become a document, or its journal."""
+    """Return the path at which this process writes a file that will become a document or a journal."""
     return document.with_name(f".{os.getpid()}.{_crc_of(document)}.tmp")
 
 
@@ -272,7 +273,7 @@ def _crc_of(document: Path) -> str:
 
 
 def _remove_stale_files(document: Path) -> None:
-    """Remove the temporary files of processes that were killed, once for each directory in this process."""
+    """Remove the temporary files of processes that were killed. A process does this once for each directory."""
     directory, crc = document.parent, _crc_of(document)
     if directory in _cleaned_directories:
         return
@@ -286,7 +287,7 @@ def _remove_stale_files(document: Path) -> None:
 
 
 def _process_exists(pid: str | None) -> bool:
-    """Whether there is a process of this id on this host; False for None."""
+    """Whether a process with this id exists on this host. False for None."""
     if pid is None:
         return False
     if os.name == "nt":  # os.kill would end the process there
@@ -312,9 +313,10 @@ def numbered_paths(document: Path) -> Iterator[Path]:
 
 
 def _move_aside(document: Path) -> tuple[Path, Path] | None:
-    """Rename the files of an earlier run, unless their lock is held: by their writer, or by another process doing this.
+    """Rename the files of an earlier run, unless its writer, or another process that renames them, holds their lock.
 
-    Return the old and the new path of its document, or of its journal if there is no document; None if nothing moved.
+    Return the old and the new path of its document, or of its journal if there is no document. Return None if no file
+    was renamed.
     """
     journal = journal_path_for(document)
     has_document = os.path.lexists(document)
@@ -330,7 +332,7 @@ def _move_aside(document: Path) -> tuple[Path, Path] | None:
 
 
 def _rename_if_free(path: Path, to: Path) -> bool:
-    """Rename a file, if it exists; False where the new name is taken."""
+    """Rename a file, if it exists. Return False if the new name is taken."""
     try:
         rename_exclusive(path, to)
     except ours(FileNotFoundError):

@@ -1,8 +1,8 @@
-"""Which files are runs: those in a directory, and those in the directories below it.
+"""Finds the runs in a directory and in the directories below it.
 
 A run is a document, or a journal without a document. Names that begin with a dot are left out, and a link to a
-directory is not followed. The runs of a directory come in the order of their names, then those of the directories in
-it. The commands, `load_all`, the viewer, the index and the tables all find runs here.
+directory is not followed. The runs of a directory come first, in the order of their names. Then come the runs of the
+directories in it. The commands, `load_all`, the viewer, the index and the tables all find runs here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ NO_FILE: FileState = (0, 0)
 class RunFiles(NamedTuple):
     """The files of a run: the directory, the name of the document or of a journal without one, and their entries.
 
-    A directory below that cannot be read has no name and no entry. Reading its path raises why.
+    If a directory below cannot be read, there is one such value for it without a name and entries. Reading its path
+    raises the error.
     """
 
     place: Path
@@ -39,7 +40,7 @@ class RunFiles(NamedTuple):
 
 
 def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
-    """Yield the runs in a directory, and with `recursive` those in all directories below it.
+    """Yield the runs in a directory, and if `recursive` is True, those in all directories below it.
 
     Raises OSError at the first run if the directory itself cannot be read.
     """
@@ -69,14 +70,14 @@ def runs_in_directory(directory: Path, *, recursive: bool = True) -> Iterator[Pa
 
 
 def run_names(names: Collection[str]) -> list[str]:
-    """Return which of the files of a directory are runs: the documents, then the journals without one."""
+    """Return the names of the runs in a directory: its documents, then its journals without a document."""
     documents = [name for name in names if name.endswith(".json")]
     with_document = {journal_name(name) for name in documents}
     return documents + [name for name in names if name.endswith(".jsonl") and name not in with_document]
 
 
 def journal_name(name: str) -> str:
-    """Return what `journal_path_for` does, of a name alone, in a tenth of the time."""
+    """Return the name of a journal as `journal_path_for` does, for a name only, in a tenth of the time."""
     if name.endswith(".json") and not name.endswith(".journal.json"):
         return name + "l"
     return name if name.endswith(".jsonl") else journal_path_for(Path(name)).name

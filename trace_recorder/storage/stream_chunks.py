@@ -1,15 +1,16 @@
-"""The chunks of a stream: their text, packed, and where each ended and when it came, as two short texts next to it.
+"""The chunks of a stream: their packed text, and two short texts with the end and the time of each chunk.
 
-`chunk_ends` has the ends, relative to the part's text as it is on file: for each chunk how many newlines it has and,
-after a `+`, how many bytes follow the last one; `2*50` means fifty chunks of two lines. Providers send whole events, so
-that a stream takes a few bytes, and masking, which keeps the lines, moves nothing. A chunk that ended inside a masked
-secret ends behind the mask.
+`chunk_ends` has the ends in the part's text as it is on file. It has the number of newlines in each chunk and, after a
+`+`, the number of bytes after the last newline. `2*50` means fifty chunks of two lines. Providers send whole events, so
+the ends take few bytes. Masking keeps the lines, so it does not move these ends. A chunk that ended inside a masked
+secret ends after the mask.
 
-`chunk_times` has the times in milliseconds: the first since the request was sent, each other since the one before, as
-unsigned base64 VLQ (digits of five bits, the lowest first, of which all but the last have 32 added).
+`chunk_times` has the times in milliseconds. The first time is measured from the request, each other time from the one
+before. They are written as unsigned base64 VLQ: digits of five bits, the lowest first, and 32 is added to all digits
+but the last.
 
-The chunks of a part cover its text completely. Where a part ends inside a chunk, the next part begins with the rest of
-that chunk, and has `continues`.
+The chunks of a part cover its text completely. If a part ends inside a chunk, the next part begins with the rest of
+that chunk, and has the member `continues`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from trace_recorder.values.messages import Payload
 TimedBytes = tuple[float, bytes]
 """The time in seconds, on some clock or since the request, and the bytes that came then."""
 MAX_EXPANSION = 64
-"""How many times its packed size the text of a stream may have. Readers refuse more, beyond 64 MB."""
+"""The text of a stream may be this many times as long as its packed form. Beyond 64 MB, readers refuse more."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
@@ -37,7 +38,7 @@ _MAX_WEIGHT = _CONTINUATION**9
 
 
 def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
-    """Split chunks at a byte. Return those before, those after, and whether a chunk is cut in two."""
+    """Split chunks at a byte. Return the chunks before it, the chunks after it, and whether a chunk is cut in two."""
     before: list[TimedBytes] = []
     for number, (at, data) in enumerate(pieces):
         if not data:
@@ -51,7 +52,7 @@ def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], 
 
 
 def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
-    """Return the two texts for a part of a stream; `masked` is its text as written, `began` the request's time."""
+    """Return the two texts for a part of a stream. `masked` is its written text, and `began` the request's time."""
     raw = b"".join([data for _, data in pieces])
     ends = list(accumulate(len(data) for _, data in pieces))
     if raw != masked:
@@ -62,14 +63,14 @@ def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -
 def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[TimedBytes, ...]:
     """Return the chunks of a stream from its parts, each a text and the data of its record.
 
-    Raises ValueError, KeyError or TypeError where a part lacks the two texts, or they do not fit its text.
+    Raises ValueError, KeyError or TypeError if a part lacks the two texts, or if they do not fit its text.
     """
     chunks: list[TimedBytes] = []
     for text, data in parts:
         times = list(_decode_times(_require_text(data["chunk_times"])))
         ends = list(
             islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1)
-        )  # a run may claim any number
+        )  # a hostile file may state any number
         if len(ends) != len(times):
             raise ValueError(f"there are {len(times)} times of other than so many chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,1 +1,1 @@
-"""The document of a run: written whole from its journal, during the run and at its end."""
+"""Writes the whole document of a run from its journal, during the run and at its end."""

@@ -1,10 +1,10 @@
-"""The one thread that writes the documents of all runs of this process, and the limits that it goes by.
+"""The one thread that writes the documents of all runs of this process, and its limits.
 
-After a write, the next one waits twenty times the processor time that it is predicted to take, and at least a fifth of
-a second. So all writes together take at most a twentieth of one core. Of several runs, the one that has waited longest
-comes first. While an expensive document waits, cheaper ones are written before it, spread over its wait. Their pauses
-delay it, by at most its own pause. So documents become rarer as runs grow, and never stop. The thread starts with the
-first record that it is to show, and sleeps while no document waits.
+After a write, the next one waits twenty times the processor time that it will probably take, and at least a fifth of a
+second. So all writes together take at most a twentieth of one core. The document that has waited longest is written
+first. While an expensive document waits, cheaper documents are written before it, spread over its wait. Their pauses
+delay it by at most its own pause. So documents are written more rarely as runs grow, but never stop. The thread starts
+with the first record that it must show, and sleeps while no document waits.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ DEFAULT_LIMITS = DocumentLimits()
 
 
 class Document(Protocol):
-    """The document of a run, as far as the thread needs to know it."""
+    """The methods of a run's document that the thread needs."""
 
     @property
     def limits(self) -> DocumentLimits:
-        """How long it waits."""
+        """The limits that decide how long the document waits."""
 
     def predicted_seconds(self) -> float:
-        """Return how long the thread's processor will need to write it."""
+        """Return the predicted processor time of a write, in seconds."""
 
     def write_in_thread(self) -> None:
-        """Write it."""
+        """Write the document."""
 
 
 class DocumentThread:
-    """Writes the documents of runs that have records which are in no document yet.
+    """Writes the documents of runs with records that are not in the document yet.
 
-    Those are `waiting`, in the order of their oldest record. No lock is taken for it: to add one, or to remove one, is
-    one operation of a dict. The caller who adds one, or finds that the thread `is_idle`, has to `wake` it. The caller
-    who writes one has to `remove` it.
+    `waiting` has these documents, in the order of their oldest such record. No lock is taken for `waiting`, because
+    adding or removing a document is one operation of a dict. A caller that adds a document, or finds that the thread
+    `is_idle`, must `wake` the thread. A caller that writes a document itself must `remove` it.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class DocumentThread:
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
         self._serving: dict[str, int] = {}
-        """The one thread that serves, by its number. A handler may start another while the first one starts."""
+        """The number of the one thread that writes. While it starts, a signal handler may start a second thread."""
         self.is_idle = True
         self._last_end = self._counted_from = 0.0
         self._overtaken_seconds = 0.0
@@ -89,7 +89,7 @@ class DocumentThread:
                 start_thread(partial(run_yielding, self._run), "trace_recorder document")
 
     def remove(self, document: Document) -> None:
-        """Remove a document, if it waits. The thread, which may sleep for a long time because of it, looks again."""
+        """Remove a document if it waits. Wake the thread, which may be sleeping until this document is due."""
         if self.waiting.pop(document, self) is not self:
             self._wakings.put(None)
 
@@ -118,7 +118,7 @@ class DocumentThread:
                 if not is_first and self._overtaken_seconds + pause > first_pause:
                     continue
                 waited = self._overtaken_seconds + pause
-                spread = waited if is_first else 2 * waited  # over all the time that the first document waits
+                spread = waited if is_first else 2 * waited  # spread over the whole wait of the first document
                 ready_at = max(
                     self._counted_from + spread,
                     max(self._last_end, began) + document.limits.min_pause_seconds,
@@ -131,9 +131,9 @@ class DocumentThread:
                 self._wakings.get(timeout=soonest - now)
 
     def _write(self, document: Document, *, overtakes_by: float) -> None:
-        """Write a document. If it overtakes the first one, that waits for the pause of both."""
+        """Write a document. If it overtakes the first waiting document, that document waits for both pauses."""
         self.waiting.pop(document, None)
-        try_call(document.write_in_thread, lambda _: None)  # a strict run raises; the others go on
+        try_call(document.write_in_thread, lambda _: None)  # a strict run raises; the other documents are written
         self._last_end = time.perf_counter()
         if overtakes_by:
             self._overtaken_seconds += overtakes_by

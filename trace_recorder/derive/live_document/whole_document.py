@@ -1,9 +1,9 @@
-"""Writes a document from its journal: fold, render, temporary file, rename. Nothing is kept for the next time.
+"""Writes a document from its journal: fold, render, temporary file, rename. Nothing is kept for the next write.
 
 Calls and steps are rendered one after another into the file, and items are read from the journal by their places. So
-the memory that a write needs does not grow with the texts of messages and responses. A message that many calls repeat
-is encoded once, and its text is kept up to a limit. The document has all whole records of the journal at that moment,
-and says how many they are.
+the memory of a write does not grow with the texts of messages and responses. A message that many calls repeat is
+encoded once, and its text is kept, up to a limit for all texts. The document covers all whole records of the journal at
+that moment, and states their number.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History, Status
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
-"""How many bytes of messages are kept, which later calls and steps repeat."""
+"""How many bytes of encoded messages are kept, because later calls and steps repeat them."""
 _write = make_json_writer(",", ":")
 _encode_in_steps = make_json_bytes_writer(",", ":")
 _encode_lines, _encode_lines_and_yield = (make_json_writer(",\n", ": ", yields=yields) for yields in (False, True))
@@ -44,19 +44,19 @@ try:
     from msgspec.json import Encoder
 
     _encode: Callable[[Payload], bytes] = Encoder().encode
-except ImportError:  # in another interpreter, which has the standard library alone
+except ImportError:  # an agent's interpreter may have only the standard library
     _encode = make_json_bytes_writer(",", ":")
 
 
 def _encode_described(value: Payload) -> bytes:
-    """Encode JSON in which a half of a surrogate pair is described. A stream that was cut off may end in one."""
+    """Encode JSON. Half of a surrogate pair, in which a cut stream may end, becomes a description."""
     return _write(json.loads(to_json(value))).encode()
 
 
 class MessageTexts:
-    """The texts of the messages of a run, and how long they are. Each is encoded once, up to `max_kept_bytes` in all.
+    """The encoded messages of a run, and their sizes. Each message is encoded once, up to `max_kept_bytes` in all.
 
-    `has_long_strings` says whether a string may be so long that its encoding has to let other threads run.
+    `has_long_strings` is True if a string may be so long that other threads must run while it is encoded.
     """
 
     def __init__(self, *, max_kept_bytes: int = MAX_KEPT_BYTES) -> None:
@@ -74,14 +74,14 @@ class MessageTexts:
             return _encode_described(value)
 
     def measure_new(self, table: MessageTable) -> None:
-        """Encode the messages that the table got since the last call."""
+        """Measure the messages that were added to the table since the last call, by encoding them."""
         for number in range(len(self._sizes), len(table.messages)):
             text = self.encode(table.messages[number].to_document())
             self._sizes.append(len(text))
             self._keep(number, text)
 
     def size_of(self, numbers: Iterable[int]) -> int:
-        """Return the size of the messages of these numbers, which were measured."""
+        """Return the size of the messages with these numbers. They must have been measured."""
         return sum(map(self._sizes.__getitem__, numbers))
 
     def texts_of(self, messages: Sequence[Message]) -> Iterable[bytes]:
@@ -108,7 +108,7 @@ class MessageTexts:
 class DocumentText:
     """Encodes the calls and steps of one document, with the texts of its messages.
 
-    `counts` are the metrics of those that were encoded, and `gaps` those that cannot be read.
+    `counts` has the metrics of the encoded calls and steps. `gaps` has a gap for each call that cannot be read.
     """
 
     def __init__(self, history: History, texts: MessageTexts) -> None:
@@ -166,7 +166,7 @@ class DocumentText:
     def _delta(
         self, deltas: MessageDeltas, identity: str, messages: Sequence[Message]
     ) -> tuple[dict[str, Payload], Sequence[Message]]:
-        """Return the members of a delta before its messages, and these messages."""
+        """Return the members of a delta that come before its messages, and its messages."""
         since, kept, count = deltas.kept_of(identity, messages)
         return {"since": since, "kept": kept}, messages[count:]
 
@@ -198,15 +198,15 @@ _PROMPTS_BETWEEN_PAUSES = 256
 
 
 class PoorerDocumentError(OSError):
-    """The document is left as it is, because the journal has less than it. The text says what."""
+    """The document is not replaced, because the journal has less than it. The text says what is missing."""
 
 
 class WholeDocument:
     """Writes the document of one journal, as the file is now.
 
-    `history` is the form of the messages, or "auto": deltas if the prompts of all calls and steps are too long in all.
-    Afterwards it is the form that was chosen, and `records` is how many records the document covers. `look` is called
-    between two calls of the run; what it raises ends the write, and leaves the old document.
+    The argument `history` is the form of the messages, or "auto": deltas if the prompts of all calls and steps are
+    together too long. The attribute `history` is the chosen form. `records` is how many records the document covers.
+    `look` is called between two calls of the run. If it raises, the write ends, and the old document stays.
     """
 
     def __init__(
@@ -232,13 +232,13 @@ class WholeDocument:
         """How many damaged and missing lines the journal has."""
 
     def write(self, path: Path, *, sync: bool = False) -> None:
-        """Write the document, and give it its name. Raises OSError; the old document is unchanged then."""
+        """Write the document under its name. If OSError is raised, the old document is unchanged."""
         replace_file(path, self._content(), sync=sync)
 
     def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
-        """Write the document, unless it has less than the one that is there. `replaced` are members that may be gone.
+        """Write the document unless it has less than the existing one, not counting the members `replaced`.
 
-        Raises PoorerDocumentError then, and OSError. `aside` is the path of a temporary file.
+        Raises PoorerDocumentError if it has less, and OSError. `aside` is the path of a temporary file.
         """
         from trace_recorder.derive.document_agreement import describe_losses  # noqa: PLC0415 - a recorder rarely needs it
 
@@ -257,7 +257,7 @@ class WholeDocument:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, journal: JournalFile, *, has_recorded_steps: bool = False) -> Fold:
-        """Fold the whole records of the journal, block by block. Each block begins where a line does."""
+        """Fold the whole records of the journal, block by block. Each block begins with a line."""
         fold = Fold(journal, max_kept_bytes=self._limits.kept_bytes)
         fold.tools.has_recorded_steps = has_recorded_steps
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
@@ -283,7 +283,7 @@ class WholeDocument:
         return fold
 
     def _has_long_prompts(self) -> bool:
-        """Whether the complete messages of all calls and steps together are longer than they may be inline."""
+        """Whether the complete messages of all calls and steps together are too long to be inline."""
         if not self._measures:
             return False
         readings = (call.incremental for call in self._fold.calls.values())
@@ -300,7 +300,7 @@ class WholeDocument:
         return False
 
     def _pause(self) -> None:
-        """Let other threads run, and ask whether the write is still wanted."""
+        """Let other threads run, and call `look`, which ends the write if it is not wanted any more."""
         yield_to_others()
         self._look()
 
@@ -317,7 +317,7 @@ class WholeDocument:
         )
         for values, encode, end in lists:
             separator, number = b"\n", 0
-            for texts in map(encode, values):  # a loop over the values would keep each until the next one is read
+            for texts in map(encode, values):  # a loop would keep each value in memory until the next one is read
                 parts += (separator, *texts)
                 texts.clear()
                 separator, number = b",\n", number + 1

@@ -1,7 +1,7 @@
-"""Writing the document of a run while it goes on: by the caller, or by the one thread of the process.
+"""Writes the document of a run during the run, in the caller's thread or in the one document thread of the process.
 
-A write takes everything that is in the journal at that moment, and keeps nothing for the next one but figures: how much
-it cost, how many records it covered, and which form the messages had.
+A write reads the whole journal as it is at that moment. For the next write, only figures are kept: how much the write
+cost, how many records it covered, and which form the messages had.
 
 Locks and threads:
 - The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
@@ -26,14 +26,14 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import temporary_path
 
 _MIN_COUNTED_BYTES = 64 * 1024
-"""A smaller journal counts as this large: its document costs little more than creating a file, which does not grow."""
+"""A smaller journal counts as this large, because creating the file costs more than its content."""
 
 
 class DocumentWriter:
     """Writes the document of one run. All methods may be called from any thread.
 
-    `in_place` says whether the journal still has its name, and is asked before the journal is opened. `guarded` keeps
-    exceptions of what runs inside it away from the agent.
+    `in_place` returns whether the journal still has its name, and is called before the journal is opened. `guarded` is
+    a context manager that keeps exceptions of its block away from the agent.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class DocumentWriter:
         self._cost_of_byte = 0.0
 
     def is_due(self, end: int, *, at_once: bool) -> bool:
-        """Whether the caller, who has written a record, is to call `save`; otherwise the thread writes the document.
+        """Whether the caller, which has written a record, must call `save`. Otherwise the document thread writes later.
 
-        `end` is the size of the journal in bytes, `at_once` is for records that the agent makes itself. Called without
-        the run's lock.
+        `end` is the size of the journal in bytes. `at_once` is True for records that the agent makes itself. This is
+        called without the run's lock.
         """
         self._journal_end = end
         if at_once and end <= self.limits.at_once_bytes:
@@ -75,7 +75,7 @@ class DocumentWriter:
         return False
 
     def predicted_seconds(self) -> float:
-        """Return how long the thread's processor will need for the next write, by the last one."""
+        """Return the predicted processor time of the next write in seconds, from the cost of the last one."""
         return self._cost_of_byte * max(self._journal_end, _MIN_COUNTED_BYTES)
 
     def is_writing_here(self) -> bool:
@@ -90,7 +90,7 @@ class DocumentWriter:
             with self._guarded:
                 try:
                     self._write_requested(gives_way=False)
-                except ours(RecursionError):  # the agent is deep in a recursion; another thread has a stack of its own
+                except ours(RecursionError):  # the agent is deep in a recursion, and another thread has an empty stack
                     self._write_in_other_thread()
         except BaseException:
             self._caller_waits = False
@@ -111,12 +111,12 @@ class DocumentWriter:
         written.wait()
 
     def write_in_thread(self) -> None:
-        """Write the document, unless a caller waits to write it, or has written it for the last time."""
+        """Write the document, unless a caller is waiting to write it, or has already written it for the last time."""
         try:
             with self._guarded:
                 self._write_requested(gives_way=True)
         except _OvertakenError:
-            self._caller_waits = False  # a caller who was interrupted twice does not write
+            self._caller_waits = False  # a caller that was interrupted twice does not write
 
     def close(self) -> None:
         """Write the document for the last time."""
@@ -140,7 +140,7 @@ class DocumentWriter:
                         self._caller_waits = False
                     self._write(self._give_way if gives_way else lambda: None)
                 except BaseException:
-                    self._requested = True  # it may have been that of a caller who waits for the lock, and writes now
+                    self._requested = True  # a caller that waits for the lock may have requested it, and writes now
                     raise
 
     def _write(self, look: Callable[[], None]) -> None:
@@ -153,7 +153,7 @@ class DocumentWriter:
                 document.write(self._path, sync=self._sync)
             else:
                 document.write_unless_poorer(self._path, temporary_path(self._path), sync=self._sync)
-        finally:  # a write that fails costs as much, and is tried again
+        finally:  # a failed write costs as much, and is tried again
             self._cost_of_byte = (time.thread_time() - began) / max(document.journal_bytes, _MIN_COUNTED_BYTES)
         self._damage, self._records = document.damage, document.records
         if document.history == "delta":
@@ -165,14 +165,14 @@ class DocumentWriter:
             raise _OvertakenError
 
     def write_aside(self, aside: Path) -> None:
-        """Write the document by way of a file of its own name: this thread is in the middle of another write.
+        """Write the document through another temporary file, because this thread is in the middle of a write.
 
-        So it holds the lock, and no other thread writes meanwhile.
+        This thread therefore holds the lock, and no other thread writes meanwhile.
         """
-        self._requested = True  # a write that goes on after this begins again
+        self._requested = True  # if the interrupted write continues after this, it begins again
         WholeDocument(self._journal, self._history, limits=self.limits).write(aside, sync=self._sync)
         aside.replace(self._path)
 
 
 class _OvertakenError(BaseException):
-    """A caller waits to write the document that the thread is writing. It is no failure: no guard counts it."""
+    """A caller waits to write the document that the thread is writing. This is not a failure, so no guard counts it."""

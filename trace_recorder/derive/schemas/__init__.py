@@ -1,1 +1,1 @@
-"""The JSON Schemas of the two files on disk: made of the classes of the values, shipped, and checked by."""
+"""The JSON Schemas of the document and the journal: how they are made, and how files are checked with them."""

@@ -1,7 +1,7 @@
-"""The objects of the document, `trajectory_*.json`, that are more than a value.
+"""The objects of the document, `trajectory_*.json`, that are not only a value.
 
 The other objects are those of the classes in `values/`. A captured call must have the form that all providers share.
-What an agent recorded by hand stays as it gave it, and little is required of it.
+The values that an agent recorded by hand stay as the agent gave them, and few of their members are required.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KeptMessages(Shape):
 class Delta(KeptMessages):
     """A list of messages as a difference to another interaction's complete list.
 
-    It has those messages of the other list that `kept` names, then `messages`. `kept` is a count from the start, or
+    The list has the messages of the other list that `kept` names, then `messages`. `kept` is a count from the start, or
     ranges.
     """
 
@@ -38,19 +38,19 @@ class Delta(KeptMessages):
 
 
 class GivenDelta(KeptMessages):
-    """The same for messages that were recorded by hand: each is as the agent gave it."""
+    """A delta of messages that were recorded by hand. Each message is as the agent gave it."""
 
     messages: list[Json]
 
 
 class StepDelta(GivenDelta):
-    """The same for the messages of a step: `since` is the `id` of an earlier step's delta."""
+    """A delta of the messages of a step. `since` is the `id` of an earlier step's delta."""
 
     id: str
 
 
 class Request(Shape):
-    """What else was sent: parameters, tools as they were declared, and how many messages are instructions."""
+    """The request without its messages: parameters, tools as declared, and how many messages are instructions."""
 
     parameters: Json = ABSENT
     tools: list[Payload] = ABSENT
@@ -76,7 +76,7 @@ class CapturedInteraction(Interaction):
 
 
 class GivenInteraction(Interaction):
-    """An interaction that the agent recorded by hand, as it gave it. It has all messages, or a delta."""
+    """An interaction that the agent recorded by hand, as the agent gave it. It has all messages, or a delta."""
 
     api: None
     input_messages: list[Json] = ABSENT
@@ -85,7 +85,7 @@ class GivenInteraction(Interaction):
 
 
 class Step(Shape):
-    """One decision of the agent: as it recorded it, or `derived` from an interaction if it recorded none.
+    """One decision of the agent, as the agent recorded it, or `derived` from an interaction if no step was recorded.
 
     It has all messages that the agent gave, or a delta.
     """
@@ -99,7 +99,7 @@ class Step(Shape):
 
 
 class Document(Shape):
-    """One run of an agent, as `trajectory_*.json` holds it."""
+    """One run of an agent, as it is in `trajectory_*.json`."""
 
     value_class = Trajectory
     llm_interactions: list[CapturedInteraction | GivenInteraction]

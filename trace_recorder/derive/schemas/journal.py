@@ -1,8 +1,9 @@
 """The objects of the journal, `trajectory_*.jsonl`: the data of each kind of record.
 
-They follow the writers: `recording/run.py` (start, redaction, gap, end), `recording/manual_records.py` (what the agent
-records by hand), `recording/context.py` (steps), `recording/tools.py`, `capture/exchange.py` (what went over the wire)
-and `storage/items/encoder.py` (items). Whether numbers refer to records, and checks hold, is left to `validate.py`.
+They describe the records of these writers: `recording/run.py` (start, redaction, gap, end),
+`recording/manual_records.py` (what the agent records by hand), `recording/context.py` (steps), `recording/tools.py`,
+`capture/exchange.py` (what went over the wire) and `storage/items/encoder.py` (items). `validate.py` checks whether
+numbers refer to records, and whether check values are right.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trace_recorder.values.trajectory import Status
 
 
 class ForkedAt(Shape):
-    """The call of the parent from which a run continues it: the first that was sent live."""
+    """The call of the parent run at which a fork continues it: the first call that was sent live."""
 
     interaction_id: str
     step_number: Integer | None
@@ -28,7 +29,7 @@ class ForkedAt(Shape):
 class StartData(RecordData):
     """The first record: the schema, where the run takes place, and what the caller states about it.
 
-    An imported run has no `host`, `pid` and `process_start`; its metadata says where it came from.
+    An imported run has no `host`, `pid` and `process_start`. Its metadata states its source.
     """
 
     schema: Literal["trace-recorder/journal"]
@@ -48,7 +49,7 @@ class StartData(RecordData):
 
 
 class ItemData(RecordData):
-    """What recurs in requests, stored once: element `n`, or the large string `s` that is part of elements."""
+    """A repeated part of requests, stored once: element `n`, or the large string `s`, which is a part of elements."""
 
     exactly_one_of = ("n", "s")
     n: Count = ABSENT
@@ -65,7 +66,7 @@ class ExchangeData(RecordData):
 
 
 class LLMRequestData(ExchangeData, ItemizedData, StepData):
-    """A request before it is sent. A body that is no JSON object is stored as text or bytes."""
+    """A request before it is sent. A body that is not a JSON object is stored as text or bytes."""
 
     exactly_one_of = ("body", "text", "base64")
     api: str
@@ -98,10 +99,11 @@ class LLMStreamData(ExchangeData):
 
 
 class LLMResponseData(ExchangeData):
-    """A response that came, in full or in part.
+    """A response that was received, in full or in part.
 
-    A stream is put together in `assembled`; a large plain body is stored before, in `parts` records. A second one of an
-    attempt, `polled`, has the final response of one that was made in the background.
+    `assembled` is the joined body of a stream. A large plain body is in earlier records, and `parts` is their number.
+    An attempt has a second such record, with `polled`, if the response was made in the background. It has the final
+    response.
     """
 
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
@@ -138,7 +140,8 @@ class LLMErrorData(ExchangeData):
 class LLMInteractionData(ItemizedData, StepData):
     """An interaction that the agent recorded by hand, or an imported one. `body` has its messages and tools.
 
-    The members after `error` are those of imported ones, as far as the source states them; `api` is its format.
+    The members after `error` are those of an imported interaction, as far as its source states them. Then `api` is the
+    format of the source.
     """
 
     interaction_id: str
@@ -176,9 +179,9 @@ class AgentStepData(ItemizedData, StepData):
 
 
 class ToolCallData(StepData):
-    """A tool before it runs. `call_id` is present if the agent said which call it runs for.
+    """A tool before it runs. `call_id` is present if the agent stated the call for which the tool runs.
 
-    A tool that was joined from a session file states when it `began`, and the interaction of its call.
+    A tool from a session file that was joined to the run states when it `began`, and the interaction of its call.
     """
 
     execution_id: str
@@ -190,7 +193,7 @@ class ToolCallData(StepData):
 
 
 class ToolResultData(StepData):
-    """The result of a tool. Of a generator: the first values it yielded, how many it yielded, and what it returned."""
+    """The result of a tool. For a generator: its first values, the number of its values, and its return value."""
 
     execution_id: str
     name: Text
@@ -217,7 +220,7 @@ class AnnotationData(RecordData):
 class RedactionData(RecordData):
     """The data of the record `of`, without a value that became known as a secret later.
 
-    For the start it is the task and the metadata, for an annotation its value.
+    For the start record, it has the task and the metadata. For an annotation, it has the value.
     """
 
     exactly_one_of = ("task", "value")
@@ -256,7 +259,7 @@ class FinalizeData(RecordData):
 
 
 class SourceData(RecordData):
-    """A part of an imported run's source that has no place in a run, as it is there; `what` is its kind."""
+    """A part of an imported run's source that has no place in a run, unchanged. `what` is the kind of the part."""
 
     what: str
     value: Payload

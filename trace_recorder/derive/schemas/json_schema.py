@@ -1,7 +1,7 @@
 """Makes the JSON Schemas of both files from the classes of the values and from the shapes beside them.
 
-`python -m trace_recorder.derive.schemas.json_schema` writes the schemas next to this module, and they are shipped from
-there; a test checks that they are up to date. `violations.py` checks a file by them.
+`python -m trace_recorder.derive.schemas.json_schema` writes the schemas next to this module, and the package contains
+them. A test checks that they are up to date. `violations.py` checks a file with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Payload
 
 DIRECTORY = Path(__file__).parent
 MAX_LINE = 120
-"""How long a line of a schema file may be, where it can be shorter."""
+"""How long a line of a schema file may be, if it can be broken."""
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _UNIONS = (Union, UnionType)
@@ -29,13 +29,13 @@ _LISTS = (list, tuple)
 
 
 class SchemaMaker:
-    """Makes the schemas of types, and collects those of the classes in them as `definitions`."""
+    """Makes the schemas of types. The schemas of the classes in these types are collected in `definitions`."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Json] = {}
 
     def schema_of(self, hint: Any) -> Json:
-        """Return the schema of a type, with what its marks say."""
+        """Return the schema of a type, with the keywords of its marks."""
         marks, inner = marks_of(hint), unmarked(hint)
         if Mark.UNCHECKED in marks:
             return {}
@@ -69,7 +69,7 @@ class SchemaMaker:
 
     def _reference(self, kind: type[Any]) -> Json:
         if kind.__name__ not in self.definitions:
-            self.definitions[kind.__name__] = {}  # of a class that is part of itself
+            self.definitions[kind.__name__] = {}  # a class may be a part of itself
             self.definitions[kind.__name__] = self.schema_of_object(kind)
         return {"$ref": f"#/$defs/{kind.__name__}"}
 
@@ -87,7 +87,7 @@ class SchemaMaker:
 
 
 def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Yield the name and the type of each member, and whether it is required. A later one of a name replaces others."""
+    """Yield the name and type of each member, and whether it is required. A later member of a name replaces others."""
     if not issubclass(kind, Shape):
         yield from ((member.name, _type_in_document(member), member.is_always_there) for member in members_of(kind))
         return
@@ -100,7 +100,7 @@ def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _type_in_document(member: Member) -> Any:
-    """Return the type of a member. If it is missing in place of None, it is never null."""
+    """Return the type of a member. If the document leaves the member out in place of None, null is not allowed."""
     inner, marks = unmarked(member.hint), marks_of(member.hint)
     if Mark.NULL_IF_EMPTY in marks:
         inner = Union[inner, None]  # noqa: UP007 - of a type that is known only here
@@ -142,7 +142,7 @@ def texts() -> dict[str, str]:
 
 
 def _laid_out(value: Payload, indent: str = "") -> str:
-    """Return JSON in which an object or an array is on one line where it fits."""
+    """Return JSON in which an object or an array is on one line if it fits."""
     line = json.dumps(value)
     if not isinstance(value, dict | list) or len(indent) + len(line) <= MAX_LINE:
         return line

@@ -1,4 +1,4 @@
-"""Shapes: the declarations of objects that are no values, and those that several kinds of records share.
+"""Shapes: the declarations of objects that are not values, and the shapes that several kinds of records share.
 
 Most objects of a document are values, and their schemas are made from the classes of these values. A `Shape` declares
 any other object: the data of a record, or a part of a call that is not a field. An object may have members beyond those
@@ -18,9 +18,9 @@ ABSENT: Payload = None
 
 
 class Shape:
-    """An object with these members, and with those of a value if it is the object of a value of `value_class`.
+    """An object with these members. If `value_class` is set, it also has the members of a value of that class.
 
-    Of the members that `exactly_one_of` names, one must be present.
+    Exactly one of the members in `exactly_one_of` must be present.
     """
 
     value_class: ClassVar[Any] = None
@@ -71,7 +71,7 @@ class DeltaList(Shape):
 
 
 class ItemizedData(RecordData):
-    """JSON taken apart: `body` has null in the places of what `items` holds as numbers and ranges of numbers."""
+    """JSON taken apart: `body` has null for each member that `items` has as numbers or ranges of numbers."""
 
     body: Payload
     items: dict[str, Count | list[Pair] | DeltaList] = ABSENT

@@ -1,7 +1,7 @@
 """Checks values against the JSON Schemas that are shipped beside this module.
 
-It knows the keywords that `json_schema.py` writes, and it is stricter than JSON Schema in one way: 1.0 is not an
-integer. Whether what a file says is also true is checked by `derive/validate.py`.
+This module knows the keywords that `json_schema.py` writes. It is stricter than JSON Schema in one way: 1.0 is not an
+integer. `derive/validate.py` checks whether the content of a file is also consistent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Violation(NamedTuple):
 
 
 def violations(name: str, value: Payload) -> list[str]:
-    """Return where a document, or a line of a journal, violates the schema of this name."""
+    """Return the violations of the schema `name` in a document, or in a line of a journal."""
     schema = _schema(name)
     return [str(violation) for violation in _Checker(schema["$defs"]).check(schema, value, "")]
 
@@ -59,7 +59,7 @@ _TYPES: Mapping[str, tuple[str, Callable[[Payload], bool]]] = {
 
 
 def _own_violations(violations: Sequence[Violation], place: str) -> int:
-    """Count the violations of an object's own members. A wrong one, such as `api`, belongs to another schema."""
+    """Count the violations of an object's own members. With a wrong member such as `api`, it fits another schema."""
     inside = (violation.place[len(place) + 1 :] for violation in violations)
     return sum("." not in member and "[" not in member for member in inside)
 
@@ -89,7 +89,7 @@ class _Checker:
     def _check_alternatives(
         self, schemas: Sequence[Mapping[str, Payload]], value: Payload, place: str
     ) -> list[Violation]:
-        """Return nothing if one of the schemas fits, or else the violations of the one that fits best."""
+        """Return an empty list if one of the schemas fits, or else the violations of the schema that fits best."""
         results = []
         for schema in schemas:
             results.append(self.check(schema, value, place))

@@ -1,1 +1,1 @@
-"""Items: what is sent again and again is stored once, and expanded again when it is read."""
+"""Items: a part of requests that is sent repeatedly is stored once, and expanded when it is read."""

@@ -1,10 +1,10 @@
-"""Encoding of requests as items: what is sent again and again is stored once.
+"""Encodes requests as items: a part that is sent repeatedly is stored once.
 
 An LLM call repeats the whole conversation. `ItemEncoder` takes a request's JSON apart: each element of a list of
 objects (messages, contents, tools, …), each large member, and each large string inside an element becomes an `item`
-record, which is written once and has a number. The rest of the request refers to items by number. `table.py` expands
-it to the JSON that was sent. Two items are equal if their serialised texts are, never by Python's `==`. One rule
-serves every provider: the meaning of members is not known here.
+record, which is written once and has a number. The rest of the request refers to items by number. `table.py` expands it
+to the JSON that was sent. Two items are equal if their serialised texts are equal; Python's `==` is not used. One rule
+serves every provider, because this module does not know the meaning of members.
 
     item         {"n": 7, "value": …}                                     an element or a large member
                  {"n": 8, "value": {… "@string:3" …}, "strings": {"@string:3": 3}}
@@ -52,11 +52,11 @@ from trace_recorder.values.json_text import (
 from trace_recorder.values.messages import Payload
 
 MIN_MEMBER_CHARACTERS = 256
-"""A member of the request that is no list of objects is an item from this many characters on."""
+"""A member of the request that is not a list of objects is an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""Large strings are taken out beforehand if more bytes than this are new."""
+"""Large strings are taken out before the run's lock is taken, if more bytes than this are new."""
 MAX_KNOWN_ITEMS = 16_384
-"""How many items are remembered; one that was forgotten is written again when it is sent again."""
+"""How many items are remembered. A forgotten item is written again when it is sent again."""
 
 MAX_GROWING_LISTS = 8
 """How many lists of elements are kept, so that the next list can continue one of them."""
@@ -64,10 +64,10 @@ MAX_GROWING_LISTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The part of a request from `start` to `end` without its large strings, and what it consists of.
+    """The part of a request from `start` to `end`, without its large strings, split into members or elements.
 
-    That are `members` and the text that they are in, if it is all of the request, or the elements that are `added` to a
-    list. Either is None where the JSON is none that can be split.
+    If the part is the whole request, `members` has its members and their text. Otherwise `added` has the elements that
+    are added to a list. Both are None if the JSON cannot be split.
     """
 
     start: int
@@ -77,7 +77,7 @@ class Prepared:
     added: list[str] | None = None
 
     def is_of(self, start: int, end: int) -> bool:
-        """Whether it is this part of the request."""
+        """Whether this is the part of the request from `start` to `end`."""
         return (start, end) == (self.start, self.end)
 
 
@@ -85,7 +85,7 @@ class Prepared:
 class Encoded:
     """A request taken apart: the records that are `new`, and the JSON texts of its `body` and its `items`.
 
-    Call `mark_written` with the `seq` of the request's record to remember the new items: their records are on file.
+    When the records are on file, call `mark_written` with the `seq` of the request's record, to remember the new items.
     """
 
     new: list[NewItem]
@@ -95,7 +95,7 @@ class Encoded:
     mark_written: Callable[[int], None]
 
     def check(self, crcs: Sequence[int]) -> str:
-        """Return the check values as JSON text, from the CRCs of the new records. Can be called again."""
+        """Return the check values as JSON text, from the CRCs of the new records. It can be called several times."""
         for new, crc in zip(self.new, crcs, strict=True):
             new.item.crc = crc
         checks: dict[str, Payload] = {}
@@ -109,7 +109,7 @@ class Encoded:
 class ItemEncoder:
     """Takes requests apart for one journal. Not thread-safe: the caller holds the run's lock.
 
-    Items count as known only after `Encoded.mark_written`: those that could not be written are new the next time.
+    Items count as known only after `Encoded.mark_written`. Items that could not be written are new in the next request.
     """
 
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
@@ -122,10 +122,9 @@ class ItemEncoder:
         self._growing: list[ItemList] = []
 
     def prepare(self, request: bytes) -> Prepared | None:
-        """Take the large strings out of what is new in a request, and split it; None if that is little.
+        """Take the large strings out of the new part of a request, and split this part. Return None if it is short.
 
-        Can be called from any thread: if other requests are encoded meanwhile, the result may be of no use to `encode`,
-        and does no harm.
+        This can be called from any thread. If other requests are encoded meanwhile, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
             return None
@@ -138,13 +137,13 @@ class ItemEncoder:
         return Prepared(start, end, reduced, added=split_added_elements(reduced.text, yields=True))
 
     def encode(self, request: bytes, prepared: Prepared | None = None) -> Encoded:
-        """Take a request apart into the item records that are new, and the rest.
+        """Take a request apart into new item records and the rest of the request.
 
-        `request` is a JSON object in UTF-8, and `prepared` what `prepare` made of it. The beginning that it shares with
-        an earlier request, byte for byte, is not parsed or hashed again. Raises NotJsonError where it is not such an
+        `request` is a JSON object in UTF-8, and `prepared` is the result of `prepare`. If the request begins with the
+        same bytes as an earlier request, these are not parsed or hashed again. Raises NotJsonError if it is not such an
         object.
         """
-        # Ctrl-C in the middle would leave a prefix that has some of the new elements: keep none until all is on file.
+        # Ctrl-C in the middle would leave a prefix with some of the new elements: keep no prefix until all is on file.
         prefixes, self._prefixes = self._prefixes, []
         items = RequestItems(self._known, self._next)
         found = _continue_prefix(prefixes, request, prepared, items) or _take_apart(request, prepared, items)
@@ -156,9 +155,9 @@ class ItemEncoder:
         return self._encoded(items, body, parts, keep)
 
     def encode_lists(self, lists: Mapping[str, str | Sequence[Element]]) -> Encoded:
-        """Take apart a request that consists of lists, each given by its elements, or of other members, by their JSON.
+        """Take apart a request that is given as lists of elements, and as the JSON of its other members.
 
-        An element that has its item already costs a number. The item of every other element is set.
+        An element that already has its item is written as a number. The item of each other element is set.
         """
         growing, self._growing = self._growing, []  # as with the prefixes
         items = RequestItems(self._known, self._next)
@@ -214,7 +213,7 @@ class ItemEncoder:
         return end - start
 
     def _new_span(self, request: bytes) -> tuple[int, int]:
-        """Return the part of a request that no earlier one has in the same place."""
+        """Return the span of a request that no earlier request has in the same place."""
         spans = (prefix.added_span(request) for prefix in self._prefixes)
         new = (span for span in spans if span is not None)
         return min(new, key=lambda span: span[1] - span[0], default=(0, len(request)))
@@ -223,7 +222,7 @@ class ItemEncoder:
 def _continue_prefix(
     prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix] | None:
-    """Take apart a request that continues one of these prefixes; None where it continues none."""
+    """Take apart a request that continues one of these prefixes. Return None if it continues no prefix."""
     for prefix in prefixes:
         span = prefix.added_span(request)
         added = None if span is None else _added(request, span, prepared, items)
@@ -235,7 +234,7 @@ def _continue_prefix(
 
 
 def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> list[str] | None:
-    """Return the elements that a part of a request adds to a list; None if it has anything else."""
+    """Return the elements that a part of a request adds to a list, or None if the part has anything else."""
     if prepared is None or not prepared.is_of(*span):
         return split_added_elements(request[slice(*span)])
     items.take_reduced(prepared.reduced.strings)
@@ -243,7 +242,7 @@ def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, ite
 
 
 def _members(request: bytes) -> tuple[str, list[Member]] | None:
-    """Return the text of a request and its members; None if it is no JSON object. No lock may be held."""
+    """Return the text of a request and its members, or None if it is not a JSON object. No lock may be held."""
     try:
         text = decode_json(request)
         return text, split_members(text, yields=True)
@@ -254,7 +253,7 @@ def _members(request: bytes) -> tuple[str, list[Member]] | None:
 def _take_apart(
     request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix | None]:
-    """Take apart a request that continues no other. Of members with one name the last counts, as in every reader."""
+    """Take apart a request that continues no other. If two members have one name, the last one counts."""
     if prepared is not None and prepared.members is not None:
         items.take_reduced(prepared.reduced.strings)
         text, members = prepared.members
@@ -286,7 +285,7 @@ def _encode_member(text: str, member: Member, items: RequestItems) -> int | Item
 
 
 def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: RequestItems) -> ItemList:
-    """Return the list of these elements: the longest list that they continue, taken from `growing`, or a new one."""
+    """Return the list of these elements: the longest list in `growing` that they continue, or a new list."""
     known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
     continued = ItemList()
     for candidate in growing:
@@ -301,7 +300,7 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
 def _new_prefix(
     request: bytes, text: str, members: dict[str, Member], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
-    """Return the prefix for the request's longest list, which the next request probably continues; None if none."""
+    """Return the prefix up to the end of the longest list, which the next request probably continues, or None."""
     lists = [name for name, member in members.items() if member.elements]
     if not lists:
         return None

@@ -1,15 +1,15 @@
 """The items of one request, the lists of them, and how lists are written as ranges of numbers.
 
-An element that was written before keeps its number; `RequestItems` gives the next one to an element that is new. Two
-elements are the same item if their JSON texts are the same, byte for byte. The format is described in `encoder.py`.
+An element that was written before keeps its number, and `RequestItems` gives the next number to a new element. Two
+elements are the same item if their JSON texts have the same bytes. `encoder.py` describes the format.
 
 `Base` writes a list relative to an earlier full list of the same name if that is shorter. A part of the earlier list is
-found wherever it is now: elements may have been inserted, removed or replaced before it. The ranges that are written
-for one base are together at most as many as those of a full list, which then becomes the next base. So n calls with n
-scattered numbers take about n^1.5 ranges instead of n^2.
+found even if elements before it were inserted, removed or replaced. The ranges that are written for one base are
+together at most as many as those of a full list, which then becomes the next base. So n calls with n scattered numbers
+take about n^1.5 ranges instead of n^2.
 
-A `ConversationPrefix` is the beginning of a recent request. A request that begins and ends with the same bytes as an
-earlier one has the same elements, and new ones between. So these elements need not be parsed and hashed again.
+A `ConversationPrefix` is the beginning of a recent request. If a request begins and ends with the same bytes as an
+earlier one, it has the same elements, and new ones between. So the old elements need not be parsed and hashed again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ dump_json = make_json_writer(",", ":")
 
 @dataclass(slots=True)
 class Item:
-    """The number of an item, and the CRC of its record, which is 0 until that has been written."""
+    """The number of an item, and the CRC of its record, which is 0 until the record is written."""
 
     number: int
     crc: int = 0
@@ -46,7 +46,7 @@ class Item:
 
 @dataclass(slots=True)
 class NewItem:
-    """An item record to be written, as JSON members: `about` as it is, `members_to_mask` with its secrets masked."""
+    """An item record to write, as JSON members: `about` is written unchanged, and `members_to_mask` after masking."""
 
     about: str
     members_to_mask: str
@@ -56,10 +56,10 @@ class NewItem:
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element of a list: its JSON text, which is a new item until `item` is set.
+    """An element of a list: its JSON text, and its `item`, which is unset while the element is new.
 
-    The caller finds it again by its `key`, unless that is None. `parts` is how many values it consists of. When it is
-    on file, its text may be dropped, and `chars` counts the memory of its entry.
+    The caller finds an element again by its `key`, unless that is None. `parts` is the number of values in it. When the
+    element is on file, its text may be dropped, and `chars` is the memory of its entry.
     """
 
     text: str
@@ -73,8 +73,8 @@ class Element:
 class ItemList:
     """A list of a request: the numbers of its elements, the same as ranges, and the running check value.
 
-    `waiting` are the elements at the end with CRCs that are not in `check` yet: their records may not be written.
-    `total` is the check value that was asked for last.
+    `waiting` has the elements at the end whose CRCs are not in `check` yet, because their records may not be written.
+    `total` is the last check value that was returned.
     """
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
@@ -108,8 +108,8 @@ Parts = Mapping[str, int | ItemList]
 class RequestItems:
     """The items of one request: those written before, and those that are `new`.
 
-    `known` has those written before by their keys. Number and CRC are one integer, the CRC in its lowest 32 bits: tens
-    of thousands are remembered, and this halves their memory.
+    `known` has the items that were written before, by their keys. Number and CRC are one integer, with the CRC in the
+    lowest 32 bits. This halves the memory of tens of thousands of items.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
@@ -119,18 +119,18 @@ class RequestItems:
         self._large: dict[str, LargeString] = {}
         self._is_reduced = False
         self.restored: Callable[[str], str] = str
-        """Returns JSON text with its large strings in their places."""
+        """A function that returns JSON text with its large strings in place of their marks."""
         self.size_of: Callable[[str], int] = len
-        """Returns how many characters JSON text has with its large strings."""
+        """A function that returns how many characters JSON text has with its large strings."""
 
     def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
-        """Take the large strings of the request, by their marks: they are not in the elements' texts any more."""
+        """Take the large strings of the request by their marks. The elements' texts have the marks in their place."""
         self._large |= strings
         self._is_reduced = True
         self.restored, self.size_of = self._restored, self._size_of
 
     def item_of(self, text: str) -> Item:
-        """Return the item of an element's JSON text; a new one where it was not written before."""
+        """Return the item of an element's JSON text, or a new item if the element was not written before."""
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
         known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
@@ -149,7 +149,7 @@ class RequestItems:
 
     def _reduce(self, text: str) -> str:
         reduced = reduce_json(text.encode())
-        if reduced is None:  # it has such marks, which nobody sends
+        if reduced is None:  # the element contains such a mark itself, which nobody sends
             return text
         self._large |= reduced.strings
         return reduced.text.decode() if reduced.strings else text
@@ -160,7 +160,7 @@ class RequestItems:
         done = 0
         for mark in marks_in(text):
             large = self._large.get(mark[0])
-            if large is None:  # it was sent like this
+            if large is None:  # the text was sent like this
                 continue
             item = self._find(large.key) or self._add(large.key, "s", large.literal)
             placeholder = f"@string:{item.number}"
@@ -180,7 +180,7 @@ class RequestItems:
 
     def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> Item:
         number = self._next[name]
-        self._next[name] = number + 1  # never given twice: a record that Ctrl-C interrupted may be on file
+        self._next[name] = number + 1  # never used twice: a record that Ctrl-C interrupted may be on file
         about = f'"{name}":{number},"strings":{dump_json(strings)}' if strings else f'"{name}":{number}'
         item = Item(number)
         self.new[key] = NewItem(about, f'"value":{value}', key, item)
@@ -188,16 +188,16 @@ class RequestItems:
 
 
 def _contains(text: str, placeholder: str) -> bool:
-    """Whether an element contains this text already, also where it writes it with escapes."""
+    """Whether an element already contains this text, possibly written with escapes."""
     return placeholder in text or ("\\u" in text and placeholder in dump_json(json.loads(text)))
 
 
 MAX_FULL_RANGES = 12
-"""A list of more ranges than this is written relative to an earlier full one."""
+"""A list with more ranges is written relative to an earlier full list."""
 
 
 class Base:
-    """A list that the record `seq` has in full; `written` counts the ranges that were written relative to it."""
+    """A list that the record `seq` has in full. `written` counts the ranges that were written relative to it."""
 
     def __init__(self, seq: int, numbers: array[int]) -> None:
         self.seq = seq
@@ -206,7 +206,7 @@ class Base:
 
     @cached_property
     def _positions(self) -> dict[int, int]:
-        """Where each number is; the first place, if the number occurs several times."""
+        """The first position of each number."""
         return {number: at for at, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:
@@ -227,7 +227,7 @@ class Base:
         return [*ranges, *others.ranges]
 
     def _place_of(self, number: int, expected: int) -> int:
-        """Return where a number is: preferably where the list continues. If it is not there, that is returned too."""
+        """Return the position of a number, preferably `expected`. If the number is missing, return `expected` too."""
         if expected < len(self.numbers) and self.numbers[expected] == number:
             return expected
         return self._positions.get(number, expected)
@@ -245,7 +245,7 @@ def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
 
 
 def _common_length(one: Sequence[int], at: int, other: Sequence[int], place: int) -> int:
-    """Return how many numbers are the same from two positions on; long pieces are compared at once."""
+    """Return how many numbers are the same from two positions on. Long pieces are compared at once."""
     length, step, longest = 0, 1, min(len(one) - at, len(other) - place)
     while step and length < longest:
         end = min(length + step, longest)
@@ -259,20 +259,20 @@ def _common_length(one: Sequence[int], at: int, other: Sequence[int], place: int
 MAX_PREFIXES = 64
 """How many requests are kept."""
 MAX_PREFIX_BYTES = 8 * 1024 * 1024
-"""How many bytes all but the newest may take together."""
+"""How many bytes the requests except the newest may take together."""
 MAX_NEWEST_BYTES = 16 * 1024 * 1024
-"""How many bytes the newest may take."""
+"""How many bytes the newest request may take."""
 MIN_CACHED_BYTES = 2048
-"""A smaller request is kept for the next one alone: parsing it costs no more than searching for it."""
+"""A smaller request is kept only for the next request, because parsing it costs no more than a search."""
 PROBE_BYTES = 64
-"""How many bytes at the end of a head are compared first: most other requests differ in them."""
+"""How many bytes at the end of a head are compared first. Most other requests differ in these bytes."""
 
 
 @dataclass(slots=True)
 class ConversationPrefix:
-    """The last request of a conversation: its longest list ends at `head`, and `tail` is what follows it.
+    """The last request of a conversation: `head` is its text up to the end of its longest list, and `tail` is the rest.
 
-    `growing` is that list; `body` and `parts` are the request taken apart; `probe` is the end of the head.
+    `growing` is the longest list. `body` and `parts` are the request taken apart. `probe` is the end of the head.
     """
 
     tail: bytes
@@ -286,7 +286,7 @@ class ConversationPrefix:
     probe_start: int = 0
 
     def take(self, request: bytes) -> Self:
-        """Make this request the last one; all elements of its longest list must be in `growing`."""
+        """Make this request the last one. All elements of its longest list must be in `growing`."""
         self.request, self.head = request, len(request) - len(self.tail)
         self.size = len(request) + len(self.tail)
         self.probe_start = max(0, self.head - PROBE_BYTES)
@@ -294,7 +294,7 @@ class ConversationPrefix:
         return self
 
     def added_span(self, request: bytes) -> tuple[int, int] | None:
-        """Return where a request goes on between this head and tail; None where it does not continue this one."""
+        """Return the span of a request between this head and tail, or None if it does not continue this request."""
         if not request.startswith(self.probe, self.probe_start) or not request.endswith(self.tail):
             return None  # two cheap comparisons reject most requests of other conversations
         head, end = self.head, len(request) - len(self.tail)
@@ -303,7 +303,7 @@ class ConversationPrefix:
 
 
 def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
-    """Return the prefixes to keep, the newest first, without small ones and without the oldest beyond the limits."""
+    """Return the prefixes to keep, the newest first. Small ones, and the oldest ones beyond the limits, are dropped."""
     others = [other for other in prefixes if other is not newest and other.size >= MIN_CACHED_BYTES]
     others = others[: MAX_PREFIXES - 1]
     while sum(map(_size_of, others)) > MAX_PREFIX_BYTES:

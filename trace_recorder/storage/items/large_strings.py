@@ -1,8 +1,8 @@
-"""Takes large strings out of JSON, such as images in base64, without parsing what they are in.
+"""Takes large strings, such as images in base64, out of JSON without parsing it.
 
-Each one is replaced by a mark with its hash, so that what is left is small, and equal texts stay equal. A string is
-taken out only if every reader accepts it as JSON; others stay where they are and are judged with the rest. The work is
-cut into short steps, between which other threads run, and needs no lock.
+Each large string is replaced by a mark with its hash, so that the remaining text is small, and equal texts stay equal.
+A string is taken out only if every reader accepts it as JSON. Other strings stay in the text and are checked with it.
+The work needs no lock, and is done in short steps, between which other threads run.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import NotJsonError, refuse_lone_surrogates
 
 MIN_STRING_CHARACTERS = 8192
-"""A string is large from this many characters on."""
+"""A string with at least this many characters is large."""
 _MARK = f"@large:{os.urandom(8).hex()}:"
-"""How a mark begins: no text that is sent has it."""
+"""The beginning of each mark. No text that is sent contains it."""
 _MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _VALID = re.compile(r'[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)')
-"""What a string may consist of."""
+"""The characters and escapes that are allowed in a string."""
 _STEP = 64
 """Other threads may run after this many strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargeString:
-    """A string as JSON text with its quotes, and the key by which its item is known."""
+    """A string as JSON text with its quotes, and the key of its item."""
 
     literal: str
     key: bytes
@@ -40,19 +40,19 @@ class LargeString:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """JSON text with marks in place of its large strings, and the strings by their marks, which have quotes too."""
+    """JSON text with marks in place of its large strings, and these strings by their marks. A mark has quotes too."""
 
     text: bytes
     strings: Mapping[str, LargeString]
 
 
 def digest(name: str, data: bytes | memoryview) -> bytes:
-    """Identify an item by 120 bits: as a `bytes` object they take 48 bytes, where 128 bits would take 64."""
+    """Return 120 bits that identify an item. As `bytes` they take 48 bytes of memory; 128 bits would take 64."""
     return blake2b(data, digest_size=15, person=name.encode()).digest()
 
 
 def reduce_json(data: bytes, start: int = 0, end: int | None = None) -> Reduced | None:
-    """Take the large strings out of a part of JSON that begins outside of strings; None if it has marks already."""
+    """Take the large strings out of a part of JSON that begins outside of strings. Return None if it has marks."""
     end = len(data) if end is None else end
     if data.find(_MARK.encode(), start, end) >= 0:
         return None
@@ -74,19 +74,19 @@ def reduce_json(data: bytes, start: int = 0, end: int | None = None) -> Reduced 
 
 
 def marks_in(text: str) -> Iterator[re.Match[str]]:
-    """Yield the marks in JSON text, and what looks like one."""
+    """Yield the marks in JSON text, and texts that look like a mark."""
     return _MARKED.finditer(text) if _MARK in text else iter(())
 
 
 def restore(text: str, strings: Mapping[str, LargeString]) -> str:
-    """Put the strings back in the places of their marks."""
+    """Put the strings back in place of their marks."""
     if _MARK not in text:
         return text
     return _MARKED.sub(lambda found: strings[found[0]].literal if found[0] in strings else found[0], text)
 
 
 def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield where each string begins and ends, with its quotes."""
+    """Yield the beginning and the end of each string, quotes included."""
     find, count = data.find, 0
     begin = find(b'"', start, end)
     while begin >= 0:
@@ -106,7 +106,7 @@ def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_escaped(data: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes precedes a quote."""
+    """Whether an odd number of backslashes is before a quote."""
     start = at
     while data[start - 1] == 0x5C:
         start -= 1

@@ -1,8 +1,8 @@
-"""Expands items: from the records that `ItemEncoder` wrote, it makes the JSON that was sent.
+"""Expands items: makes the JSON that was sent from the records that `ItemEncoder` wrote.
 
-The records are described in `encoder.py`. Nothing in them is trusted. Ranges are checked before they are expanded. A
-missing item (its line was damaged) affects only the calls that use it. `check` verifies that ranges lead to the records
-that their writer meant.
+`encoder.py` describes the records. Nothing in them is trusted. Ranges are checked before they are expanded. If an item
+is missing, because its line is damaged, only the calls that use it are affected. `check` verifies that ranges lead to
+the records that their writer meant.
 
 The memory of an `ItemTable` grows with the run. A `DiskBackedItems` reads values from an open `JournalFile` again: it
 caches the newest ones, and keeps 16 bytes for each other item.
@@ -24,21 +24,22 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
 MAX_MISSING_ITEMS = 100_000
-"""How many lines of items may be missing; a number beyond that is invalid."""
+"""How many item records may be missing. A number beyond that is invalid."""
 _MAX_REPEATS = 4
-"""How many times ranges of a list may cover all items; more would exhaust memory."""
+"""How many times the ranges of a list may cover all items. More would exhaust the memory."""
 MAX_REPEATED_CHARS = 256 * 1024 * 1024
-"""How many characters large strings may have where they stand once more in the same item, in all items of a journal.
+"""How many characters the repetitions of large strings inside one item may add, in all items of a journal.
 
-An item beyond that counts as missing: 20,000 times 1 MB in one message are 20 GB as soon as its texts are joined.
+An item beyond that counts as missing. For example, 20,000 times 1 MB in one message become 20 GB when its texts are
+joined.
 """
 _NO_NUMBERS = array("q")
 
 
 class ItemTable:
-    """Expands what `ItemEncoder` wrote, from the item records and the requests with lists that may be a base.
+    """Expands requests, from the item records and from earlier requests whose lists may be a base.
 
-    `max_bases` is how many of these requests are kept, the newest. `expand` raises KeyError where an item is missing.
+    `max_bases` is how many of the newest such requests are kept. `expand` raises KeyError if an item is missing.
     """
 
     def __init__(self, *, max_bases: float = math.inf) -> None:
@@ -49,7 +50,7 @@ class ItemTable:
         self._bases: dict[int, dict[str, array[int]]] = {}
         self._all_numbers = array("q")
         self._repeated_chars: dict[int, int] = {}
-        """Of each item in which a large string stands more than once, how many characters that adds."""
+        """How many characters repeated large strings add to an item, by the number of the item."""
         self._all_repeated_chars = 0
 
     @property
@@ -83,7 +84,7 @@ class ItemTable:
         return _fill(data["value"], strings)
 
     def _count_repeated(self, number: int, chars: int) -> None:
-        """Count what an item repeats. Raises KeyError beyond the limit. An item may be read again."""
+        """Count the repeated characters of an item, once if it is read again. Raises KeyError beyond the limit."""
         if chars <= 0:
             return
         self._all_repeated_chars += chars - self._repeated_chars.get(number, 0)
@@ -92,7 +93,7 @@ class ItemTable:
             raise KeyError(f"item {number}: its strings are repeated too often")
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
-        """Keep the full lists of the record `seq`, from its `items`: later lists may be relative to them."""
+        """Keep the full lists of the record `seq`, from its `items`, because later lists may be relative to them."""
         full = {}
         for name, part in items.items():
             if isinstance(part, list) and len(part) > MAX_FULL_RANGES:
@@ -117,7 +118,7 @@ class ItemTable:
         raise KeyError(place)
 
     def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
-        """Return the JSON that was sent, from a record with `body` and `items`. Parts may be shared: do not change."""
+        """Return the JSON that was sent, from a record with `body` and `items`. Do not change it: parts are shared."""
         body: dict[str, Payload] = dict(data["body"])
         for name, part in data["items"].items():
             if isinstance(part, int):
@@ -127,7 +128,7 @@ class ItemTable:
         return body
 
     def numbers(self, name: str, part: Payload) -> array[int]:
-        """Return the item numbers of a list, in order. Raises KeyError if it refers to missing items."""
+        """Return the item numbers of a list, in order. Raises KeyError if the list refers to missing items."""
         is_full = isinstance(part, list)
         ranges = part if is_full else part["ranges"]
         base = _NO_NUMBERS if is_full else self._bases[part["base"]][name]
@@ -157,7 +158,7 @@ class ItemTable:
 
 
 def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:
-    """Return how many characters of the large strings a value has when they are filled in."""
+    """Return how many characters the large strings in a value have when they are filled in."""
     if isinstance(value, str):
         return len(strings.get(value, ""))
     if isinstance(value, list | dict):
@@ -177,9 +178,9 @@ def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
 
 
 MAX_CACHED_BYTES = 512 * 1024
-"""How many bytes of items are cached, counted as they are in the journal."""
+"""How many bytes of items are cached, counted by their size in the journal."""
 MAX_BASES = 64
-"""How many full lists are kept; a list is only ever relative to the last one of its name."""
+"""How many full lists are kept. A list is always relative to the last full list of its name."""
 
 
 class JournalFile:
@@ -191,7 +192,7 @@ class JournalFile:
         self._file = Descriptor(os.open(path, os.O_RDONLY | BINARY))
 
     def read(self, size: int, offset: int) -> bytes:
-        """Return `size` bytes from `offset` on; fewer at the end of the file."""
+        """Return `size` bytes from `offset` on, or fewer at the end of the file."""
         return b"" if self._file is None else os.pread(self._file.number, size, offset)
 
     def record_at(self, offset: int) -> Record:
@@ -205,7 +206,7 @@ class JournalFile:
         raise KeyError(offset)
 
     def is_in_place(self) -> bool:
-        """Whether the file is open and has the journal's name: a removed journal is created again as another file."""
+        """Whether the file is open and has the journal's name. A removed journal is recreated as another file."""
         try:
             return self._file is not None and os.path.samestat(self._file.stat(), self._path.stat())
         except ours(OSError):
@@ -219,7 +220,7 @@ class JournalFile:
 
 
 class DiskBackedItems(ItemTable):
-    """An `ItemTable` that takes the records of one journal in order, and reads their values from it again."""
+    """An `ItemTable` that takes the records of one journal in order, and reads their values again from the journal."""
 
     def __init__(self, file: JournalFile, *, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
         super().__init__(max_bases=MAX_BASES)

@@ -5,8 +5,8 @@ Only these words are copied, and searched by `key_finder.py` and `known_values.p
 the whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all
 places of a text at once. The text becomes one large integer with a byte for each character, so that a shift and an
 "and" compare each character with its neighbours. Invariant: each word is copied once, whole, and with the text right
-before it. `Density` finds the places where a text has so many possible secrets that the text is hostile. A part of the
-text is masked as one secret there.
+before it. `Density` finds the places where a text has so many possible secrets that the text is hostile. At such a
+place, a part of the text is masked as one secret.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
 
 
 def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
-    """Yield the positions of words with escapes of a URL that may have a secret, one in each string of JSON."""
+    """Yield the positions of percent-encoded words that may have a secret, at most one in each string of JSON."""
     letters, done = look.data.translate(_IN_ESCAPED), 0
     while some := list(islice(_escaped(look.plain, letters, done), _TOGETHER)):
         for at in _seen_words(some, sees):

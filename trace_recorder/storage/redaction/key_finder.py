@@ -84,7 +84,7 @@ class _Finder:
                 self._of_several_words.append(shape)
             elif position < 0:
                 self._of_runs.append(shape)
-                options["/"].append(shape.regex)  # a run of letters, in which slashes count, began before
+                options["/"].append(shape.regex)  # a slash counts as a letter of a run, so a run began before it
                 by_letter.append((-1, shape))
             elif _ends_with_mark(shape):
                 by_head.append((position, shape))
@@ -164,7 +164,7 @@ class _Finder:
     def _shapes_at(self, words: str, position: int, end: int) -> Sequence[Tried]:
         """Return the shapes whose literals may be at a position of the words.
 
-        They are looked up by five letters, or by fewer if no literal has these five.
+        They are looked up by the last five letters, or by fewer if no literal ends with these five.
         """
         if words[position] not in _MARKS or end > position + 1:
             return self._by_letter.get(words[position : position + 2]) or self._by_letter.get(words[position], [])

@@ -120,8 +120,8 @@ _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 1
 def signs(look: Look, *, any_value: bool = False) -> list[int]:
     """Return the positions in JSON text of secrets that may be recognised by their name, at most one in each string.
 
-    If many are in short strings, the rest is not searched. With `any_value`, the value may be a known one that does not
-    look like a secret.
+    If many are in short strings, the rest is not searched. If `any_value` is True, a value may also be a known secret
+    that does not look like one.
     """
     stems = _STEMS.places(look.data)
     if not stems:

@@ -43,7 +43,7 @@ _MOST_FORMS = 8
 _STEP = 64
 """Other threads may run after this many lines, or after this many strings of one line."""
 _MAX_ROUNDS = 32
-"""How often an earlier place for the cut is searched.
+"""How often `hold_back` searches for an earlier line at which the part can be cut.
 
 If a stream has eight answers at once, or a name that the model repeats, every place may be inside a possible secret.
 Without a limit, the whole stream would then wait.
