@@ -13,7 +13,7 @@ from trace_recorder.dialects.dialect import Dialect, History
 from trace_recorder.dialects.json_access import Members, as_dict, as_text, json_value
 from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, Conversation, ForeignRun
+from trace_recorder.imports.foreign.run import Call, ForeignConversation, ForeignRun
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
@@ -84,7 +84,7 @@ def _is_note(value: Payload) -> bool:
 
 def _read_notes(source: Source) -> Iterator[ForeignRun]:
     run = ForeignRun(identity=source.path.stem, provider="echo")
-    conversation = Conversation()
+    conversation = ForeignConversation()
     for line in source.lines():
         note = as_dict(line.value)
         conversation.add({"role": "user", "content": note.get("asked")})

@@ -20,7 +20,7 @@ from tests.data.shown import by_hand, captured
 from tests.data.written import Writing, asked, change, said
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.cli import main
-from trace_recorder.cli.list_runs import Other, listing
+from trace_recorder.cli.list_runs import OtherFile, listing
 from trace_recorder.values.messages import Payload
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
 
     assert [row.file for row in found.trajectories] == ["alone.json", "by_hand.jsonl"]
     reason = f"{runs / 'captured.jsonl'} cannot be read: ZeroDivisionError: division by zero"
-    assert found.others == [Other("captured.jsonl", reason)]
+    assert found.others == [OtherFile("captured.jsonl", reason)]
 
 
 def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:

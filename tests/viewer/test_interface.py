@@ -13,7 +13,7 @@ from tests.viewer.recorded import SYSTEM, TASK, gave, growing, record, used
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.parts import WHOLE, Limits, first_argument
+from trace_recorder.viewer.parts import WHOLE, TextLimits, first_argument
 
 
 def answers_of(tmp_path: Path, prompts: list[list[Payload]]) -> RunAnswers:
@@ -191,7 +191,7 @@ def test_images_are_parts_of_their_own(tmp_path: Path) -> None:
         {"type": "image", "media_type": None, "url": "https://example.com/a.png"},
         {"type": "json", "kind": "audio", "value": content[3]},
     ]
-    assert answers.messages([0], Limits(text=10, image=3))[0]["parts"][1] == {
+    assert answers.messages([0], TextLimits(text=10, image=3))[0]["parts"][1] == {
         "type": "image",
         "media_type": "image/png",
         "cut": True,

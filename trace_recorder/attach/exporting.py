@@ -21,7 +21,7 @@ UNDELIVERED = "undelivered_spans"
 """The annotation of a run that ended before all spans had arrived: the number of missing spans by endpoint."""
 
 
-class Export(Protocol):
+class RunExport(Protocol):
     """The export of one run."""
 
     name: str
@@ -40,7 +40,7 @@ class Exporter(Protocol):
     def flush_seconds(self) -> float:
         """How long the end of a run may wait for the export."""
 
-    def start(self, journal: Path) -> Export:
+    def start(self, journal: Path) -> RunExport:
         """Begin to send the run of a journal."""
 
 
@@ -50,7 +50,7 @@ class Exporting:
     def __init__(self, exporters: Sequence[Exporter], guard: Guard) -> None:
         self._exporters = exporters
         self._guard = guard
-        self._exports: list[tuple[Exporter, Export]] = []
+        self._exports: list[tuple[Exporter, RunExport]] = []
 
     def begin(self, run: Run, journal: Path) -> None:
         """Begin to send a run, whose first record is on file."""

@@ -275,8 +275,8 @@ class TrajectoryRecorder:
         numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
         number = None if step_number is None else numbers.integer("step_number", step_number)
-        given = {"name": name, **counts, "step_number": number, "explanation": explanation}
-        self._record("reward()", "record a reward", partial(manual_records.reward, given=given))
+        members = {"name": name, **counts, "step_number": number, "explanation": explanation}
+        self._record("reward()", "record a reward", partial(manual_records.reward, members=members))
         numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
@@ -287,7 +287,7 @@ class TrajectoryRecorder:
         """Add a summary to a recorded step, as Trae Agent does."""
         numbers = ArgumentReader("update_lakeview()")
         record = partial(
-            manual_records.summary, number=numbers.integer("step_number", step_number), said=lakeview_summary
+            manual_records.summary, number=numbers.integer("step_number", step_number), text=lakeview_summary
         )
         self._record("update_lakeview()", "record an annotation", record)
         numbers.raise_if_refused()

@@ -87,7 +87,7 @@ def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
     with exchange.run.guard.protect("wrap a response"):
         origin = getattr(response, ORIGIN_ATTRIBUTE, None)
         exchange.answered(response.status, [*response.raw_headers], origin, is_decoded=is_decoded)
-        response.content = Content(response.content, exchange)
+        response.content = RecordedContent(response.content, exchange)
         response.__class__ = _recorded_class(type(response))  # type: ignore[arg-type]  # a class is hashable
         exchange.watch_body(response)
         return
@@ -103,7 +103,7 @@ def _recorded_class(kind: Any) -> type:
 class _AiohttpRecording:
     """The part of a response that records."""
 
-    content: Content
+    content: RecordedContent
 
     def close(self) -> None:
         """Close the connection, and record what has been received."""
@@ -117,7 +117,7 @@ class _AiohttpRecording:
         return released
 
 
-class Content:
+class RecordedContent:
     """Reads a response's body, and records each piece before the caller gets it."""
 
     def __init__(self, inner: Any, exchange: Exchange) -> None:

@@ -20,7 +20,7 @@ from trace_recorder.signal_handlers import suppress
 SECONDS = 1.0
 
 
-class Stream(Protocol):
+class FlushedStream(Protocol):
     """A stream that can be watched."""
 
     def write_pending(self) -> None:
@@ -32,7 +32,7 @@ class StreamFlusher:
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self.watched: set[Stream] = set()
+        self.watched: set[FlushedStream] = set()
         """The streams that will be flushed within the next `seconds`."""
 
         self.after_fork()
@@ -43,7 +43,7 @@ class StreamFlusher:
         self._lock = new_lock()
         self._thread: threading.Thread | None = None
 
-    def watch(self, stream: Stream) -> None:
+    def watch(self, stream: FlushedStream) -> None:
         """Flush the stream within the next `seconds`, once."""
         with self._lock:
             self.watched.add(stream)
@@ -51,7 +51,7 @@ class StreamFlusher:
                 with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
                     self._thread = start_thread(partial(run_yielding, self._run), "trace_recorder streams")
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: FlushedStream) -> None:
         """Stop watching a stream, which has ended."""
         self.watched.discard(stream)
 

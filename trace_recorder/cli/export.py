@@ -13,7 +13,7 @@ import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, completion_of, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName, jobs_for
-from trace_recorder.cli.export_files import Export, Target
+from trace_recorder.cli.export_files import Export, ExportTarget
 from trace_recorder.cli.export_run import Conversion
 from trace_recorder.cli.list_runs import listing, runs_of
 from trace_recorder.cli.output import fail, warn
@@ -241,9 +241,9 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
         raise typer.Exit(1)
 
 
-def _target(name: str, out: str | None, runs: int) -> Target:
+def _target(name: str, out: str | None, runs: int) -> ExportTarget:
     try:
-        return Target.of(name, out, runs)
+        return ExportTarget.of(name, out, runs)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="-o") from None
 

@@ -2,7 +2,7 @@
 
 Each process has only one run in memory. `export_run.py` converts one run. A run that cannot be read or converted is
 reported and skipped. Rows go to one temporary file, which is renamed when all rows are written. Documents are written
-one by one to the place that `Target` names. Contents that a format leaves out are counted.
+one by one to the place that `ExportTarget` names. Contents that a format leaves out are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, TypeVar
 from trace_recorder.cli.engines import Engine
 from trace_recorder.cli.export_run import (
     Conversion,
-    Outcome,
+    ExportOutcome,
     check_overwrite,
     check_target,
     document_text,
@@ -98,14 +98,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExportTarget:
     """The place that an export is written to: a file, a directory, or stdout if it has neither."""
 
     file: Path | None = None
     directory: Path | None = None
 
     @classmethod
-    def of(cls, name: str, out: str | None, runs: int) -> Target:
+    def of(cls, name: str, out: str | None, runs: int) -> ExportTarget:
         """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
 
         A path is a directory if it exists as one, ends in a slash, or does not end in .json, .jsonl or .eval.
@@ -113,30 +113,30 @@ class Target:
         return _TARGETS.get(EXPORT_FORMATS[name].kind, _place_of_files)(name, out, runs)
 
 
-def _file_of_rows(name: str, out: str | None, _: int) -> Target:
+def _file_of_rows(name: str, out: str | None, _: int) -> ExportTarget:
     if out is not None and _is_directory(out):
         raise ValueError(f"{name} writes one file, and {out} is a directory: name a file in it")
-    return Target(file=None if out is None else Path(out))
+    return ExportTarget(file=None if out is None else Path(out))
 
 
-def _place_of_files(name: str, out: str | None, runs: int) -> Target:
+def _place_of_files(name: str, out: str | None, runs: int) -> ExportTarget:
     if out is None:
         raise ValueError(f"{name} writes a file for each run: name a directory with -o")
     path = Path(out)
     if _is_directory(out) or not (path.exists() or path.suffix in {".json", ".jsonl", ".eval"}):
-        return Target(directory=path)
+        return ExportTarget(directory=path)
     if runs > 1:
         raise ValueError(f"{out} is a file, and {name} writes one for each of {runs} runs: name a directory")
-    return Target(file=path)
+    return ExportTarget(file=path)
 
 
-def _directory_of_tables(name: str, out: str | None, _: int) -> Target:
+def _directory_of_tables(name: str, out: str | None, _: int) -> ExportTarget:
     if out is None or Path(out).is_file():
         raise ValueError(f"{name} writes files of several tables: name a directory with -o")
-    return Target(directory=Path(out))
+    return ExportTarget(directory=Path(out))
 
 
-_TARGETS: Mapping[str, Callable[[str, str | None, int], Target]] = {
+_TARGETS: Mapping[str, Callable[[str, str | None, int], ExportTarget]] = {
     "rows": _file_of_rows,
     "tables": _directory_of_tables,
 }
@@ -151,11 +151,11 @@ class Export:
     """Writes runs in a format to a target, in several processes."""
 
     conversion: Conversion
-    target: Target
+    target: ExportTarget
     metadata: dict[str, Payload] = field(default_factory=dict)
     jobs: int = 1
     engine: Engine = field(default_factory=Engine)
-    total: Outcome = field(default_factory=Outcome)
+    total: ExportOutcome = field(default_factory=ExportOutcome)
 
     def run(self, runs: Sequence[Path]) -> None:
         """Export every run.
@@ -189,7 +189,7 @@ class Export:
         counts = self.total.counts
         return {"runs": counts["runs"], **accuracy_of(counts["succeeded"], counts["not_succeeded"]), **self.metadata}
 
-    def _outcomes(self, work: Callable[[T], Outcome], tasks: Sequence[T]) -> Iterator[Outcome]:
+    def _outcomes(self, work: Callable[[T], ExportOutcome], tasks: Sequence[T]) -> Iterator[ExportOutcome]:
         """Yield the outcome of each run, in the order of the runs, after it was counted."""
         with Progress(len(tasks)) as progress:
             for outcome in progress.over(self.engine.in_order(work, tasks, self.jobs)):

@@ -49,7 +49,7 @@ class Conversion:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ExportOutcome:
     """The result of exporting runs: counts, and the rows if the format has rows.
 
     `failed` and `empty` are sentences. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and
@@ -69,7 +69,7 @@ class Outcome:
         self.counts["succeeded"] += trajectory.success is True
         self.counts["not_succeeded"] += trajectory.success is False
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ExportOutcome) -> None:
         """Add the outcome of other runs. Their rows are only counted."""
         self.counts.update(outcome.counts)
         self.counts["rows"] += len(outcome.rows)
@@ -78,24 +78,24 @@ class Outcome:
         self.left_out.update(outcome.left_out)
 
 
-def rows_of(conversion: Conversion, run: Path) -> Outcome:
+def rows_of(conversion: Conversion, run: Path) -> ExportOutcome:
     """Make the rows of a run."""
-    outcome = Outcome()
+    outcome = ExportOutcome()
     outcome.rows = [row for _, row in _outputs(conversion, run, OutputPlace(run.stem), outcome)]
     return outcome
 
 
-def tables_of(conversion: Conversion, run: Path) -> Outcome:
+def tables_of(conversion: Conversion, run: Path) -> ExportOutcome:
     """Make the rows of a run in each table. Together, they count as one row of the outcome."""
-    outcome = Outcome()
+    outcome = ExportOutcome()
     tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
     outcome.rows = [dict(tables)] if tables else []
     return outcome
 
 
-def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> Outcome:
+def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> ExportOutcome:
     """Write a run into a directory, in files with the given name. Raises OSError."""
-    outcome, (path, name) = Outcome(), run
+    outcome, (path, name) = ExportOutcome(), run
     try:
         if not conversion.resume:
             check_target(conversion, directory, run)
@@ -112,12 +112,12 @@ def check_target(conversion: Conversion, directory: Path, run: tuple[Path, str])
     check_overwrite(directory / f"{run[1]}{EXPORT_FORMATS[conversion.name].suffix}", force=conversion.force)
 
 
-def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
+def export_file(conversion: Conversion, out: Path, run: Path) -> ExportOutcome:
     """Write a run into one file.
 
     Raises ValueError if the format needs several files for the run, UnreadableError, and OSError.
     """
-    outcome = Outcome()
+    outcome = ExportOutcome()
     with tempfile.TemporaryDirectory() as aside:
         pieces = _outputs(conversion, run, OutputPlace(out.stem, Path(aside)), outcome)
         more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
@@ -131,7 +131,7 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> Outcome:
     return outcome
 
 
-def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: Outcome) -> list[Piece]:
+def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: ExportOutcome) -> list[Piece]:
     """The exported form of one run. It is empty if the run cannot be read or has no content."""
     try:
         trajectory = read(run)

@@ -50,7 +50,7 @@ FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print only the n
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchingLine:
     """A matching line with its file, its step and its place in the step.
 
     `line` is shortened around the match, which is from `start` to `end`.
@@ -106,13 +106,13 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(2 if each.failed else 1)
 
 
-def _print_json(matches_of_runs: Iterable[list[Match]]) -> int:
+def _print_json(matches_of_runs: Iterable[list[MatchingLine]]) -> int:
     matches = [match.to_dict() for matches_of_run in matches_of_runs for match in matches_of_run]
     print_json(matches)
     return len(matches)
 
 
-def _print(matches_of_runs: Iterable[list[Match]], each: EachRun, *, files_only: bool) -> int:
+def _print(matches_of_runs: Iterable[list[MatchingLine]], each: EachRun, *, files_only: bool) -> int:
     """Print the matches of each run as they are found, and return how many runs have matches."""
     count = 0
     for matches in filter(None, matches_of_runs):
@@ -128,12 +128,12 @@ def _expression(pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="PATTERN") from None
 
 
-def _search(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[Match] | UnreadableError:
+def _search(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[MatchingLine] | UnreadableError:
     """Return the matches in a run, or why it cannot be searched."""
     return process_or_error(path, partial(_matches_in, path, expression, places), "searched")
 
 
-def _line(match: Match) -> Text:
+def _line(match: MatchingLine) -> Text:
     """Return a match as a line, in which the matching part is marked."""
     step = f"step {match.step}: " if match.step is not None else ""
     before = in_one_line(f"{match.file}: {step}{match.where}: {match.line[: match.start]}")
@@ -141,9 +141,9 @@ def _line(match: Match) -> Text:
     return Text.assemble(before, (marked, "bold red"), in_one_line(match.line[match.end :]))
 
 
-def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[Match]:
+def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[Place]) -> list[MatchingLine]:
     return [
-        Match(str(path), step, where, *_around(line, hit))
+        MatchingLine(str(path), step, where, *_around(line, hit))
         for step, place, where, text in texts_of(read(path))
         if place in places
         for line in text.split("\n")

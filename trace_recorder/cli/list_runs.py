@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
+class ListedRun:
     """A row, with the facts by which the run is selected, or with the answer of an index that the run matches."""
 
     path: Path
@@ -48,7 +48,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class OtherFile:
     """A file that is not a trajectory. The reason is a sentence that names the file."""
 
     file: str
@@ -60,18 +60,18 @@ class Listing:
     """The runs, and other files with the same endings."""
 
     trajectories: list[Row]
-    others: list[Other]
+    others: list[OtherFile]
 
 
-Select = Callable[[Iterable[Run]], list[Run]]
+Select = Callable[[Iterable[ListedRun]], list[ListedRun]]
 
 
-def oldest_first(runs: Iterable[Run]) -> list[Run]:
+def oldest_first(runs: Iterable[ListedRun]) -> list[ListedRun]:
     """Return all runs, in the order in which they began."""
     return sorted(runs, key=start_of)
 
 
-def start_of(run: Run) -> tuple[str, str]:
+def start_of(run: ListedRun) -> tuple[str, str]:
     """Return the sort key of a run: the start time, then the file."""
     return str(run.row.start_time or ""), run.row.file
 
@@ -95,14 +95,14 @@ def listing(  # noqa: PLR0913 - each has a default
     for planned in planned_runs(paths, condition_of(terms), index).candidates:
         name = name_of(str(planned.path))
         if planned.is_known:
-            runs.append(Run(planned.path, row_of_json(planned.kept, name, planned.path)))
+            runs.append(ListedRun(planned.path, row_of_json(planned.kept, name, planned.path)))
             continue
         try:
             run = process(planned.path, partial(_read_run, planned.path, name, load_run))
             if matcher is None or process(planned.path, partial(run.matches, matcher)):
                 runs.append(run)
         except UnreadableError as error:
-            others.append(Other(name, str(error)))
+            others.append(OtherFile(name, str(error)))
     return Listing([run.row_with_costs if with_costs else run.row for run in select(runs)], others)
 
 
@@ -147,10 +147,10 @@ def _matcher(terms: Sequence[Term]) -> Matcher:
     return Matcher(terms)
 
 
-def _read_run(path: Path, name: str, load_run: Load) -> Run:
+def _read_run(path: Path, name: str, load_run: Load) -> ListedRun:
     summary = read_summary(path, load_run)
     metrics = summary.metrics or metrics_of(summary.llm_interactions, summary.agent_steps)
-    return Run(path, row_of(name, path, summary, metrics), summary)
+    return ListedRun(path, row_of(name, path, summary, metrics), summary)
 
 
 def read_summary(path: Path, load_run: Load = load) -> Trajectory:

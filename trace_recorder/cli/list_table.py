@@ -36,7 +36,7 @@ BRANCH = "└ "
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class TreeRow:
     """A run and its place in the tree: `indent` is drawn before its file.
 
     `origin` is the call that a fork continues from, with the file if that is not the run above it.
@@ -47,12 +47,12 @@ class Branch:
     origin: str = ""
 
 
-def as_list(rows: Sequence[Row]) -> list[Branch]:
+def as_list(rows: Sequence[Row]) -> list[TreeRow]:
     """Return the rows as they are."""
-    return [Branch(row, origin=row.forked_from or "") for row in rows]
+    return [TreeRow(row, origin=row.forked_from or "") for row in rows]
 
 
-def as_tree(rows: Sequence[Row]) -> list[Branch]:
+def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
     """Return the rows, with each fork and replay indented below its run. Otherwise the order stays."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
@@ -68,13 +68,13 @@ def as_tree(rows: Sequence[Row]) -> list[Branch]:
     return drawn + as_list([row for row in rows if row.file not in files])  # two files may name each other
 
 
-def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[Branch]:
+def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[TreeRow]:
     waiting = [(row, 0) for row in reversed(roots)]
     while waiting:
         row, depth = waiting.pop()
         origin = row.forked_from or ""
         call = origin.rpartition(" ")[2]
-        yield Branch(row, "  " * (depth - 1) + BRANCH * (depth > 0), call if depth else origin)
+        yield TreeRow(row, "  " * (depth - 1) + BRANCH * (depth > 0), call if depth else origin)
         waiting += [(fork, depth + 1) for fork in reversed(forks.get(_name(row.file), []))]
 
 
@@ -98,7 +98,7 @@ class _Column:
 
     title: str
     rank: int
-    cell: Callable[[Branch], str]
+    cell: Callable[[TreeRow], str]
     right: bool = False
     share: float = 1
     """The share of the terminal's width to which the column may shrink."""
@@ -182,7 +182,7 @@ _COLUMNS = (
 )
 
 
-def table(rows: Sequence[Branch], width: int | None) -> Iterator[Text]:
+def table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
     """Yield the titles, and a line for each run. `width` is that of the terminal; None is no limit."""
     columns = [*_columns(rows)]
     if width is None:
@@ -203,14 +203,14 @@ def table(rows: Sequence[Branch], width: int | None) -> Iterator[Text]:
         yield line
 
 
-def _columns(rows: Sequence[Branch]) -> Iterator[_Cells]:
+def _columns(rows: Sequence[TreeRow]) -> Iterator[_Cells]:
     for column in _COLUMNS:
         cells = _with_cells(column, rows)
         if column.if_empty or any(cells.cells):
             yield cells
 
 
-def _with_cells(column: _Column, rows: Sequence[Branch]) -> _Cells:
+def _with_cells(column: _Column, rows: Sequence[TreeRow]) -> _Cells:
     cells = [in_one_line(column.cell(row)) for row in rows]
     return _Cells(column, cells, max(map(cell_len, (column.title, *cells))))
 
@@ -219,7 +219,7 @@ def _width(columns: Sequence[_Cells]) -> int:
     return sum(cells.width + len(_GAP) for cells in columns) - len(_GAP)
 
 
-def _with_short_name(branch: Branch) -> Branch:
+def _with_short_name(branch: TreeRow) -> TreeRow:
     """Return a row in which a default file name is shortened to its time."""
     path = PurePath(branch.row.file)
     match = _DEFAULT_NAME.fullmatch(path.name)

@@ -12,7 +12,7 @@ import typer
 
 from trace_recorder.catalog import query
 from trace_recorder.catalog.query import Term
-from trace_recorder.cli.list_runs import Run, start_of
+from trace_recorder.cli.list_runs import ListedRun, start_of
 from trace_recorder.errors import QueryError
 from trace_recorder.values.messages import Payload
 
@@ -106,14 +106,14 @@ class Selection:
         metadata = (Term("meta", name, "=", text=text) for name, text in self.metadata.items())
         return (*(Term(field, value) for field, value in values.items() if value is not None), *metadata)
 
-    def __call__(self, runs: Iterable[Run]) -> list[Run]:
+    def __call__(self, runs: Iterable[ListedRun]) -> list[ListedRun]:
         """Return the requested number of runs in this order.
 
         Runs with an unknown sort key come last, also in reverse.
         """
         return self._sorted([*runs])[: self.limit]
 
-    def _sorted(self, runs: list[Run]) -> list[Run]:
+    def _sorted(self, runs: list[ListedRun]) -> list[ListedRun]:
         runs.sort(key=start_of, reverse=self.reverse)
         if self.sort == "time":
             return runs
@@ -123,7 +123,7 @@ class Selection:
         return [run for _, run in known] + [run for figure, run in figures if figure is None]
 
 
-def _figure(run: Run, sort: str) -> float | None:
+def _figure(run: ListedRun, sort: str) -> float | None:
     """Return the sort key of a run, or None if it is unknown."""
     row = run.row
     if sort == "duration":

@@ -17,7 +17,7 @@ from trace_recorder.exporters.delivery import Delivery
 from trace_recorder.values.trajectory import Trajectory
 
 
-class Target(Protocol):
+class SendTarget(Protocol):
     """A service that runs are sent to."""
 
     @property
@@ -39,10 +39,10 @@ SERVICES: dict[str, tuple[str, str]] = {
 """The module and the function that make the target of each service, by the value of `--format`."""
 
 
-def target_of(name: str, endpoint: str | None, **settings: object) -> Target:
+def target_of(name: str, endpoint: str | None, **settings: object) -> SendTarget:
     """Return a service's target. Raises ImportError, ValueError and PushError."""
     module, function = SERVICES[name]
-    made: Target = getattr(import_module(module), function)(endpoint, **settings)
+    made: SendTarget = getattr(import_module(module), function)(endpoint, **settings)
     return made
 
 
@@ -50,7 +50,7 @@ MAX_FAILURES = 3
 """If nothing of this many consecutive runs arrived, the command ends, because the cause is not a single run."""
 
 
-def send_runs(runs: Sequence[Path], target: Target, *, resume: bool) -> bool:
+def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool:
     """Send runs, and return whether all of them arrived. Raises MissingExtraError."""
     failed = sent = count = in_a_row = 0
     with closing(target.sender()) as sender, _quiet("opentelemetry"):
@@ -85,7 +85,7 @@ def _quiet(library: str) -> Iterator[None]:
         log.setLevel(level)
 
 
-def _send(path: Path, target: Target, sender: Any, *, resume: bool) -> Delivery:
+def _send(path: Path, target: SendTarget, sender: Any, *, resume: bool) -> Delivery:
     return target.send_run(path, read(path), sender, resume=resume)
 
 

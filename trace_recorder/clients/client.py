@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self
 from trace_recorder.attach.current import current_recorder, unwrap, wrap
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.clients.retries import Retrier
-from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, Source
+from trace_recorder.clients.streams import AsyncResponseStream, ResponseStream, StreamSource
 from trace_recorder.clients.wire_formats.inputs import (
     MessagesInput,
     ToolInput,
@@ -208,9 +208,9 @@ class Client(Generic[Sdk, AsyncSdk]):
 
     def _source(
         self, side: Side, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject
-    ) -> Source:
+    ) -> StreamSource:
         asked = self._prepare(messages, tools, params)
-        return Source(
+        return StreamSource(
             self.wire_format,
             self._retrying,
             lambda attempt: self._send(side, asked, attempt, streams=True),

@@ -21,7 +21,7 @@ from trace_recorder.values.messages import LLMResponse, Payload
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StreamSource:
     """The source of a stream: how it is opened, how an event becomes JSON, and how a whole body is read."""
 
     wire_format: WireFormat
@@ -34,7 +34,7 @@ class Source:
 class StreamState:
     """The part of a stream that was received so far."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: StreamSource) -> None:
         self._source = source
         self._text: list[str] = []
         self._calls = 0
@@ -67,7 +67,7 @@ class ResponseStream(StreamState):
     The last event is `Finished`. A `with` block closes the stream.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: StreamSource) -> None:
         super().__init__(source)
         self._opened: Any = None
         self._events = self._run()
@@ -105,7 +105,7 @@ class ResponseStream(StreamState):
 class AsyncResponseStream(StreamState):
     """The events of one answer for async code: `async for event in client.astream(…)`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: StreamSource) -> None:
         super().__init__(source)
         self._opened: Any = None
         self._events = self._run()

@@ -117,9 +117,9 @@ def _read_member(member: Member, value: Payload) -> Payload:
     return value["repr"] if is_text and is_description(value) else value
 
 
-def _metrics(stated: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
+def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
     """Return the metrics that are numbers. Those that an older document lacks, or counts differently, are counted."""
-    numbers = {name: value for name, value in stated.items() if isinstance(value, int | float)}
+    numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
         numbers = metrics_of(interactions, ()) | numbers
     if "llm_seconds" in numbers and any(len(one.attempts) > 1 for one in interactions):
@@ -140,10 +140,10 @@ def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _expanded(
-    one: Mapping[str, Payload], lists: dict[str, list[Payload]], member: str, identity: str | None
+    document: Mapping[str, Payload], lists: dict[str, list[Payload]], member: str, identity: str | None
 ) -> dict[str, Payload]:
     members: dict[str, Payload] = {}
-    for name, value in one.items():
+    for name, value in document.items():
         if name == f"{member}_delta":
             name, value = member, [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
         members[name] = value
@@ -188,11 +188,13 @@ class _DocumentMessages:
         self._read: dict[Hashable, Message] = {}
         self._lists: dict[str, NumberedMessages] = {}
 
-    def read(self, name: str | None, delta: Mapping[str, Payload] | None, given: Iterable[Payload]) -> NumberedMessages:
-        """Return the messages of a delta, or the messages `given` without a delta. Later deltas may name them."""
+    def read(
+        self, name: str | None, delta: Mapping[str, Payload] | None, elements: Iterable[Payload]
+    ) -> NumberedMessages:
+        """Return the messages of a delta, or the messages `elements` without a delta. Later deltas may name them."""
         kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
         kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
-        messages = kept.extended(map(self._message, given if delta is None else delta["messages"]))
+        messages = kept.extended(map(self._message, elements if delta is None else delta["messages"]))
         if name is not None:
             self._lists[name] = messages
         return messages
@@ -223,7 +225,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
     tools = [check_types(replace(manual.read_tool(raw), name=name)) for name, raw in zip(names, raws, strict=False)]
     parameters, instructions = request.get("parameters") or {}, request.get("instructions") or 0
     reading = RequestReading(messages, tools, parameters, document.get("model"), instructions)
-    one = read_value(
+    interaction = read_value(
         LLMInteraction,
         document,
         interaction_id=identity,
@@ -231,7 +233,7 @@ def _interaction(identity: str, document: Mapping[str, Payload], messages: Seque
         response=_response(document["response"]) if document.get("response") else NO_RESPONSE,
         replayed_from=ReplayedFrom.of_document(document.get("replayed_from")),
     )
-    return replace(one, duration_seconds=call_seconds(one.attempts, one.duration_seconds))
+    return replace(interaction, duration_seconds=call_seconds(interaction.attempts, interaction.duration_seconds))
 
 
 def _response(document: dict[str, Payload]) -> LLMResponse:

@@ -105,13 +105,13 @@ class _Parts(Generic[Part]):
 
         `messages` has the name of the member with messages, the document's numbers, and the expected numbers.
         """
-        name_of_messages, given, wanted = messages
+        name_of_messages, numbers, wanted = messages
         found = {name_of_messages if name == f"{name_of_messages}_delta" else name: document[name] for name in document}
         if list(found) != list(expected):
             return place
         for name, value in found.items():
             if name == name_of_messages:
-                inner = self._message_difference(given, wanted, f"{place}.{name}")
+                inner = self._message_difference(numbers, wanted, f"{place}.{name}")
             else:
                 inner = _difference(value, expected[name], f"{place}.{name}")
             if inner is not None:
@@ -137,37 +137,37 @@ class _Parts(Generic[Part]):
     def _message_difference(self, numbers: Numbers, expected: Numbers, place: str) -> str | None:
         if len(numbers) != len(expected):
             return place
-        at = equal_length(numbers, 0, expected, 0)
-        while at < len(numbers):
-            wanted = self._messages.messages[expected[at]].to_document()
-            inner = _difference(self._message(numbers[at]), wanted, f"{place}[{at}]")
+        index = equal_length(numbers, 0, expected, 0)
+        while index < len(numbers):
+            wanted = self._messages.messages[expected[index]].to_document()
+            inner = _difference(self._message(numbers[index]), wanted, f"{place}[{index}]")
             if inner is not None:
                 return inner
-            at += 1
-            at += equal_length(numbers, at, expected, at)
+            index += 1
+            index += equal_length(numbers, index, expected, index)
         return None
 
 
 class _Interactions(_Parts[LLMInteraction]):
-    def difference(self, document: Mapping[str, Payload], one: LLMInteraction, place: str) -> str | None:
-        wanted = self._messages.numbers_of(one.input_messages)
+    def difference(self, document: Mapping[str, Payload], call: LLMInteraction, place: str) -> str | None:
+        wanted = self._messages.numbers_of(call.input_messages)
         found = self._numbers(document.get("input_messages_delta"), document.get("input_messages", []))
         self._lists[document["interaction_id"]] = found
-        expected = one.to_document({"input_messages": None})
+        expected = call.to_document({"input_messages": None})
         return self._members_difference(document, expected, ("input_messages", found, wanted), place)
 
 
 class _Steps(_Parts[AgentStep]):
-    def difference(self, document: Mapping[str, Payload], one: AgentStep, place: str) -> str | None:
-        delta, given = document.get(STEP_DELTA), document.get("llm_messages")
-        expected = one.to_document(messages={"llm_messages": None})
-        has_none = delta is None and given is None
-        if has_none and one.messages is None:
+    def difference(self, document: Mapping[str, Payload], step: AgentStep, place: str) -> str | None:
+        delta, messages = document.get(STEP_DELTA), document.get("llm_messages")
+        expected = step.to_document(messages={"llm_messages": None})
+        has_none = delta is None and messages is None
+        if has_none and step.messages is None:
             return _difference(document, expected, place)
-        if has_none or one.messages is None:
+        if has_none or step.messages is None:
             return place
-        wanted = self._messages.numbers_of(one.messages)
-        found = self._numbers(delta, given or [])
+        wanted = self._messages.numbers_of(step.messages)
+        found = self._numbers(delta, messages or [])
         if delta is not None:
             self._lists[delta["id"]] = found
         return self._members_difference(document, expected, ("llm_messages", found, wanted), place)
@@ -232,12 +232,12 @@ def _losses_of_list(old: list[Payload], new: list[Payload], where: str) -> Itera
     names = [_name(element) for element in new]
     by_name = dict(zip(names, new, strict=True))
     are_named = None not in by_name and len(by_name) == len(new)
-    for at, element in enumerate(old):
+    for index, element in enumerate(old):
         name = _name(element)
         if are_named and name is not None:
             yield from _losses(element, by_name.get(name), f"{where}[{name}]")
         else:
-            yield from _losses(element, new[at] if at < len(new) else None, f"{where}[{at}]")
+            yield from _losses(element, new[index] if index < len(new) else None, f"{where}[{index}]")
 
 
 def _name(element: Payload) -> str | None:

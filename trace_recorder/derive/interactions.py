@@ -193,11 +193,11 @@ class Duplicates:
         """Whether an interaction was recorded by hand after its response had been captured."""
         return one.response.id in self._captured
 
-    def add(self, one: LLMInteraction) -> Mapping[str, None]:
+    def add(self, call: LLMInteraction) -> Mapping[str, None]:
         """Add a response. If it was captured, return the interactions recorded by hand that have the same response."""
-        identity = one.response.id or ""
-        if one.api is None:
-            self._manual.setdefault(identity, {})[one.interaction_id] = None
+        identity = call.response.id or ""
+        if call.api is None:
+            self._manual.setdefault(identity, {})[call.interaction_id] = None
             return {}
         self._captured[identity] = None
         return self._manual.pop(identity, {})

@@ -163,12 +163,12 @@ class OpenCalls:
             for call in response.without_id.values()
             if result.name in {None, call.name}
         )
-        found = next(named, None)
-        if found is not None:
-            response, call = found
+        match = next(named, None)
+        if match is not None:
+            response, call = match
             response.agent_ids[call.call_id] = result.call_id
-            self._by_id[agent, result.call_id] = self._by_id[None, result.call_id] = found
-        return found
+            self._by_id[agent, result.call_id] = self._by_id[None, result.call_id] = match
+        return match
 
     def _answer_without_id(self, response: _Response, call_id: str) -> None:
         if response.without_id.pop(call_id, None) is not None and not response.without_id:

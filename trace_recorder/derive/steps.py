@@ -143,14 +143,14 @@ def step_of(
     )
 
 
-def _state(one: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
-    if one.error:
+def _state(call: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
+    if call.error:
         return "error"
-    if not answered or not one.complete:
+    if not answered or not call.complete:
         return "thinking"
     if calls_tools:
         return "calling_tool"
-    return "completed" if one.response.finish_reason or not is_in_progress(one.response) else "thinking"
+    return "completed" if call.response.finish_reason or not is_in_progress(call.response) else "thinking"
 
 
 @dataclass(slots=True, eq=False)
@@ -176,12 +176,12 @@ class RecordedStep:
         stated = AgentStep(data["step_number"], record.time, "", **of_agent)
         return cls(stated, record.seq, data["step_id"], closed=False)
 
-    def update(self, given: AgentStep) -> None:
+    def update(self, step: AgentStep) -> None:
         """Add the values that the agent stated at the end of the block. They replace earlier and collected values."""
         said = ("state", "messages", "llm_response", "tool_calls", "tool_results", "reflection", "error")
-        members = {name: getattr(given, name) for name in (*said, "duration_seconds")}
+        members = {name: getattr(step, name) for name in (*said, "duration_seconds")}
         self.stated = replace(self.stated, **{name: value for name, value in members.items() if _is_stated(value)})
-        self.closed = self.closed or given.duration_seconds is not None
+        self.closed = self.closed or step.duration_seconds is not None
 
     def step(
         self, inside: Sequence[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
@@ -189,15 +189,15 @@ class RecordedStep:
         """Make the step. `inside` has its interactions, and `executions` has the tools that they asked for."""
         if self.identity is None:
             return self.stated
-        stated, last = self.stated, self._last_of_agent(inside)
+        recorded, last = self.stated, self._last_of_agent(inside)
         calls, results = tool_calls_and_results(
             inside, answers, {execution.identity: execution for execution in (*executions, *self.executions)}.values()
         )
         step = replace(
-            stated,
-            llm_response=stated.llm_response or (last.response if last and last.answered else None),
-            tool_calls=stated.tool_calls or calls,
-            tool_results=stated.tool_results or results,
+            recorded,
+            llm_response=recorded.llm_response or (last.response if last and last.answered else None),
+            tool_calls=recorded.tool_calls or calls,
+            tool_results=recorded.tool_results or results,
             interaction=last,
             interaction_ids=tuple(one.interaction_id for one in inside),
         )

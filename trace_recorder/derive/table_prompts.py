@@ -301,16 +301,16 @@ class TablePrompts:
             return None
         if before.numbering is not None or before.made_up:
             return None
-        prompt, at = TablePrompt(key, before.offer), 0
+        prompt, position = TablePrompt(key, before.offer), 0
         for edit in _edits(before, elements, merges=readings.merge_rule is not None):
-            prompt.keep(before, at, edit.begin)
+            prompt.keep(before, position, edit.begin)
             new = elements[edit.first : edit.last]
             prompt.elements += new
             self._append(prompt, readings.groups(new), readings)
-            at = edit.end
+            position = edit.end
         if prompt.numbering is not None or prompt.made_up:
             return None
-        prompt.keep(before, at, len(before.elements))
+        prompt.keep(before, position, len(before.elements))
         prompt.results = newest_results(NumberedMessages(self._table, prompt.messages))
         self._prompts.remove(before)
         return prompt

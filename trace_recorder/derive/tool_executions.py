@@ -70,7 +70,7 @@ class ToolExecutions:
             self._open_streams[identity] = DuringStream()
 
     def read_response(
-        self, identity: str, one: LLMInteraction | None, call_seq: int, first_seq: int, duplicates: Iterable[str]
+        self, identity: str, call: LLMInteraction | None, call_seq: int, first_seq: int, duplicates: Iterable[str]
     ) -> None:
         """Read the tool calls of a response, if there is one, and match what came while its stream was open.
 
@@ -78,14 +78,14 @@ class ToolExecutions:
         interaction's first record, and `first_seq` is the number of its request.
         """
         during = self._open_streams.pop(identity, None) or DuringStream()
-        if one is None:
+        if call is None:
             return
         for duplicate in duplicates:
-            removed = self.detach(duplicate, one.agent_id or one.agent)
+            removed = self.detach(duplicate, call.agent_id or call.agent)
             during.executions |= {name: tool for name, tool in removed.executions.items() if tool.first_seq > call_seq}
             during.results += removed.results
-        if not is_embedding(one.api):
-            self._open_calls.add(one, first_seq, self.step_of_interaction.get(identity))
+        if not is_embedding(call.api):
+            self._open_calls.add(call, first_seq, self.step_of_interaction.get(identity))
             for execution in during.executions.values():
                 self._find_late(execution, identity)
             for agent, result in during.results:
@@ -96,15 +96,15 @@ class ToolExecutions:
         identity = record.data["execution_id"]
         execution = self._running.get(identity)
         if execution is None:
-            began, stated = as_text(record.data.get("began")), as_text(record.data.get("interaction_id"))
+            began, call_id = as_text(record.data.get("began")), as_text(record.data.get("interaction_id"))
             at = self.steps.pop_step(identity)
             execution = ToolExecution(
-                identity, record.seq, began or record.time, record.data, None, stated, tool_step=at
+                identity, record.seq, began or record.time, record.data, None, call_id, tool_step=at
             )
             self._running[identity] = execution
             if step is not None:
                 step.executions.append(execution)
-            if stated is not None:
+            if call_id is not None:
                 self._attach(execution, None)
         if execution.requested_by is None:
             self._open_calls.match(execution)

@@ -337,7 +337,9 @@ class ItemChecks:
         numbers = self._items.numbers(name, part)
         earlier = self._lists.setdefault(name, deque(maxlen=MAX_LISTS))
         begin = max(
-            (one for one in earlier if numbers[: len(one[0])] == one[0]), key=lambda one: len(one[0]), default=None
+            (request for request in earlier if numbers[: len(request[0])] == request[0]),
+            key=lambda request: len(request[0]),
+            default=None,
         )
         known, check = begin or (array("q"), 0)
         new = numbers[len(known) :]

@@ -45,7 +45,7 @@ class Sender(Protocol):
 
 if TYPE_CHECKING:
 
-    class Target(Protocol):
+    class LiveTarget(Protocol):
         """The destination of spans, and the form of the spans."""
 
         @property
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 class LiveExport:
     """The export of one run, in its own thread, which ends with the run."""
 
-    def __init__(self, journal: Path, target: Target, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, journal: Path, target: LiveTarget, poll_seconds: float = POLL_SECONDS) -> None:
         self.name = target.name
         self._journal = GrowingJournal(journal)
         self._target = target

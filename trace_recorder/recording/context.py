@@ -249,18 +249,18 @@ class Step(_ContextBlock):
 
     def _begin(self, run: Run) -> Mapping[str, Payload]:
         self._began = time.perf_counter()
-        about = {**context_of(run), "step_id": "", "step_number": to_jsonable_of_type(self.step_number, int)}
+        members = {**context_of(run), "step_id": "", "step_number": to_jsonable_of_type(self.step_number, int)}
         with run.guard.protect("record the beginning of a step"):
-            about["step_id"] = run.next_id("step")
-            self._open = about
+            members["step_id"] = run.next_id("step")
+            self._open = members
             self._held = _OpenStep(self)
             run.unfinished.hold(self._held)
-            run.append("step_start", about)
-        return about
+            run.append("step_start", members)
+        return members
 
     def _end(self, error: BaseException | None) -> None:
-        about, self._open = self._open, None
-        if self._run is not None and about is not None:
+        members, self._open = self._open, None
+        if self._run is not None and members is not None:
             if self._held is not None:
                 self._run.unfinished.release(self._held)
             closed = isinstance(error, GeneratorExit)
@@ -271,12 +271,12 @@ class Step(_ContextBlock):
                 and status_from_exception(error).status != "completed"
             ):
                 self.error = error
-            about = {**about, "duration_seconds": round(time.perf_counter() - self._began, 6)}
-            record_or_defer(self._run if closed else None, partial(self._ended, self._run, about))
+            members = {**members, "duration_seconds": round(time.perf_counter() - self._began, 6)}
+            record_or_defer(self._run if closed else None, partial(self._ended, self._run, members))
 
-    def _ended(self, run: Run, about: dict[str, Payload]) -> None:
+    def _ended(self, run: Run, members: dict[str, Payload]) -> None:
         with run.guard.protect("record the end of a step"):
-            stands = merge_facts(about, run.named(state=to_jsonable_of_type(self.state, str)))
+            stands = merge_facts(members, run.named(state=to_jsonable_of_type(self.state, str)))
             nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
             said = {**nothing, "reflection": to_jsonable_of_type(self.reflection, str), "error": error_text(self.error)}
             run.append_body("agent_step", stands, members_to_json(said), to_json({"llm_messages": None}).encode())

@@ -26,8 +26,8 @@ from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.traces import (
     FetchError,
+    ListedIds,
     ListedTrace,
-    Progress,
     TraceFetchError,
     TraceService,
     refuse,
@@ -102,7 +102,7 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
     """
     seen = {} if seen is None else seen
     failures = 0
-    listed, progress = service.traces(), Progress(service.address)
+    listed, progress = service.traces(), ListedIds(service.address)
     while (trace := try_call(partial(next, listed, None), partial(refuse, service))) is not None:
         progress.new_ids([trace.identity])
         if trace.version and seen.get(trace.identity) == trace.version:

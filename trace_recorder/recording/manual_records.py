@@ -65,32 +65,34 @@ def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
     """Record a step. `details` has the other arguments of `record_agent_step` by name."""
     names = run.named(step_number=number, state=to_jsonable_of_type(state, str))
-    about = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
-    said = {
+    members = steps.merge_facts(names, steps.agent_of(run)) | steps.step_of(run, number)
+    texts = {
         "llm_response": object_to_json(details["llm_response"]),
         "tool_calls": _list_to_json(details["tool_calls"]),
         "tool_results": _list_to_json(details["tool_results"]),
         "reflection": to_json(to_jsonable_of_type(details["reflection"], str)),
         "error": to_json(steps.error_text(details["error"])),
     }
-    said_json = ",".join(f'"{name}":{text}' for name, text in said.items())
+    said_json = ",".join(f'"{name}":{text}' for name, text in texts.items())
     if messages is None:
-        run.append_body("agent_step", about, said_json, b'{"llm_messages":null}')
+        run.append_body("agent_step", members, said_json, b'{"llm_messages":null}')
     else:
-        run.append_lists("agent_step", about, said_json, {"llm_messages": messages})
+        run.append_lists("agent_step", members, said_json, {"llm_messages": messages})
 
 
 def _list_to_json(value: object) -> str:
     return "null" if value is None else to_json(objects_to_jsonable(value))
 
 
-def reward(run: Run, given: Mapping[str, object]) -> None:
-    """Record a reward. `given` has the arguments of `TrajectoryRecorder.reward` by name."""
-    about = {"name": to_jsonable_of_type(given["name"], str)} | {
-        name: given[name] for name in ("value", "weight", "step_number")
+def reward(run: Run, members: Mapping[str, object]) -> None:
+    """Record a reward. `members` has the arguments of `TrajectoryRecorder.reward` by name."""
+    own_members = {"name": to_jsonable_of_type(members["name"], str)} | {
+        name: members[name] for name in ("value", "weight", "step_number")
     }
     run.append(
-        "reward", run.named(**about), members_to_json({"explanation": to_jsonable_of_type(given["explanation"], str)})
+        "reward",
+        run.named(**own_members),
+        members_to_json({"explanation": to_jsonable_of_type(members["explanation"], str)}),
     )
 
 
@@ -100,6 +102,6 @@ def annotation(run: Run, key: object, value: object) -> None:
     run.append("annotation", run.named(**about), members_to_json({"value": to_jsonable(value)}))
 
 
-def summary(run: Run, number: object, said: object) -> None:
+def summary(run: Run, number: object, text: object) -> None:
     """Record a summary of a step."""
-    run.append("annotation", run.named(lakeview_step=number), members_to_json({"value": to_jsonable(said)}))
+    run.append("annotation", run.named(lakeview_step=number), members_to_json({"value": to_jsonable(text)}))

@@ -92,10 +92,10 @@ class Run:
         """Raise TypeError, because a run, or an object that has one, such as a step, cannot leave its process."""
         raise TypeError(NOT_PICKLED)
 
-    def start(self, about: Mapping[str, object], said: Mapping[str, object], parent: str | None) -> None:
+    def start(self, members: Mapping[str, object], texts: Mapping[str, object], parent: str | None) -> None:
         """Write the first record: the schema version, the process, and the caller's description of the run."""
         where = process_facts(self.trajectory_id, self.pid, parent)
-        self._begin = {**where, **about}, members_to_json(said)
+        self._begin = {**where, **members}, members_to_json(texts)
         with self._lock:
             self._prepare()
         self._after_record("start")
@@ -103,39 +103,39 @@ class Run:
     def append(
         self,
         kind: str,
-        about: Mapping[str, object],
-        said: str = "",
+        members: Mapping[str, object],
+        text: str = "",
         written: Callable[[], None] | None = None,
         *,
         at_once: bool = True,
     ) -> None:
         """Write one record, then the document.
 
-        `about` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
-        masked already. `said` has the members with foreign content, in which secrets are masked, as JSON text without
+        `members` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
+        masked already. `text` has the members with foreign content, in which secrets are masked, as JSON text without
         braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. If
         `at_once` is False, or the record belongs to a captured call, the document thread writes the document later.
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
         data: Data | None = None
-        if len(said) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:  # without the lock: others can record
-            said, count = self._redaction.mask(said)
-            data = encode_data(record_data(about, said, count))
+        if len(text) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:  # without the lock: others can record
+            text, count = self._redaction.mask(text)
+            data = encode_data(record_data(members, text, count))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
             if data is None:
-                said, count = self._redaction.mask(said) if said else ("", 0)
-                data = record_data(about, said, count)
+                text, count = self._redaction.mask(text) if text else ("", 0)
+                data = record_data(members, text, count)
             seq = self._journal.next_seq
             try:
                 self._journal.append_all([(kind, data)], now())
             finally:
                 if written is not None and self._journal.next_seq > seq:
                     written()
-            if kind in _OF_THE_RUN and said:
-                self._texts.keep(seq, said)
+            if kind in _OF_THE_RUN and text:
+                self._texts.keep(seq, text)
             if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # a call's next request creates it again
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
@@ -152,7 +152,7 @@ class Run:
         self._append_items(kind, about, said, lambda: self._items.encode_lists(elements))
         self._elements.remember(elements.values())
 
-    def _append_items(self, kind: str, about: Mapping[str, object], said: str, encode: Callable[[], Encoded]) -> None:
+    def _append_items(self, kind: str, members: Mapping[str, object], text: str, encode: Callable[[], Encoded]) -> None:
         if self.abandoned:
             return
         masked: list[tuple[str, int]] | None = None
@@ -161,23 +161,23 @@ class Run:
                 self._prepare()
             encoded = encode()
             texts = [new.members_to_mask for new in encoded.new]
-            texts.append(f'{said},"body":{encoded.body}' if said else f'"body":{encoded.body}')
+            texts.append(f'{text},"body":{encoded.body}' if text else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
                 masked = self._redaction.mask_all(texts)
-                self._append_encoded(kind, about, encoded, masked[-1], item_records(encoded.new, masked))
+                self._append_encoded(kind, members, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # this takes long, and is done without the lock
             masked = self._redaction.mask_all(texts)
             items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
                 self._prepare()
-                self._append_encoded(kind, about, encoded, masked[-1], items)
+                self._append_encoded(kind, members, encoded, masked[-1], items)
         self._after_record(kind)
 
     def _append_encoded(
-        self, kind: str, about: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
+        self, kind: str, members: Mapping[str, object], encoded: Encoded, masked: tuple[str, int], items: Records
     ) -> None:
         """Write a request that was taken apart and masked."""
-        data = record_data(about, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
+        data = record_data(members, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
         request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
@@ -235,7 +235,7 @@ class Run:
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
         self._write_gaps()
 
-    def _append_required(self, kind: str, about: Mapping[str, object], said: str, nothing: str) -> None:
+    def _append_required(self, kind: str, members: Mapping[str, object], text: str, nothing: str) -> None:
         """Write a record that every journal needs. If its text cannot be masked, `nothing` is written instead."""
 
         def unmasked(error: Exception) -> tuple[str, int]:
@@ -244,9 +244,9 @@ class Run:
             self.guard.record_failure(f"mask what the {kind} record says", error)
             return nothing, 0
 
-        masked, count = try_call(lambda: self._redaction.mask(said), unmasked)
+        masked, count = try_call(lambda: self._redaction.mask(text), unmasked)
         seq = self._journal.next_seq
-        self._journal.append(kind, record_data(about, masked, count), now())
+        self._journal.append(kind, record_data(members, masked, count), now())
         if kind in _OF_THE_RUN and masked:
             self._texts.keep(seq, masked)
 

@@ -75,28 +75,28 @@ class Execution:
 
     def _call(self, run: Run) -> None:
         given = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
-        about = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**given), context_of(run))}
+        members = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**given), context_of(run))}
         run.append(
             "tool_call",
-            about,
+            members,
             members_to_json({"arguments": to_jsonable({} if self._arguments is None else self._arguments)}),
         )
-        self._about = about
+        self._about = members
 
-    def _ended(self, run: Run, about: dict[str, Payload], error: BaseException | None) -> None:
+    def _ended(self, run: Run, members: dict[str, Payload], error: BaseException | None) -> None:
         closed = isinstance(error, GeneratorExit)
         with run.guard.protect("record a tool result"):
-            about |= {"success": None if closed else error is None}
-            about |= without_none(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
-            about |= without_none(replayed=self._replayed)
+            members |= {"success": None if closed else error is None}
+            members |= without_none(yielded=self._yielded or None, ended_by="it was closed" if closed else None)
+            members |= without_none(replayed=self._replayed)
             returned = to_jsonable(self.result)
-            said = (
+            texts = (
                 {"result": returned}
                 if self._items is None
                 else {"result": self._items, **without_none(returned=returned)}
             )
             failed = None if error is None or closed else describe_error(error)
-            run.append("tool_result", about, members_to_json({**said, **without_none(error=failed)}))
+            run.append("tool_result", members, members_to_json({**texts, **without_none(error=failed)}))
 
     def _body(self) -> ToolBody:
         """Return the context manager in which the tool itself runs."""
@@ -141,13 +141,15 @@ class AnnouncedExecution(Execution):
         self._inside.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         if self._inside is not None:
             self._inside.__exit__()
         block, self._block = self._block, None
         if block is not None:
             _announced.leave(block)
-        super().__exit__(kind, error, at)
+        super().__exit__(kind, error, traceback)
 
     def _claim(self, name: str) -> bool:
         """Return whether a `@tool` function of this name is this execution. True once, for the first such function."""

@@ -47,9 +47,9 @@ def exchange_names(one: str | Path, other: str | Path) -> bool:
     return _rename_with_flags(one, other, _EXCHANGE) == 0
 
 
-def _rename_with_flags(one: str | Path, other: str | Path, how: int) -> int | None:
+def _rename_with_flags(source: str | Path, target: str | Path, how: int) -> int | None:
     """Call renameat2. Return its error number, 0 for success, or None if the system does not have this call."""
-    call, names = _renameat2(), (os.fsencode(one), os.fsencode(other))
+    call, names = _renameat2(), (os.fsencode(source), os.fsencode(target))
     if b"\0" in names[0] + names[1]:  # C would end the name there
         raise ValueError("embedded null byte")
     if call is None:

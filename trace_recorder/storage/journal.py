@@ -140,12 +140,12 @@ class Journal:
             return
         seq, before, sizes = pending
         end = self.size
-        left = end - before
+        remaining = end - before
         whole = 0
-        while whole < len(sizes) and left >= sizes[whole] - 1:  # a record is whole without its newline too
-            left -= sizes[whole]
+        while whole < len(sizes) and remaining >= sizes[whole] - 1:  # a record is whole without its newline too
+            remaining -= sizes[whole]
             whole += 1
-        torn = left != 0 or (self._torn and whole == 0)
+        torn = remaining != 0 or (self._torn and whole == 0)
         if self._pending is pending:  # otherwise a handler has resolved it; no call follows in which one could run
             self._torn, self.end = torn, end
             self.next_seq = seq + whole  # numbers have no gaps: the number of a torn record is used again

@@ -48,16 +48,16 @@ Line = tuple[bytes, ...]
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
-def record_data(about: Mapping[str, object], said: str, redacted: int = 0) -> str:
-    """Return the data of a record as JSON text: the recorder's own members, then `said`, which is JSON text already.
+def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> str:
+    """Return the data of a record as JSON text: the recorder's own members, then `text`, which is JSON text already.
 
-    `redacted` is how many secrets are masked in `said`. A number in `about` is for the recorder's own members.
+    `redacted` is how many secrets are masked in `text`. A number in `members` is for the recorder's own members.
     """
-    masked_before = about.get("redacted", 0)
+    masked_before = members.get("redacted", 0)
     if redacted and isinstance(masked_before, int):
-        about = {**about, "redacted": masked_before + redacted}
-    own = _dump(about)[1:-1]
-    return f"{{{own},{said}}}" if said else f"{{{own}}}"
+        members = {**members, "redacted": masked_before + redacted}
+    own = _dump(members)[1:-1]
+    return f"{{{own},{text}}}" if text else f"{{{own}}}"
 
 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:

@@ -40,13 +40,13 @@ _MAX_WEIGHT = _CONTINUATION**9
 def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
     """Split chunks at a byte. Return the chunks before it, the chunks after it, and whether a chunk is cut in two."""
     before: list[TimedBytes] = []
-    for number, (at, data) in enumerate(pieces):
+    for number, (time, data) in enumerate(pieces):
         if not data:
             continue
         if len(data) > end:
-            behind = [(at, data[end:]), *pieces[number + 1 :]]
-            return (before if end == 0 else [*before, (at, data[:end])]), behind, end > 0
-        before.append((at, data))
+            behind = [(time, data[end:]), *pieces[number + 1 :]]
+            return (before if end == 0 else [*before, (time, data[:end])]), behind, end > 0
+        before.append((time, data))
         end -= len(data)
     return before, [], False
 

@@ -227,7 +227,7 @@ def one_line(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Member:
+class JsonMember:
     """A member of an object: its name, the texts of name and value, and the spans of elements of a list of objects."""
 
     name: str
@@ -236,19 +236,19 @@ class Member:
     elements: list[tuple[int, int]] | None
 
 
-def split_members(text: str, *, yields: bool = False) -> list[Member]:
+def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
     """Split the text of a JSON object into its members, and lists of objects into elements.
 
     With `yields`, a background thread lets others run meanwhile: no lock may be held. Raises NotJsonError.
     """
-    members: list[Member] = []
+    members: list[JsonMember] = []
     position, next_member = 0, _FIRST_MEMBER
     while found := next_member.match(text, position):
         name, begin = found[1], found.end()
         is_list = text.startswith("[", begin)
         elements, position = _elements(text, begin, yields) if is_list else (None, _value(text, begin, yields)[1])
         plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
-        members.append(Member(plain_name, name, text[begin:position], elements))
+        members.append(JsonMember(plain_name, name, text[begin:position], elements))
         next_member = _NEXT_MEMBER
     if not (_OBJECT_END if members else _EMPTY_OBJECT).fullmatch(text, position):
         raise NotJsonError(f"a member of an object, or its end, is expected at character {position}")

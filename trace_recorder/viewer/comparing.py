@@ -16,7 +16,7 @@ from trace_recorder.viewer.parts import Json
 from trace_recorder.views.comparison.trajectory_diff import DiffSide, TrajectoryDiff, diff
 
 
-class Comparison:
+class RunComparison:
     """The comparison of two runs. Ids and times make no difference."""
 
     def __init__(self, a: Trajectory, b: Trajectory) -> None:

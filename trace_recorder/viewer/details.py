@@ -8,7 +8,7 @@ from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.viewer.parts import (
     Json,
-    Limits,
+    TextLimits,
     answer_parts,
     json_part,
     message_json,
@@ -17,7 +17,7 @@ from trace_recorder.viewer.parts import (
 )
 
 
-def interaction_detail(number: int, interaction: LLMInteraction, limits: Limits) -> Json:
+def interaction_detail(number: int, interaction: LLMInteraction, limits: TextLimits) -> Json:
     """Return the answer and the attempts of an interaction."""
     return {
         "number": number,
@@ -34,7 +34,7 @@ def _attempt(attempt: Attempt, before: Attempt | None) -> Json:
     return {**unknown, "pause_seconds": before and pause_between(before, attempt), **attempt.to_document()}
 
 
-def response_json(response: LLMResponse, limits: Limits) -> Json:
+def response_json(response: LLMResponse, limits: TextLimits) -> Json:
     """Return the answer of a model. `given` is a response that was recorded by hand in a form of its own."""
     several = len(response.choices) > 1
     return without_none(given=json_part(response.given, limits) if response.given else None) | {
@@ -48,7 +48,7 @@ def response_json(response: LLMResponse, limits: Limits) -> Json:
     }
 
 
-def _choice(choice: Choice, limits: Limits) -> Json:
+def _choice(choice: Choice, limits: TextLimits) -> Json:
     return {
         "index": choice.index,
         "finish_reason": choice.finish_reason,
@@ -57,7 +57,7 @@ def _choice(choice: Choice, limits: Limits) -> Json:
     }
 
 
-def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
+def step_detail(number: int, step: AgentStep, limits: TextLimits) -> Json:
     """Return a step with its tool calls and results, and with the messages and the answer that only the step has."""
     messages = None if step.messages is None else [message_json(None, one, limits) for one in step.messages]
     return {
@@ -73,7 +73,7 @@ def step_detail(number: int, step: AgentStep, limits: Limits) -> Json:
     }
 
 
-def _own_response(step: AgentStep, limits: Limits) -> Json | None:
+def _own_response(step: AgentStep, limits: TextLimits) -> Json | None:
     """Return the answer that the agent recorded in a step, or None if the call of the step has the same answer."""
     response = step.llm_response
     if response is None or response.given == {} or (step.interaction and response == step.interaction.response):
@@ -81,7 +81,7 @@ def _own_response(step: AgentStep, limits: Limits) -> Json | None:
     return response_json(response, limits)
 
 
-def _call(call: ToolCall | None, result: ToolResult | None, limits: Limits) -> Json:
+def _call(call: ToolCall | None, result: ToolResult | None, limits: TextLimits) -> Json:
     named = call or result
     return {
         "call_id": named and named.call_id,
@@ -91,7 +91,7 @@ def _call(call: ToolCall | None, result: ToolResult | None, limits: Limits) -> J
     } | ({} if call else {"unrequested": True})
 
 
-def result_json(result: ToolResult, limits: Limits) -> Json:
+def result_json(result: ToolResult, limits: TextLimits) -> Json:
     """Return the result of a tool."""
     return {
         "success": result.success,

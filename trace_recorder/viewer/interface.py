@@ -25,7 +25,7 @@ from trace_recorder.viewer.outline import (
     step_entry,
     step_of_interaction,
 )
-from trace_recorder.viewer.parts import CUT, WHOLE, Json, Limits, message_json
+from trace_recorder.viewer.parts import CUT, WHOLE, Json, TextLimits, message_json
 from trace_recorder.viewer.prompts import Prompts
 from trace_recorder.viewer.raw import RawItems, raw_answer
 from trace_recorder.views.cost import Price
@@ -127,7 +127,7 @@ class RunAnswers:
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def outline(self, limits: Limits = CUT) -> Json:
+    def outline(self, limits: TextLimits = CUT) -> Json:
         """Return the outline of the run."""
         return {**self._facts(limits), **self._beyond(0), **self._changed(0)}
 
@@ -135,7 +135,7 @@ class RunAnswers:
         """Return the changes since an earlier `version`."""
         return {**self._facts(CUT), **self._beyond(version), **self._changed(version)}
 
-    def _facts(self, limits: Limits) -> Json:
+    def _facts(self, limits: TextLimits) -> Json:
         facts = run_facts(self.trajectory, limits)
         return {"run": facts, "counts": self.counts, "agents": self._agents.to_json()}
 
@@ -160,11 +160,11 @@ class RunAnswers:
     def _changed(self, version: int) -> Json:
         return {"interactions": self._interactions.since(version), "steps": self._steps.since(version)}
 
-    def messages(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
+    def messages(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
         """Return messages by their numbers. Raises IndexError if a number does not exist."""
         return [message_json(number, _at(self._prompts.messages, number), limits) for number in numbers]
 
-    def interactions(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
+    def interactions(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
         """Return answers and attempts of interactions. Raises IndexError."""
         return [interaction_detail(number, self._interaction(number), limits) for number in numbers]
 
@@ -181,7 +181,7 @@ class RunAnswers:
         """Return elements that raw requests refer to, without damaged ones."""
         return RawItems.of(self.trajectory).items(numbers)
 
-    def steps(self, numbers: Iterable[int], limits: Limits = CUT) -> list[Json]:
+    def steps(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
         """Return steps with their tool calls and results. Raises IndexError."""
         return [step_detail(number, self._step(number), limits) for number in numbers]
 

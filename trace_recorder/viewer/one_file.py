@@ -20,7 +20,7 @@ from importlib import import_module
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.viewer.comparing import Comparison
+from trace_recorder.viewer.comparing import RunComparison
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.page_template import content_security_policy, json_text, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
@@ -33,7 +33,7 @@ def one_file(trajectory: Trajectory, name: str = "run") -> str:
 
 def two_runs_file(a: Trajectory, b: Trajectory, names: tuple[str, str]) -> str:
     """Return the HTML of two runs side by side."""
-    comparison = Comparison(a, b)
+    comparison = RunComparison(a, b)
     compared = {"compare": comparison.to_json(), "pairs": comparison.differences()}
     runs = {"a": _file(a, names[0]), "b": _file(b, names[1])}
     return page_with({"kind": "comparison", **runs, "sections": packed(compared)}, content_security_policy())

@@ -16,14 +16,14 @@ from trace_recorder.values.messages import ToolCall, ToolResult
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.viewer.parts import CUT, Json, Limits, excerpt, first_argument, value_parts
-from trace_recorder.viewer.prompts import Prompt
+from trace_recorder.viewer.parts import CUT, Json, TextLimits, excerpt, first_argument, value_parts
+from trace_recorder.viewer.prompts import ShownPrompt
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.cost import Price, cost_of
 from trace_recorder.views.incomplete_calls import incomplete_reason
 
 
-def run_facts(trajectory: Trajectory, limits: Limits = CUT) -> Json:
+def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:
     """Return the facts of a run."""
     return {
         "trajectory_id": trajectory.trajectory_id,
@@ -70,7 +70,7 @@ class References:
 
     number: int
     step: int | None
-    prompt: Prompt
+    prompt: ShownPrompt
     tool_list: int | None
     parameters: int | None
     is_side_call: bool

@@ -26,37 +26,37 @@ Json = dict[str, Payload]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """The most characters that an answer has of a text or of JSON, and of an image's base64. None is no limit."""
 
     text: int | None = 20_000
     image: int | None = 400_000
 
 
-CUT = Limits()
-WHOLE = Limits(None, None)
+CUT = TextLimits()
+WHOLE = TextLimits(None, None)
 
 
-def text_part(kind: str, text: str, limits: Limits) -> Json:
+def text_part(kind: str, text: str, limits: TextLimits) -> Json:
     """Return a part that is a text: `text` or `reasoning`."""
     if limits.text is None or len(text) <= limits.text:
         return {"type": kind, "text": text}
     return {"type": kind, **_beginning(text, limits.text)}
 
 
-def json_part(value: Payload, limits: Limits, kind: str | None = None) -> Json:
+def json_part(value: Payload, limits: TextLimits, kind: str | None = None) -> Json:
     """Return a part with any JSON. A large value is cut to the beginning of its JSON text."""
     return {"type": "json", "kind": kind, **_cut_json(value, limits)}
 
 
-def _cut_json(value: Payload, limits: Limits) -> Json:
+def _cut_json(value: Payload, limits: TextLimits) -> Json:
     if limits.text is None or not isinstance(value, str | list | dict):
         return {"value": value}
     text = json.dumps(value, ensure_ascii=False)
     return {"value": value} if len(text) <= limits.text else _beginning(text, limits.text)
 
 
-def value_parts(value: Payload, limits: Limits) -> list[Json]:
+def value_parts(value: Payload, limits: TextLimits) -> list[Json]:
     """Return a value, such as a tool's result, as parts: a text, the parts of a message's content, or JSON."""
     if value is None:
         return []
@@ -68,7 +68,7 @@ def value_parts(value: Payload, limits: Limits) -> list[Json]:
     return [json_part(value, limits)]
 
 
-def call_part(call: ToolCall, limits: Limits) -> Json:
+def call_part(call: ToolCall, limits: TextLimits) -> Json:
     """Return a tool call as a part."""
     part: Json = {"type": "tool_call", "call_id": call.call_id, "name": call.name}
     if call.call_id_made_up:
@@ -77,14 +77,14 @@ def call_part(call: ToolCall, limits: Limits) -> Json:
     return part | ({"arguments": cut["value"]} if "value" in cut else cut)
 
 
-def message_parts(message: Message, limits: Limits) -> list[Json]:
+def message_parts(message: Message, limits: TextLimits) -> list[Json]:
     """Return the reasoning, the content and the tool calls of a message."""
     parts = [text_part("reasoning", message.reasoning, limits)] if message.reasoning else []
     parts += [_content_part(part, limits) for part in parts_of(message)]
     return parts + [call_part(call, limits) for call in message.tool_calls]
 
 
-def message_json(number: int | None, message: Message, limits: Limits) -> Json:
+def message_json(number: int | None, message: Message, limits: TextLimits) -> Json:
     """Return a message. `number` is None if the message was not sent to a model."""
     return without_none(
         number=number,
@@ -97,7 +97,7 @@ def message_json(number: int | None, message: Message, limits: Limits) -> Json:
     )
 
 
-def answer_parts(answer: LLMResponse | Choice, limits: Limits) -> list[Json]:
+def answer_parts(answer: LLMResponse | Choice, limits: TextLimits) -> list[Json]:
     """Return the parts of an answer in their order."""
     calls = {call.call_id: call for call in answer.tool_calls}
     parts: list[Json] = []
@@ -119,7 +119,7 @@ def _other_block(answer: LLMResponse | Choice, position: int | None) -> Payload:
     return blocks[position] if position is not None and position < len(blocks) else None
 
 
-def _content_part(part: Part, limits: Limits) -> Json:
+def _content_part(part: Part, limits: TextLimits) -> Json:
     if isinstance(part, Text):
         return text_part("text", part.text, limits)
     if isinstance(part, Image):
@@ -127,7 +127,7 @@ def _content_part(part: Part, limits: Limits) -> Json:
     return json_part(part.raw, limits, kind_of_part(part.raw))
 
 
-def _image_part(image: Image, limits: Limits) -> Json:
+def _image_part(image: Image, limits: TextLimits) -> Json:
     part: Json = {"type": "image", "media_type": image.media_type}
     if image.data is None:
         return part | {"url": image.url}

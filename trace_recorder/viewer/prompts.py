@@ -23,7 +23,7 @@ from trace_recorder.views.conversations.turns_of_run import side_calls
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ShownPrompt:
     """The prompt of one interaction, as its difference from the prompt of the interaction `base`.
 
     `answers` are inserted messages that repeat earlier answers of the model. `messages` is the whole prompt.
@@ -57,7 +57,7 @@ class Prompts:
     """The prompts of a run, one interaction after another."""
 
     def __init__(self, compared: ComparedPrompts | None = None) -> None:
-        self.made: list[Prompt] = []
+        self.made: list[ShownPrompt] = []
         self._compared = compared or ComparedPrompts()
         self._characters: list[int] = []
         self._numbers_by_id: dict[str, int] = {}
@@ -77,7 +77,7 @@ class Prompts:
 
     def numbers_of(self, number: int) -> Numbers:
         """Return the message numbers of a prompt."""
-        chain: list[Prompt] = []
+        chain: list[ShownPrompt] = []
         at: int | None = number
         while at is not None:
             chain.append(self.made[at - 1])
@@ -87,10 +87,10 @@ class Prompts:
             numbers = applied(numbers, prompt.changes)
         return numbers
 
-    def add(self, interaction: LLMInteraction) -> Prompt:
+    def add(self, interaction: LLMInteraction) -> ShownPrompt:
         """Return the prompt of the next interaction, and remember it for later prompts."""
         number = len(self.made) + 1
-        prompt = Prompt(known=False)
+        prompt = ShownPrompt(known=False)
         if interaction.source.has_request():
             prompt = self._prompt(interaction, self._compared.add_call(interaction, self._turn(interaction, number)))
             self._numbers_by_id[interaction.interaction_id] = number
@@ -119,13 +119,13 @@ class Prompts:
         turns = [*self._turns.values()]
         return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns))
 
-    def _prompt(self, interaction: LLMInteraction, prompt: ComparedPrompt) -> Prompt:
+    def _prompt(self, interaction: LLMInteraction, prompt: ComparedPrompt) -> ShownPrompt:
         reading = interaction.source.request()
         base = self._numbers_by_id.get(prompt.base or "")
         changes = tuple(prompt.comparison.changes)
         if base is None or prompt.relation == "refers":
             changes = (Change(0, 0, prompt.numbers),) if prompt.numbers else ()
-        return Prompt(
+        return ShownPrompt(
             count=len(prompt.numbers),
             characters=self._characters_of(prompt, base),
             base=base,

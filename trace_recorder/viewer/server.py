@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trace_recorder.errors import QueryError, RecorderStateError, TraceRecorderError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
-from trace_recorder.viewer.comparing import MAX_RUNS, Comparison, aligned
+from trace_recorder.viewer.comparing import MAX_RUNS, RunComparison, aligned
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.one_file import one_file
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
@@ -67,7 +67,7 @@ class ViewerServer:
         self._runs = runs
         self._open = OpenRuns()
         self._read_only = read_only
-        self._last_comparison: tuple[tuple[tuple[str, str], ...], Comparison] | None = None
+        self._last_comparison: tuple[tuple[tuple[str, str], ...], RunComparison] | None = None
 
     def app(self, access: Access) -> ASGIApp:
         """Return the application, with its access control."""
@@ -126,13 +126,13 @@ class ViewerServer:
 
         return _answering(handle)
 
-    def _compared(self, request: Request) -> Comparison:
+    def _compared(self, request: Request) -> RunComparison:
         """Return the comparison of the runs `a` and `b`; the last one is kept."""
         runs = [self._opened_as(request.query_params.get(name, "")) for name in ("a", "b")]
         key = tuple((run.name, run.version) for run in runs)
         kept = self._last_comparison
         if kept is None or kept[0] != key:
-            kept = self._last_comparison = key, Comparison(*(run.answers.trajectory for run in runs))
+            kept = self._last_comparison = key, RunComparison(*(run.answers.trajectory for run in runs))
         return kept[1]
 
     def _pair(self, request: Request) -> Json:

@@ -18,7 +18,7 @@ import pytest
 from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.validate import validate
 from trace_recorder.imports.foreign.formats import Source, journal_lines, read_runs
-from trace_recorder.imports.foreign.run import Call, Exchange, ForeignRun
+from trace_recorder.imports.foreign.run import Call, ForeignRun, HttpExchange
 from trace_recorder.imports.loader import load_lines
 from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.trajectory import Trajectory
@@ -87,7 +87,7 @@ def check_run(run: ForeignRun, directory: Path) -> Trajectory:
     assert [gap for gap in trajectory.gaps if "could not" in gap.what or "damaged" in gap.what] == []
     assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
     calls = [event for event in run.events if isinstance(event, Call)]
-    if any(isinstance(event, Exchange) for event in run.events):
+    if any(isinstance(event, HttpExchange) for event in run.events):
         return trajectory
     assert len(trajectory.llm_interactions) == len(calls)
     for one, call in zip(trajectory.llm_interactions, calls, strict=True):

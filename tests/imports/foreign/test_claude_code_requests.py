@@ -11,7 +11,7 @@ import pytest
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import check_run, real_files, runs_of
 from trace_recorder import load
-from trace_recorder.imports.foreign.claude_code.lines import Requests
+from trace_recorder.imports.foreign.claude_code.lines import SessionRequests
 from trace_recorder.imports.foreign.formats import Source, read_runs
 from trace_recorder.imports.foreign.run import Call, Kept
 
@@ -173,7 +173,7 @@ def test_requests_that_refer_to_each_other_are_a_gap(tmp_path: Path) -> None:
 def test_requests_that_all_branch_off_a_long_one_are_read_within_a_limit() -> None:
     lines = [_shape("s", "x"), _blob("b", "user", "x"), _request("r", 1, ["b"] * 600)]
     lines += [_request(f"r{at}", 2, ["b"], base="r", keep=400) for at in range(4)]
-    requests = Requests(max_copied=1000)
+    requests = SessionRequests(max_copied=1000)
     for line in lines:
         requests.note(line)
     calls = [Call(time="", conversation=None) for _ in range(4)]

@@ -9,16 +9,16 @@ import pytest
 from tests.imports.foreign.files import check_run
 from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.run import (
-    Agent,
     Annotation,
     Call,
-    Conversation,
+    ForeignAgent,
+    ForeignConversation,
     ForeignRun,
     Histories,
     Kept,
     Missing,
     Score,
-    Step,
+    SourceStep,
     Summary,
     ToolRun,
 )
@@ -33,7 +33,7 @@ def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def _call(conversation: Conversation, answer: str, **more: object) -> Call:
+def _call(conversation: ForeignConversation, answer: str, **more: object) -> Call:
     call = Call(time=_AT, conversation=conversation, length=len(conversation), response={"content": answer})
     for name, value in more.items():
         setattr(call, name, value)
@@ -47,7 +47,7 @@ def _read(tmp_path: Path, *events: object, **about: object) -> Trajectory:
 
 
 def test_what_a_call_states_comes_back(tmp_path: Path) -> None:
-    conversation = Conversation()
+    conversation = ForeignConversation()
     conversation.add(_user("hello"))
     schema = {"name": "look", "input_schema": {"type": "object"}}
     call = _call(
@@ -86,7 +86,7 @@ def test_what_a_call_states_comes_back(tmp_path: Path) -> None:
 
 def test_forks_share_their_messages(tmp_path: Path) -> None:
     """A rewritten history, and a fork of a fork, have the messages that they state, and no message is stored twice."""
-    trunk = Conversation()
+    trunk = ForeignConversation()
     trunk.add(_user("a"))
     first = _call(trunk, "b")
     trunk.add(_user("c"))
@@ -123,7 +123,7 @@ def test_histories_find_what_a_list_of_messages_continues(tmp_path: Path) -> Non
 def test_the_size_is_linear_in_the_calls() -> None:
     sizes = []
     for calls in (100, 400):
-        conversation = Conversation()
+        conversation = ForeignConversation()
         events = []
         for number in range(calls):
             conversation.add(_user(f"question {number:06} " + "x" * 500))
@@ -133,7 +133,7 @@ def test_the_size_is_linear_in_the_calls() -> None:
 
 
 def test_tools_sub_agents_and_steps(tmp_path: Path) -> None:
-    conversation, inner = Conversation(), Conversation()
+    conversation, inner = ForeignConversation(), ForeignConversation()
     conversation.add(_user("go"))
     inner.add(_user("part"))
     asks = {"content": None, "tool_calls": [{"call_id": "t1", "name": "delegate", "arguments": {"what": "part"}}]}
@@ -149,13 +149,13 @@ def test_tools_sub_agents_and_steps(tmp_path: Path) -> None:
         error="no",
         duration_seconds=4.5,
     )
-    sub = _call(inner, "done", agent=Agent(name="helper", agent_id="h1", parent_execution_id="e1"))
+    sub = _call(inner, "done", agent=ForeignAgent(name="helper", agent_id="h1", parent_execution_id="e1"))
     run = _read(tmp_path, outer, ran, sub, start_time=_AT, end_time=_LATER)
     assert run.llm_interactions[1].agent == "helper"
     (result,) = run.agent_steps[0].tool_results
     assert (result.call_id, result.success, result.error, result.duration_seconds) == ("t1", False, "no", 4.5)
     assert run.execution_time == 4.5
-    stated = Step(time=_AT, step_number=7, state="completed", conversation=conversation, length=1)
+    stated = SourceStep(time=_AT, step_number=7, state="completed", conversation=conversation, length=1)
     run = _read(tmp_path, stated, Summary(step_number=7, value="all"))
     (step,) = run.agent_steps
     assert (step.step_number, step.extra["lakeview_summary"]) == (7, "all")
@@ -184,7 +184,7 @@ def test_the_rest_of_a_run(tmp_path: Path) -> None:
 
 def test_secrets_are_masked(tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "aB3dE6gH9" * 10 + "AA"
-    conversation = Conversation()
+    conversation = ForeignConversation()
     conversation.add(_user(f"use {key}"))
     run = _read(tmp_path, _call(conversation, f"I use {key}"), Kept(what="env", value=key), task=key)
     lines = b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -230,7 +230,7 @@ def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
 def test_two_calls_with_one_id_stay_two_calls(tmp_path: Path) -> None:
     """The second gets an id of its own, also if the id of the first is one that a call without an id would get."""
     answers = [("a", "one"), ("a", "two"), ("call-4", "three"), (None, "four"), (None, "five")]
-    calls = [_call(Conversation(), answer, interaction_id=identity) for identity, answer in answers]
+    calls = [_call(ForeignConversation(), answer, interaction_id=identity) for identity, answer in answers]
 
     read = _read(tmp_path, *calls).llm_interactions
 

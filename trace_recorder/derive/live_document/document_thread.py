@@ -45,7 +45,7 @@ class DocumentLimits:
 DEFAULT_LIMITS = DocumentLimits()
 
 
-class Document(Protocol):
+class WaitingDocument(Protocol):
     """The methods of a run's document that the thread needs."""
 
     @property
@@ -72,7 +72,7 @@ class DocumentThread:
 
     def after_fork(self) -> None:
         """Start empty in a forked child: the thread does not exist there, and its lock may never be released."""
-        self.waiting: dict[Document, None] = {}
+        self.waiting: dict[WaitingDocument, None] = {}
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
         self._serving: dict[str, int] = {}
@@ -88,7 +88,7 @@ class DocumentThread:
             if not self._serving:
                 start_thread(partial(run_yielding, self._run), "trace_recorder document")
 
-    def remove(self, document: Document) -> None:
+    def remove(self, document: WaitingDocument) -> None:
         """Remove a document if it waits. Wake the thread, which may be sleeping until this document is due."""
         if self.waiting.pop(document, self) is not self:
             self._wakings.put(None)
@@ -130,7 +130,7 @@ class DocumentThread:
             with suppress(Empty):
                 self._wakings.get(timeout=soonest - now)
 
-    def _write(self, document: Document, *, overtakes_by: float) -> None:
+    def _write(self, document: WaitingDocument, *, overtakes_by: float) -> None:
         """Write a document. If it overtakes the first waiting document, that document waits for both pauses."""
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # a strict run raises; the other documents are written
@@ -141,7 +141,7 @@ class DocumentThread:
             self._counted_from, self._overtaken_seconds = self._last_end, 0.0
 
 
-def _pause_before(document: Document) -> float:
+def _pause_before(document: WaitingDocument) -> float:
     """Return how many seconds have to pass without a write before a document is written."""
     return max(document.limits.min_pause_seconds, document.limits.cost_multiple * document.predicted_seconds())
 

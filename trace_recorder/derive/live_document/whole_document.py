@@ -53,7 +53,7 @@ def _encode_described(value: Payload) -> bytes:
     return _write(json.loads(to_json(value))).encode()
 
 
-class MessageTexts:
+class EncodedTexts:
     """The encoded messages of a run, and their sizes. Each message is encoded once, up to `max_kept_bytes` in all.
 
     `has_long_strings` is True if a string may be so long that other threads must run while it is encoded.
@@ -111,7 +111,7 @@ class DocumentText:
     `counts` has the metrics of the encoded calls and steps. `gaps` has a gap for each call that cannot be read.
     """
 
-    def __init__(self, history: History, texts: MessageTexts) -> None:
+    def __init__(self, history: History, texts: EncodedTexts) -> None:
         self._history = history
         self._texts = texts
         self._encode = _encode_in_steps if texts.has_long_strings else _encode
@@ -221,7 +221,7 @@ class WholeDocument:
         self._limits = limits
         self._status = status
         self._look = look
-        self._texts = MessageTexts()
+        self._texts = EncodedTexts()
         self.journal_bytes = 0
         """How many bytes of the journal were read."""
         self._measures = history == "auto"
@@ -267,7 +267,7 @@ class WholeDocument:
                 self._texts.has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
-                self._texts = MessageTexts()
+                self._texts = EncodedTexts()
                 return self._read(journal, has_recorded_steps=True)
             fold.read_pending()
             fold.match_tools()

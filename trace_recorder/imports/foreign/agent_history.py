@@ -23,11 +23,11 @@ from trace_recorder.imports.foreign.run import (
     MAIN,
     UNANSWERED,
     UNSEEN,
-    Agent,
     Annotation,
     Call,
-    Conversation,
     Event,
+    ForeignAgent,
+    ForeignConversation,
     Kept,
     Members,
     Missing,
@@ -45,17 +45,17 @@ MAX_FORKS = 500
 class Position:
     """A place to which a session may go back: the first messages of a conversation, with the results that follow."""
 
-    conversation: Conversation
+    conversation: ForeignConversation
     length: int
 
 
 class AgentHistory:
     """The conversation of one agent so far. Its calls and executions are appended to `events`."""
 
-    def __init__(self, events: list[Event], agent: Agent = MAIN) -> None:
+    def __init__(self, events: list[Event], agent: ForeignAgent = MAIN) -> None:
         self.events = events
         self.agent = agent
-        self.conversation = Conversation()
+        self.conversation = ForeignConversation()
         self.position = Position(self.conversation, 0)
         self._numbering = CallNumbering()
         self._asked: dict[str, tuple[str, Members]] = {}
@@ -121,7 +121,7 @@ class AgentHistory:
     def restart(self, kept: Iterable[Members] = ()) -> None:
         """Continue with a new conversation that begins with these messages, as after a compaction."""
         self._state_unseen()
-        self.conversation = Conversation()
+        self.conversation = ForeignConversation()
         for message in kept:
             self.conversation.add(message)
         self.position = Position(self.conversation, len(self.conversation))

@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc_time
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -27,7 +27,7 @@ def recognizes(source: Source) -> bool:
 
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
-    spans: dict[str, Span] = {}
+    spans: dict[str, ForeignSpan] = {}
     missing: list[Missing | Kept] = []
     marks: list[Members] = []
     for line in source.lines():
@@ -46,14 +46,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
         yield run
 
 
-def _add(spans: dict[str, Span], event: Members) -> None:
+def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
     """Add the start or the end of a scope. The profile of the end is newer."""
     identity, category = as_text(event["uuid"]) or "", as_text(event.get("category")) or "unknown"
     span = spans.get(identity)
     if span is None:
         trace = as_text(event.get("propagation_root_uuid")) or identity
         parent = as_text(event.get("parent_uuid"))
-        span = spans[identity] = Span(trace, identity, parent, as_text(event.get("name")) or "")
+        span = spans[identity] = ForeignSpan(trace, identity, parent, as_text(event.get("name")) or "")
         if identity == trace:  # the parent of a root is the stack of scopes, which is not a scope
             span.parent_id = None
     profile = as_dict(span.attributes.get("atof.category_profile")) | as_dict(event.get("category_profile"))
@@ -78,14 +78,14 @@ _FAILED = {"OK": False, "ERROR": True}
 _STATUS = ("otel.status_code", "otel.status_description", "exception.type", "error.type")
 
 
-def _add_mark(spans: dict[str, Span], mark: Members) -> Kept | None:
+def _add_mark(spans: dict[str, ForeignSpan], mark: Members) -> Kept | None:
     """Add a mark to the scope around it. A mark outside of all scopes is kept."""
     time, name = utc_time(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
     span = spans.get(as_text(mark.get("parent_uuid")) or "")
     if span is None:
         return Kept(what="mark", value=mark, time=time)
     more = {key: value for key in ("data", "metadata") if (value := mark.get(key)) is not None}
-    span.events.append(SpanEvent(name, time, more))
+    span.events.append(ForeignSpanEvent(name, time, more))
     return None
 
 

@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.exchanges import (
     without_encoding,
 )
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, Missing
 from trace_recorder.imports.foreign.source import Source, open_file
 from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH
 from trace_recorder.values.messages import Payload
@@ -57,7 +57,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     others, remaining = 0, source.max_run_bytes
     for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
         exchange = _events(as_dict(interaction), number)
-        remaining -= sum(len(event.response or b"") for event in exchange if isinstance(event, Exchange))
+        remaining -= sum(len(event.response or b"") for event in exchange if isinstance(event, HttpExchange))
         if remaining < 0:  # a short body may decompress to a long one
             events.append(Missing(what=f"interaction {number} and those after it", why="they are too large together"))
             break
@@ -77,7 +77,7 @@ def _events(interaction: Members, number: int) -> list[Event]:
     status = as_int(as_dict(response.get("status")).get("code"))
     body = _body(response.get("body"))
     body, why = (None, None) if body is None else without_encoding(body, answered)
-    exchange = Exchange(
+    exchange = HttpExchange(
         time="",
         endpoint=endpoint,
         url=url,

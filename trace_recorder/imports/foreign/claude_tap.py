@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, map_inside
 from trace_recorder.imports.foreign.exchanges import header_pairs, model_endpoint, other_requests, with_gap
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, Missing
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time, time_after
 from trace_recorder.values.jsonable import to_json
@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     others = 0
     for line in _records(source):
         events = _events(line)
-        if any(isinstance(event, Exchange) for event in events):
+        if any(isinstance(event, HttpExchange) for event in events):
             run.source |= without_none(tool=as_text(as_dict(as_dict(line.value).get("capture")).get("client")))
         others += not events
         run.events += events
@@ -105,7 +105,7 @@ def _events(line: Line) -> list[Event]:
         data: bytes | None = "".join(map(_event_text, map(as_dict, events))).encode("utf-8", "replace")
     else:
         data = None if is_stream or body is None else _as_sent(body)
-    exchange = Exchange(
+    exchange = HttpExchange(
         time=(time_after(ended, -seconds) if seconds else "") or ended,
         endpoint=endpoint,
         url=url,

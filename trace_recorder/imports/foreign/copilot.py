@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from trace_recorder.dialects.json_access import arguments_of, as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import MAIN, Agent, Annotation, ForeignRun, Kept, Members, ToolRun, joined_id
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Annotation,
+    ForeignAgent,
+    ForeignRun,
+    Kept,
+    Members,
+    ToolRun,
+    joined_id,
+)
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall, Usage, without_none
@@ -48,7 +57,7 @@ class _CopilotSessionReader:
         self._main = AgentHistory(run.events)
         self._side: dict[str, AgentHistory] = {}
         self._running: dict[str, ToolRun] = {}
-        self._asked: dict[str, tuple[Members, Agent]] = {}
+        self._asked: dict[str, tuple[Members, ForeignAgent]] = {}
         self._names: dict[str, str | None] = {}
         self._thought: str | None = None
 
@@ -81,7 +90,7 @@ class _CopilotSessionReader:
             asked, agent = self._asked.get(task, ({}, MAIN))
             name = self._names.get(task)
             started = _execution_id(task) if asked or task in self._running else None
-            about = Agent(name=name, agent_id=task, parent_agent_id=agent.agent_id, parent_execution_id=started)
+            about = ForeignAgent(name=name, agent_id=task, parent_agent_id=agent.agent_id, parent_execution_id=started)
             self._side[task] = AgentHistory(self.run.events, about)
             if prompt := as_text(as_dict(asked.get("arguments")).get("prompt")):
                 self._side[task].add(Message("user", prompt), time)

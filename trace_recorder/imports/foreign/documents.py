@@ -15,15 +15,15 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.atif.document import is_atif
 from trace_recorder.imports.foreign.formats import ImportFormat, format_of, read_runs
 from trace_recorder.imports.foreign.run import (
-    Agent,
     Annotation,
     Call,
     Event,
+    ForeignAgent,
     ForeignRun,
     Histories,
     Missing,
     Score,
-    Step,
+    SourceStep,
     Summary,
     ToolRun,
 )
@@ -140,11 +140,11 @@ class _Description:
             ended_by=call.ended_by,
         )
 
-    def _step(self, step: AgentStep) -> Step:
+    def _step(self, step: AgentStep) -> SourceStep:
         conversation, length = None, 0
         if step.messages is not None:
             conversation, length = self._histories.add([message.to_document() for message in step.messages])
-        return Step(
+        return SourceStep(
             time=step.timestamp,
             step_number=step.step_number,
             state=step.state,
@@ -170,9 +170,9 @@ def _in_order(events: list[Event]) -> list[Event]:
     return [event for _, event in sorted(zip(known, events, strict=True), key=itemgetter(0))]
 
 
-def _agent(one: LLMInteraction | AgentStep) -> Agent:
+def _agent(one: LLMInteraction | AgentStep) -> ForeignAgent:
     started_in = one.parent_execution_id if isinstance(one, LLMInteraction) else None
-    return Agent(
+    return ForeignAgent(
         name=one.agent, agent_id=one.agent_id, parent_agent_id=one.parent_agent_id, parent_execution_id=started_in
     )
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from trace_recorder.dialects.dialect import join_stream, why_incomplete
 from trace_recorder.dialects.endpoints import Endpoint, asks_for_stream, endpoint_of, is_stream_type
-from trace_recorder.imports.foreign.run import Annotation, Event, Exchange, Members, Missing
+from trace_recorder.imports.foreign.run import Annotation, Event, HttpExchange, Members, Missing
 from trace_recorder.imports.foreign.source import FREE_BYTES, MAX_RATIO
 from trace_recorder.storage.items.encoder import ItemEncoder
 from trace_recorder.storage.journal_lines import Data, Records, body_member, item_records, record_data, text_member
@@ -44,7 +44,7 @@ class ExchangeRecords:
         self.mark_written: Callable[[int], None] = lambda _: None
         """The caller calls this with the number of a request's last record."""
 
-    def records(self, exchange: Exchange, identity: str) -> tuple[Records, Records]:
+    def records(self, exchange: HttpExchange, identity: str) -> tuple[Records, Records]:
         """Return the records of the request, with its new items, and those of the answer."""
         self._redaction.learn(*headers.secrets(exchange.headers, exchange.url))
         key = exchange.url, len(exchange.request), crc32(exchange.request)
@@ -55,7 +55,7 @@ class ExchangeRecords:
         request = self._request(exchange, members)
         return request, self._answer(exchange, members)
 
-    def _request(self, exchange: Exchange, members: Members) -> Records:
+    def _request(self, exchange: HttpExchange, members: Members) -> Records:
         endpoint = exchange.endpoint
         retries = dict(exchange.headers).get(b"x-stainless-retry-count", b"0")
         members = members | without_none(
@@ -81,7 +81,7 @@ class ExchangeRecords:
         self.mark_written = encoded.mark_written
         return [*item_records(encoded.new, masked), ("llm_request", request)]
 
-    def _answer(self, exchange: Exchange, members: Members) -> Records:
+    def _answer(self, exchange: HttpExchange, members: Members) -> Records:
         has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - of HTTP
         if exchange.status is None or (exchange.response is None and exchange.answer is None and not has_failed):
             if exchange.error is None:
@@ -102,7 +102,7 @@ class ExchangeRecords:
         members = members | {"complete": failure is None}
         return [self._record("llm_response", members, f"{dump_members(kept)},{body}")]
 
-    def _stream(self, exchange: Exchange, response: bytes, members: Members, kept: str) -> Records:
+    def _stream(self, exchange: HttpExchange, response: bytes, members: Members, kept: str) -> Records:
         masked, count, size = self._redaction.mask_stream(response)
         part = {name: members[name] for name in ("interaction_id", "attempt", "status")}
         part |= {"time_to_first_token_seconds": None, "bytes": size, "zlib": packed(masked, 6)}
@@ -117,7 +117,7 @@ class ExchangeRecords:
         return kind, record_data(members, masked, count)
 
 
-def _is_stream(exchange: Exchange) -> bool:
+def _is_stream(exchange: HttpExchange) -> bool:
     """Return whether the response of an exchange is a stream."""
     media = headers.kept(exchange.response_headers).get("content-type", "")
     by_type = is_stream_type(media)
@@ -126,7 +126,7 @@ def _is_stream(exchange: Exchange) -> bool:
     return by_type
 
 
-def _ending(exchange: Exchange, joined: JoinedStream | None) -> Members:
+def _ending(exchange: HttpExchange, joined: JoinedStream | None) -> Members:
     """Return how a stream ended. A stream with the protocol's last event is complete."""
     why = why_incomplete(joined) if (exchange.status or 0) < 300 else None
     if exchange.error is not None and not (joined is not None and joined.ended):
@@ -157,7 +157,7 @@ def other_requests(count: int) -> list[Event]:
     return [Annotation(key=OTHER_REQUESTS, value=count)] if count else []
 
 
-def with_gap(exchange: Exchange, name: str, why: str | None = None) -> list[Event]:
+def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[Event]:
     """Return an exchange, and a gap if its response is incomplete or has no status or no body."""
     has_body = exchange.response is not None or exchange.answer is not None
     if has_body and exchange.status is None:

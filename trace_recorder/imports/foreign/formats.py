@@ -17,11 +17,11 @@ from trace_recorder.imports.foreign.run import (
     UNSEEN,
     Annotation,
     Call,
-    Exchange,
     ForeignRun,
+    HttpExchange,
     Kept,
     Missing,
-    Step,
+    SourceStep,
     ToolRun,
 )
 from trace_recorder.imports.foreign.source import Source
@@ -93,7 +93,7 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
 def _says_anything(run: ForeignRun) -> bool:
     """Return whether a run has a call, a step, an execution, a message or a gap."""
     return any(
-        isinstance(event, Call | Exchange | Step | ToolRun | Missing)
+        isinstance(event, Call | HttpExchange | SourceStep | ToolRun | Missing)
         or (isinstance(event, Kept) and event.what == UNSEEN)
         or (isinstance(event, Annotation) and event.key == UNANSWERED)
         for event in run.events

@@ -19,7 +19,7 @@ from trace_recorder.imports.foreign.exchanges import (
     with_gap,
 )
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignRun, HttpExchange, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time, time_after
 from trace_recorder.values.messages import Payload, without_none
@@ -62,7 +62,7 @@ def _events(entry: Members, number: int) -> list[Event]:
         return [Missing(what=f"the request of entry {number}", why="its body is not in the file", time=time)]
     seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
     status = as_int(response.get("status")) or None
-    exchange = Exchange(
+    exchange = HttpExchange(
         time=time,
         endpoint=endpoint,
         url=url,

@@ -15,9 +15,9 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.dialects.manual import read_tool_call, read_usage
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
-    Agent,
     Call,
-    Conversation,
+    ForeignAgent,
+    ForeignConversation,
     ForeignRun,
     Histories,
     Kept,
@@ -119,7 +119,7 @@ class _TreeReader:
     def read_step(self, number: int, step: Members) -> None:
         """Add the new messages of a step."""
         info = as_dict(step.get("info"))
-        agent = Agent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
+        agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
         stated = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
         if len(stated) < len(as_list(step.get("messages"))):
             self.run.events.append(Missing(what=f"messages of step {number}", why="they have no role"))
@@ -161,9 +161,9 @@ class _TreeReader:
         self,
         message: Members,
         answer: Members,
-        agent: Agent,
+        agent: ForeignAgent,
         tools: list[Payload],
-        conversation: Conversation,
+        conversation: ForeignConversation,
         length: int,
     ) -> None:
         metadata = as_dict(message.get("metadata"))
@@ -192,7 +192,7 @@ class _TreeReader:
             )
         )
 
-    def _add_result(self, message: Members, agent: Agent, *, is_new: bool) -> None:
+    def _add_result(self, message: Members, agent: ForeignAgent, *, is_new: bool) -> None:
         """Remember a result. If the tree has a fuller result than the model saw, add the execution."""
         tool_response = as_dict(message.get("tool_response"))
         call_id, failure = as_text(tool_response.get("id")) or "", as_text(tool_response.get("error"))

@@ -20,9 +20,9 @@ from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import conversations, messages_of
 from trace_recorder.imports.foreign.run import (
-    Agent,
     Annotation,
     Call,
+    ForeignAgent,
     ForeignRun,
     Kept,
     Members,
@@ -119,7 +119,7 @@ class _TraceReader:
             if as_text(members.get("role")) is None:
                 self.run.events.append(Missing(what=f"message {number}", why="it has no role"))
                 continue
-            agent = Agent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
+            agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
             for read in read_message(_restored(members, metadata)):

@@ -15,7 +15,7 @@ from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Agent, Call, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Call, ForeignAgent, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -27,7 +27,7 @@ _MAX_MILLISECONDS = 10**15
 _MAX_KEPT = 100
 """User prompts that a compaction may keep."""
 _NOT_KEPT = {"context.append_message", "context.append_loop_event"}
-_COMPACTION = Agent(name="compaction", agent_id="compaction")
+_COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
 
 
 def recognizes(source: Source) -> bool:

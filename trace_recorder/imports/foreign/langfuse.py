@@ -14,7 +14,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, parsed, utc_time
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, parsed, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_trace, read_traces
 from trace_recorder.imports.foreign.spans.trace import run_of, task_of, traces
 from trace_recorder.values.messages import Payload, without_none
@@ -79,7 +79,7 @@ def run_of_trace(value: Members) -> ForeignRun:
     return run
 
 
-def _span(observation: Members) -> Span:
+def _span(observation: Members) -> ForeignSpan:
     metadata = _plain(observation.get("metadata"))
     metadata_members = as_dict(metadata)
     scope = as_dict(metadata_members.get("scope"))
@@ -93,7 +93,7 @@ def _span(observation: Members) -> Span:
         if name not in {"attributes", "resourceAttributes", "scope"}
     }
     ended = observation.get("endTime")
-    return Span(
+    return ForeignSpan(
         "",
         observation["id"],
         as_text(observation.get("parentObservationId")) or None,

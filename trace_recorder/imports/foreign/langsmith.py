@@ -12,7 +12,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import OURS, Span, SpanEvent, utc_time
+from trace_recorder.imports.foreign.spans.span import OURS, ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
@@ -95,7 +95,7 @@ def _only(patch: Members, found: dict[str, Members]) -> str | None:
     return identity if identity in found and order.endswith(identity or "-") and "." not in order else None
 
 
-def _span(run: Members) -> Span:
+def _span(run: Members) -> ForeignSpan:
     extra = as_dict(run.get("extra"))
     error = as_text(run.get("error"))
     metadata = as_dict(extra.get("metadata"))
@@ -110,11 +110,11 @@ def _span(run: Members) -> Span:
     events = []
     tokens = [event for event in map(as_dict, as_list(run.get("events"))) if event.get("name") == "new_token"]
     if tokens:
-        events.append(SpanEvent("First Token Stream Event", utc_time(tokens[0].get("time"))))
+        events.append(ForeignSpanEvent("First Token Stream Event", utc_time(tokens[0].get("time"))))
     if error:
-        events.append(SpanEvent("exception", attributes=_exception(error)))
+        events.append(ForeignSpanEvent("exception", attributes=_exception(error)))
     more = without_none(tags=run.get("tags") or None, feedback_stats=run.get("feedback_stats") or None)
-    return Span(
+    return ForeignSpan(
         as_text(run.get("trace_id")) or run["id"],
         run["id"],
         as_text(run.get("parent_run_id")),

@@ -17,14 +17,14 @@ from trace_recorder.imports.foreign.run import (
     MAIN,
     Annotation,
     Call,
-    Conversation,
-    Exchange,
+    ForeignConversation,
     ForeignRun,
+    HttpExchange,
     Kept,
     Members,
     Missing,
     Score,
-    Step,
+    SourceStep,
     Summary,
     ToolRun,
 )
@@ -114,7 +114,7 @@ class _JournalWriter:
     interaction_ids: dict[str, int] = field(default_factory=dict)
     """The ids of the calls so far, each with the number of calls of the source that have it."""
     executions: int = 0
-    conversations: dict[int, tuple[Conversation, _ItemList]] = field(default_factory=dict)
+    conversations: dict[int, tuple[ForeignConversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
     written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
     last_crc: int = 0
@@ -191,7 +191,7 @@ class _JournalWriter:
         )
 
     @lines.register
-    def _(self, exchange: Exchange) -> Iterator[bytes]:
+    def _(self, exchange: HttpExchange) -> Iterator[bytes]:
         request, answer = self.exchanges.records(exchange, self._interaction_id(exchange.interaction_id))
         yield from self._lines_of(request, exchange.time, then=self.exchanges.mark_written)
         yield from self._lines_of(answer, exchange.ended or exchange.time)
@@ -223,7 +223,7 @@ class _JournalWriter:
         return {**which, **without_none(call_id=run.call_id), **run.agent.members()}
 
     @lines.register
-    def _(self, step: Step) -> Iterator[bytes]:
+    def _(self, step: SourceStep) -> Iterator[bytes]:
         body: Members = {"body": {"llm_messages": None}, "items": {}, "check": {}}
         if step.conversation is not None:
             messages = yield from self._conversation(step.conversation, step.time)
@@ -257,9 +257,9 @@ class _JournalWriter:
     def _(self, kept: Kept) -> Iterator[bytes]:
         yield from self.record("source_record", {"what": kept.what, "value": kept.value}, kept.time)
 
-    def _conversation(self, conversation: Conversation, time: str) -> Generator[bytes, None, _ItemList]:
+    def _conversation(self, conversation: ForeignConversation, time: str) -> Generator[bytes, None, _ItemList]:
         """Yield the items of a conversation that are not yet written. Return the list of all its items."""
-        new: list[Conversation] = []
+        new: list[ForeignConversation] = []
         while id(conversation) not in self.conversations:
             new.append(conversation)
             if conversation.base is None:

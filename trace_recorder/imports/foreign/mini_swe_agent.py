@@ -15,7 +15,16 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Annotation, Call, Conversation, Event, ForeignRun, Kept, Members, ToolRun
+from trace_recorder.imports.foreign.run import (
+    Annotation,
+    Call,
+    Event,
+    ForeignConversation,
+    ForeignRun,
+    Kept,
+    Members,
+    ToolRun,
+)
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
@@ -82,7 +91,7 @@ def _annotations(info: Members) -> Iterator[Annotation]:
 class _MiniSweReader:
     """Reads the messages. `actions` have no output yet, and `asked` is the time of their call."""
 
-    conversation: Conversation = field(default_factory=Conversation)
+    conversation: ForeignConversation = field(default_factory=ForeignConversation)
     actions: list[Members] = field(default_factory=list)
     asked: str = ""
 

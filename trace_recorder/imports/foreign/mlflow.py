@@ -13,7 +13,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, parsed, utc_time
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, parsed, utc_time
 from trace_recorder.imports.foreign.spans.span_files import (
     Telemetry,
     has_context,
@@ -71,7 +71,7 @@ def _metadata(info: Members) -> Members:
     return {name: parsed(value) for name, value in stated.items() if name not in repeated and value != ""}
 
 
-def _spans(listed: list[Payload]) -> Iterator[Span]:
+def _spans(listed: list[Payload]) -> Iterator[ForeignSpan]:
     telemetry = Telemetry()
     telemetry.add({"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]})
     yield from telemetry.joined()

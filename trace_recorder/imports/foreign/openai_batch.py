@@ -17,7 +17,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import first_text
 from trace_recorder.imports.foreign.exchanges import model_endpoint
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, Event, Exchange, ForeignRun, Members, Missing
+from trace_recorder.imports.foreign.run import Call, Event, ForeignRun, HttpExchange, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.spans.payloads import read_input, read_output
 from trace_recorder.imports.foreign.stated_values import stated_time
@@ -168,7 +168,7 @@ def _events(name: str, request: Members | None, response: Members, error: Member
         return [Missing(what=f"the request {name}", why="it goes to no model that is known", time=time)]
     status = as_int(response.get("status_code"))
     return [
-        Exchange(
+        HttpExchange(
             time=time,
             endpoint=endpoint,
             url=url,

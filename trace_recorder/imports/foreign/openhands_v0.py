@@ -20,11 +20,11 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
-    Agent,
     Annotation,
     Call,
-    Conversation,
     Event,
+    ForeignAgent,
+    ForeignConversation,
     ForeignRun,
     Kept,
     Members,
@@ -77,7 +77,7 @@ _COUNTS = {
 class EventView:
     """The messages that a model sees of an event log, each with the id of its event."""
 
-    conversation: Conversation = field(default_factory=Conversation)
+    conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _messages: list[tuple[object, Members]] = field(default_factory=list)
 
     def add(self, event_id: object, message: Members) -> None:
@@ -183,7 +183,7 @@ class _OpenHandsV0Reader:
     """Reads the events of a run. `agents` are the active agents, the innermost last."""
 
     views: list[EventView] = field(default_factory=lambda: [EventView()])
-    agents: list[Agent] = field(default_factory=lambda: [MAIN])
+    agents: list[ForeignAgent] = field(default_factory=lambda: [MAIN])
     responses: set[str] = field(default_factory=set)
     calls: list[Call] = field(default_factory=list)
     tools: list[Payload] = field(default_factory=list)
@@ -290,7 +290,9 @@ class _OpenHandsV0Reader:
     def _begin_agent(self, execution: str, arguments: Members) -> None:
         parent = self.agents[-1].agent_id
         name = as_text(arguments.get("agent"))
-        self.agents.append(Agent(name=name, agent_id=execution, parent_agent_id=parent, parent_execution_id=execution))
+        self.agents.append(
+            ForeignAgent(name=name, agent_id=execution, parent_agent_id=parent, parent_execution_id=execution)
+        )
         self.views.append(EventView())
 
     def _observation(self, event: Members, time: str) -> Iterator[Event]:

@@ -20,11 +20,11 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.openhands_v0 import EventView, state_costs
 from trace_recorder.imports.foreign.run import (
-    Agent,
     Annotation,
     Call,
-    Conversation,
     Event,
+    ForeignAgent,
+    ForeignConversation,
     ForeignRun,
     Kept,
     Members,
@@ -45,7 +45,7 @@ _STATUS: dict[Payload, Status] = {
     "paused": "interrupted",
     "running": "unknown",
 }
-_CONDENSER = Agent(name="condenser", agent_id="condenser")
+_CONDENSER = ForeignAgent(name="condenser", agent_id="condenser")
 
 
 def recognizes(source: Source) -> bool:
@@ -309,7 +309,7 @@ def read_completions(source: Source) -> Iterator[ForeignRun]:
 
 
 def _call_of_completion(document: Members) -> Call:
-    conversation = Conversation()
+    conversation = ForeignConversation()
     for message in as_list(document.get("messages")):
         for part in openai_chat.read_message(as_dict(message)):
             conversation.add(part.to_document())

@@ -18,7 +18,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span
+from trace_recorder.imports.foreign.spans.span import ForeignSpan
 from trace_recorder.imports.foreign.spans.span_files import Telemetry, has_context, is_otlp, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.json_text import NotJsonError, check_depth
@@ -104,7 +104,7 @@ def _is_span(value: Payload) -> bool:
 
 def read_console(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each trace."""
-    spans: list[Span] = []
+    spans: list[ForeignSpan] = []
     missing: list[Missing] = []
     resources: dict[str, Payload] = {}
     for value in _values(source, missing):

@@ -14,7 +14,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, utc_time
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_context, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload
@@ -64,7 +64,7 @@ def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:
         yield run
 
 
-def _span(value: Members) -> Span:
+def _span(value: Members) -> ForeignSpan:
     found = {name: one for name, one in value.items() if name not in {"id", "annotations", "span_annotations"}}
     span = read_context_span(found)
     flat = dict(_flat(span.attributes))

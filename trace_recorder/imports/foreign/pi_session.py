@@ -24,7 +24,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.dialects.openai_chat import read_message
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Agent, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import ForeignAgent, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source, session_lines
 from trace_recorder.imports.foreign.stated_values import stated_time, usage_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
@@ -143,7 +143,7 @@ class _PiSessionReader:
         self._is_ours = line.get("harness") == HARNESS
         if self._is_ours:
             self.run.task = as_text(line.get("task"))
-            self.history.agent = Agent(
+            self.history.agent = ForeignAgent(
                 name=as_text(line.get("agent")),
                 agent_id=as_text(line.get("agentId")),
                 parent_agent_id=as_text(line.get("parentAgentId")),

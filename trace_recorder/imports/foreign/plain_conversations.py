@@ -19,7 +19,7 @@ from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, content_of
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Members, Missing, ToolRun
+from trace_recorder.imports.foreign.run import Call, Event, ForeignConversation, ForeignRun, Members, Missing, ToolRun
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
@@ -112,7 +112,7 @@ def events_of(
 
     Answers among the first `prompt_length` messages are examples in the prompt, and not calls.
     """
-    conversation, numbering = Conversation(), CallNumbering()
+    conversation, numbering = ForeignConversation(), CallNumbering()
     unseen: list[Members] = []
     calls: dict[str, ToolCall] = {}
     numbered = (

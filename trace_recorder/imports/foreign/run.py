@@ -32,14 +32,14 @@ from trace_recorder.values.trajectory import Status
 Members = dict[str, Payload]
 
 
-class Conversation:
+class ForeignConversation:
     """A growing history.
 
     A call refers to its first messages. `fork` begins another conversation with the same first messages, as after a
     rewritten history or in a side branch. Messages are shared and stored once.
     """
 
-    def __init__(self, base: Conversation | None = None, length: int = 0) -> None:
+    def __init__(self, base: ForeignConversation | None = None, length: int = 0) -> None:
         self.base = base
         self.base_length = length
         self.own: list[Members] = []
@@ -66,17 +66,17 @@ class Conversation:
                 return [message for part in reversed(parts) for message in part]
             conversation, length = conversation.base, conversation.base_length
 
-    def fork(self, length: int | None = None) -> Conversation:
+    def fork(self, length: int | None = None) -> ForeignConversation:
         """Return a conversation that begins with the first `length` messages of this one, or by default with all."""
         length = len(self) if length is None else length
         base, at = self, length
         while base.base is not None and at <= base.base_length:  # refer to the one that has these messages
             base = base.base
-        return Conversation(base, at)
+        return ForeignConversation(base, at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent:
+class ForeignAgent:
     """The agent that an event belongs to. `parent_execution_id` is the `ToolRun` that started a sub-agent."""
 
     name: str | None = None
@@ -94,7 +94,7 @@ class Agent:
         )
 
 
-MAIN = Agent()
+MAIN = ForeignAgent()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Call:
     """
 
     time: str
-    conversation: Conversation | None
+    conversation: ForeignConversation | None
     api: str | None = ""
     length: int = 0
     response: Members | None = None
@@ -118,7 +118,7 @@ class Call:
     tools: Sequence[Payload] = ()
     parameters: Members = field(default_factory=dict)
     interaction_id: str | None = None
-    agent: Agent = MAIN
+    agent: ForeignAgent = MAIN
     duration_seconds: float | None = None
     time_to_first_token_seconds: float | None = None
     stream: bool | None = None
@@ -128,7 +128,7 @@ class Call:
 
 
 @dataclass(slots=True, kw_only=True)
-class Exchange:
+class HttpExchange:
     """One HTTP exchange with a model, from a source that recorded HTTP.
 
     It is written as capture writes an exchange. `request` and `response` are bodies, with their encodings undone;
@@ -172,11 +172,11 @@ class ToolRun:
     result: Payload = None
     error: str | None = None
     duration_seconds: float | None = None
-    agent: Agent = MAIN
+    agent: ForeignAgent = MAIN
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class SourceStep:
     """A step that the source itself states.
 
     `members` are those of `agent_step` records. The step's messages are the first `length` messages of `conversation`.
@@ -186,10 +186,10 @@ class Step:
     time: str
     step_number: int
     state: str | None = None
-    conversation: Conversation | None = None
+    conversation: ForeignConversation | None = None
     length: int = 0
     members: Members = field(default_factory=dict)
-    agent: Agent = MAIN
+    agent: ForeignAgent = MAIN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -244,7 +244,7 @@ UNSEEN = "unseen message"
 """The `what` of a `Kept` message that no call saw."""
 UNANSWERED = "unanswered"
 """The annotation with the user's messages after the last call: waiting prompts, or an interruption."""
-Event = Call | Exchange | ToolRun | Step | Annotation | Summary | Score | Missing | Kept
+Event = Call | HttpExchange | ToolRun | SourceStep | Annotation | Summary | Score | Missing | Kept
 
 
 @dataclass(slots=True, kw_only=True)
@@ -280,7 +280,7 @@ class ForeignRun:
         They are the source's, or those of the first and the last event. If the source has a single time, the end is
         unknown.
         """
-        ends = (event.ended or "" for event in self.events if isinstance(event, Exchange | ToolRun))
+        ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
         found = [time for time in chain((event.time for event in self.events), ends) if time]
         start = self.start_time or (found[0] if found else "")
         last = max(found, default="")
@@ -301,9 +301,9 @@ class NumberedHistories:
     """
 
     read: Callable[[int], Members]
-    _known: EarlierLists[Conversation] = field(default_factory=lambda: EarlierLists(_MAX_OPEN))
+    _known: EarlierLists[ForeignConversation] = field(default_factory=lambda: EarlierLists(_MAX_OPEN))
 
-    def add(self, numbers: Numbers) -> tuple[Conversation, int]:
+    def add(self, numbers: Numbers) -> tuple[ForeignConversation, int]:
         """Return a conversation that begins with these messages, and the number of messages that were added to it.
 
         The messages continue the conversation with which they share the longest beginning. If they differ from that
@@ -311,7 +311,7 @@ class NumberedHistories:
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:
-            conversation = Conversation()
+            conversation = ForeignConversation()
         elif shared < min(len(conversation), len(numbers)):
             conversation = conversation.fork(shared)
         new = numbers[len(conversation) :]
@@ -333,12 +333,12 @@ class Histories:
     def __post_init__(self) -> None:
         self._histories = NumberedHistories(self._messages.__getitem__)
 
-    def add(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
+    def add(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
         """Return a conversation that begins with these messages, and their number."""
         conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
 
-    def add_counted(self, messages: Sequence[Members]) -> tuple[Conversation, int]:
+    def add_counted(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
         """Return a conversation that begins with these messages, and the number of messages that were added to it."""
         return self._histories.add(array("q", map(self._number, messages)))
 

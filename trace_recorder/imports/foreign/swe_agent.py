@@ -18,11 +18,11 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
     MAIN,
-    Agent,
     Annotation,
     Call,
-    Conversation,
     Event,
+    ForeignAgent,
+    ForeignConversation,
     ForeignRun,
     Histories,
     Kept,
@@ -98,7 +98,7 @@ def _config(value: Payload) -> Members:
 class _SweAgentReader:
     """Reads the history and the steps side by side."""
 
-    conversations: dict[str, Conversation] = field(default_factory=dict)
+    conversations: dict[str, ForeignConversation] = field(default_factory=dict)
     histories: Histories = field(default_factory=Histories)
     last: str = ""
     several: bool = False
@@ -122,12 +122,12 @@ class _SweAgentReader:
         for left in steps[next_step:]:
             yield from self._unmatched(left)
 
-    def _conversation(self, item: Members) -> Conversation:
+    def _conversation(self, item: Members) -> ForeignConversation:
         self.last = as_text(item.get("agent")) or self.last
-        return self.conversations.setdefault(self.last, Conversation())
+        return self.conversations.setdefault(self.last, ForeignConversation())
 
-    def _agent(self) -> Agent:
-        return Agent(name=self.last, agent_id=self.last) if self.several else MAIN
+    def _agent(self) -> ForeignAgent:
+        return ForeignAgent(name=self.last, agent_id=self.last) if self.several else MAIN
 
     def _call(self, item: Members, step: Members) -> Iterator[Event]:
         conversation = self._conversation(item)
@@ -140,14 +140,14 @@ class _SweAgentReader:
 
     def _unmatched(self, step: Members) -> Iterator[Event]:
         """Yield the calls whose response is only in `trajectory`, such as the last one."""
-        conversation = self.conversations.setdefault(self.last, Conversation())
+        conversation = self.conversations.setdefault(self.last, ForeignConversation())
         saw, length = self._prompt(step) or (conversation, len(conversation))
         if as_text(step.get("response")):
             response = {"content": step["response"]}
             yield Call(time="", conversation=saw, length=length, response=response, agent=self._agent())
         yield from self._action(step, None)
 
-    def _prompt(self, step: Members) -> tuple[Conversation, int] | None:
+    def _prompt(self, step: Members) -> tuple[ForeignConversation, int] | None:
         query = [_message(item) for item in map(as_dict, as_list(step.get("query"))) if item]
         return self.histories.add(query) if query else None
 

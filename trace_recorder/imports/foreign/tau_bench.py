@@ -18,7 +18,16 @@ from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.agent_history import AgentHistory
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.plain_conversations import events_of
-from trace_recorder.imports.foreign.run import Agent, Annotation, ForeignRun, Kept, Members, Missing, Score, ToolRun
+from trace_recorder.imports.foreign.run import (
+    Annotation,
+    ForeignAgent,
+    ForeignRun,
+    Kept,
+    Members,
+    Missing,
+    Score,
+    ToolRun,
+)
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, without_none
@@ -73,7 +82,7 @@ def _failure(error: str, info: Members) -> Members:
 FORMAT = ImportFormat(name="tau-bench", recognizes=recognizes, read=read, counting=WHOLE)
 
 
-_USER = Agent(name="user", agent_id="user")
+_USER = ForeignAgent(name="user", agent_id="user")
 _NOT_SENT = {"api_key", "api_base", "num_retries"}
 _OF_THE_RUN = {"id", "task_id", "timestamp", "start_time", "end_time", "messages", "termination_reason", "reward_info"}
 _ENDED = {"user_stop", "agent_stop"}

@@ -24,7 +24,7 @@ from trace_recorder.imports.foreign.run import (
     UNSEEN,
     Annotation,
     Call,
-    Conversation,
+    ForeignConversation,
     ForeignRun,
     Kept,
     Members,
@@ -110,7 +110,7 @@ class _GraphReader:
         self._nodes = [as_dict(node) for node in as_list(trace.get("nodes"))]
         self._calls = [as_dict(call) for call in as_list(trace.get("calls"))]
         self._tools = as_list(trace.get("tools"))
-        self._ends: list[tuple[Conversation, int]] = []
+        self._ends: list[tuple[ForeignConversation, int]] = []
         self._said: list[list[Members]] = []
         self._numbering = CallNumbering()
         self._forks = 0
@@ -154,7 +154,7 @@ class _GraphReader:
     def _add_node(self, number: int, node: Members) -> None:
         parent = self._parent(number)
         if parent is None:
-            conversation, length = Conversation(), 0
+            conversation, length = ForeignConversation(), 0
             if node.get("parent") is not None:
                 self.run.events.append(Missing(what=f"the parent of node {number}", why="it is not an earlier node"))
         else:
@@ -167,14 +167,14 @@ class _GraphReader:
         self._ends.append((conversation, len(conversation)))
         self._said.append(said)
 
-    def _forked(self, conversation: Conversation, length: int) -> Conversation:
+    def _forked(self, conversation: ForeignConversation, length: int) -> ForeignConversation:
         self._forks += 1
         if self._forks <= MAX_FORKS:
             return conversation.fork(length)
         if self._forks == MAX_FORKS + 1:
             why = f"there are more than {MAX_FORKS} of them"
             self.run.events.append(Missing(what="the prompts of later branches", why=why))
-        return Conversation()
+        return ForeignConversation()
 
     def _call(self, number: int, node: Members, members: Members) -> Call:
         conversation, length = self._ends[number]

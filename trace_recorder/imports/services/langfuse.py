@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from trace_recorder.dialects.json_access import as_dict, as_text
 from trace_recorder.imports.foreign.langfuse import run_of_trace
 from trace_recorder.imports.foreign.run import ForeignRun, Members
-from trace_recorder.imports.services.traces import FetchError, ListedTrace, Progress, client_module
+from trace_recorder.imports.services.traces import FetchError, ListedIds, ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
 _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
@@ -80,7 +80,7 @@ class Langfuse:
     def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
         """Yield the elements of all pages, as they were sent. Raises FetchError if the pages do not end."""
         cursor: str | None = None
-        progress = Progress(self.address)
+        progress = ListedIds(self.address)
         while True:
             page = get_many(**query, cursor=cursor, request_options=_OPTIONS)
             elements = [as_dict(json.loads(one.json())) for one in page.data]

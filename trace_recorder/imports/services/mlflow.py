@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from trace_recorder.imports.foreign.mlflow import run_of_trace
 from trace_recorder.imports.foreign.run import ForeignRun, Members
-from trace_recorder.imports.services.traces import FetchError, ListedTrace, Progress, client_module
+from trace_recorder.imports.services.traces import FetchError, ListedIds, ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
 _TRACES_A_PAGE = 100
@@ -39,7 +39,7 @@ class MLflow:
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the experiment, the newest first."""
         client, location, token = self._connected(), self._experiment(), None
-        progress = Progress(
+        progress = ListedIds(
             self.address
         )  # a page begins after a number of traces, so one that is added moves the others
         while True:

@@ -164,7 +164,7 @@ MAX_STALE = 100
 """Consecutive pages without anything new after which the list is taken for endless."""
 
 
-class Progress:
+class ListedIds:
     """The ids listed so far, and the number of consecutive pages without a new id. Error messages name `of`."""
 
     def __init__(self, of: str) -> None:

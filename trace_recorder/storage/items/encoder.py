@@ -42,7 +42,7 @@ from trace_recorder.storage.items.item_lists import (
 from trace_recorder.storage.items.large_strings import Reduced, reduce_json
 from trace_recorder.storage.redaction.name_kinds import kind_of
 from trace_recorder.values.json_text import (
-    Member,
+    JsonMember,
     NotJsonError,
     decode_json,
     one_line,
@@ -73,7 +73,7 @@ class Prepared:
     start: int
     end: int
     reduced: Reduced
-    members: tuple[str, list[Member]] | None = None
+    members: tuple[str, list[JsonMember]] | None = None
     added: list[str] | None = None
 
     def is_of(self, start: int, end: int) -> bool:
@@ -241,7 +241,7 @@ def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, ite
     return prepared.added
 
 
-def _members(request: bytes) -> tuple[str, list[Member]] | None:
+def _members(request: bytes) -> tuple[str, list[JsonMember]] | None:
     """Return the text of a request and its members, or None if it is not a JSON object. No lock may be held."""
     try:
         text = decode_json(request)
@@ -273,7 +273,7 @@ def _take_apart(
     return skeleton, parts, None if has_duplicates else _new_prefix(request, text, by_name, skeleton, parts, items)
 
 
-def _encode_member(text: str, member: Member, items: RequestItems) -> int | ItemList | None:
+def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | ItemList | None:
     if member.elements is not None:
         numbers = ItemList()
         for start, end in member.elements:
@@ -298,7 +298,7 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
 
 
 def _new_prefix(
-    request: bytes, text: str, members: dict[str, Member], body: str, parts: Parts, items: RequestItems
+    request: bytes, text: str, members: dict[str, JsonMember], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
     """Return the prefix up to the end of the longest list, which the next request probably continues, or None."""
     lists = [name for name, member in members.items() if member.elements]

@@ -213,17 +213,17 @@ class Base:
         """Return ranges of positions in this list, and ranges of the numbers between."""
         ranges: list[Payload] = []
         others = ItemList()
-        at = place = 0
-        while at < len(numbers):
-            place = self._place_of(numbers[at], place)
-            same = _common_length(numbers, at, self.numbers, place)
+        position = place = 0
+        while position < len(numbers):
+            place = self._place_of(numbers[position], place)
+            same = _common_length(numbers, position, self.numbers, place)
             if same > 1:
                 ranges += [*others.ranges, {"base": [place, place + same - 1]}]
                 others = ItemList()
             else:  # a single number is shorter than its position
                 same = 1
-                others.add(Item(numbers[at]))
-            at, place = at + same, place + same
+                others.add(Item(numbers[position]))
+            position, place = position + same, place + same
         return [*ranges, *others.ranges]
 
     def _place_of(self, number: int, expected: int) -> int:
@@ -244,12 +244,12 @@ def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
     return {"base": base.seq, "ranges": ranges}
 
 
-def _common_length(one: Sequence[int], at: int, other: Sequence[int], place: int) -> int:
+def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], place: int) -> int:
     """Return how many numbers are the same from two positions on. Long pieces are compared at once."""
-    length, step, longest = 0, 1, min(len(one) - at, len(other) - place)
+    length, step, longest = 0, 1, min(len(numbers) - begin, len(other) - place)
     while step and length < longest:
         end = min(length + step, longest)
-        if one[at + length : at + end] == other[place + length : place + end]:
+        if numbers[begin + length : begin + end] == other[place + length : place + end]:
             length, step = end, 2 * step
         else:
             longest, step = end - 1, (end - length) // 2

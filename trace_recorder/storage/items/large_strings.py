@@ -105,12 +105,12 @@ def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield_to_others()
 
 
-def _is_escaped(data: bytes, at: int) -> bool:
+def _is_escaped(data: bytes, position: int) -> bool:
     """Whether an odd number of backslashes is before a quote."""
-    start = at
+    start = position
     while data[start - 1] == 0x5C:
         start -= 1
-    return (at - start) % 2 == 1
+    return (position - start) % 2 == 1
 
 
 def _valid_string(data: bytes, begin: int, end: int) -> str | None:
@@ -120,12 +120,12 @@ def _valid_string(data: bytes, begin: int, end: int) -> str | None:
         refuse_lone_surrogates(literal)
     except ours(UnicodeDecodeError, NotJsonError):
         return None
-    at, last = 1, len(literal) - 1
-    while at < last:
-        found = _VALID.match(literal, at, min(at + MAX_UNINTERRUPTED_CHARS, last))
-        if found is None or found.end() == at:
+    position, last = 1, len(literal) - 1
+    while position < last:
+        found = _VALID.match(literal, position, min(position + MAX_UNINTERRUPTED_CHARS, last))
+        if found is None or found.end() == position:
             return None
-        at = found.end()
+        position = found.end()
         yield_to_others()
     return literal
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from trace_recorder.storage.redaction.candidates import CLOSE_KEYS, Density, Look, dense_end
 from trace_recorder.storage.redaction.json_strings import string_end
-from trace_recorder.storage.redaction.patterns import SHAPES, Shape
+from trace_recorder.storage.redaction.patterns import SHAPES, SecretForm
 
 _MARKS = "-_."
 _LONG = (
@@ -44,7 +44,7 @@ _LONGEST_BEFORE = 1000
 
 _HEADS = (5, 4, 3, 2)
 """How many letters of a literal are looked up, up to its mark. A shorter literal is looked up whole."""
-Tried = tuple[int, Shape]
+Tried = tuple[int, SecretForm]
 """A shape to try, and the distance from the beginning of its literal to the character by which it is found."""
 
 
@@ -65,10 +65,10 @@ MASKS = (*(f"[REDACTED:{shape.what}]" for shape in SHAPES), "[REDACTED:many-keys
 
 
 class _Finder:
-    def __init__(self, shapes: Sequence[Shape]) -> None:
+    def __init__(self, shapes: Sequence[SecretForm]) -> None:
         self._numbers = {shape: number for number, shape in enumerate(shapes)}
-        self._of_several_words: list[Shape] = []
-        self._of_runs: list[Shape] = []
+        self._of_several_words: list[SecretForm] = []
+        self._of_runs: list[SecretForm] = []
         by_letter: list[Tried] = []
         """The shapes whose literal is found by a rare character, each with the place of that character in the literal.
 
@@ -191,12 +191,12 @@ def _dense_part(look: Look, masked: int, at: int, place: int) -> KeySpan:
     return KeySpan(place - (so_far.end() if so_far else 0), dense_end(look.text, place), DENSE)
 
 
-def _ends_with_mark(shape: Shape) -> bool:
+def _ends_with_mark(shape: SecretForm) -> bool:
     """Whether a secret begins with the literal, and a long word follows the last mark in the literal."""
     return not shape.behind_sign and not shape.grouped and any(mark in shape.sign for mark in _MARKS)
 
 
-def _place(shape: Shape) -> int:
+def _place(shape: SecretForm) -> int:
     """Return the place in a literal of the character by which it is found, or -1 if it has no such character."""
     if _ends_with_mark(shape):
         return max(map(shape.sign.rfind, _MARKS))

@@ -39,7 +39,7 @@ PPK_BEGIN = "Private-Lines: "
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class SecretForm:
     """The form of one kind of secret: the name in its mask, its sign and its pattern. Each such secret has the sign.
 
     The pattern matches the secret, or has it as a group. If the pattern does not begin with the sign, `before_sign`
@@ -102,19 +102,19 @@ def _boundary(prefix: str) -> str:
     return f"(?:{'|'.join(before)})"
 
 
-def _shapes() -> Iterator[Shape]:
-    yield Shape("private-key", PEM_BEGIN, _PEM, behind_sign=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
-    yield Shape("private-key", PPK_BEGIN, _PPK, grouped=True)
+def _shapes() -> Iterator[SecretForm]:
+    yield SecretForm("private-key", PEM_BEGIN, _PEM, behind_sign=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
+    yield SecretForm("private-key", PPK_BEGIN, _PPK, grouped=True)
     for what, beginnings, follows, _ in AFTER_ID:
         for prefix in beginnings.split():
-            yield Shape(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)
+            yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows, grouped=True)
     for what, beginnings, follows, _ in WITH_BEGINNING:
         for prefix in beginnings.split():
-            yield Shape(what, prefix, re.escape(prefix) + _boundary(prefix) + follows)
+            yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows)
     for what, middle, before, last, follows, _ in WITH_MIDDLE:
         start = "|".join([rf"(?<![{_WORD}-])", *(f"(?<={one})" for one in (*_ESCAPES, *_LINE_BEGINS))])
         text = re.escape(middle)
-        yield Shape(
+        yield SecretForm(
             what,
             middle,
             f"(?={before}{text})(?:{start}){before}{text}{follows}",
@@ -122,7 +122,7 @@ def _shapes() -> Iterator[Shape]:
             before_sign=rf"(?:{start}){before}{text}\Z",
         )
     for what, beginning, follows, _ in AFTER_TEXT:
-        yield Shape(what, beginning, re.escape(beginning) + follows, grouped=True)
+        yield SecretForm(what, beginning, re.escape(beginning) + follows, grouped=True)
 
 
 SHAPES = tuple(_shapes())

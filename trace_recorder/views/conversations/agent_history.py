@@ -56,7 +56,7 @@ class KnownMessages:
 
 
 @dataclass(slots=True)
-class AgentHistory:
+class AgentMessages:
     """The messages and answers of one agent. `records` has the turns of all agents of the run."""
 
     records: Mapping[Turn, TurnRecord]

@@ -30,7 +30,7 @@ from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.structs import replace
 from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.conversations.agent_history import (
-    AgentHistory,
+    AgentMessages,
     AnswerRef,
     KnownMessages,
     RepeatedAnswers,
@@ -70,7 +70,7 @@ class AnswerPrefix:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class RequestPrompt:
     """A request with its normalized prompt.
 
     If the request refers to a turn, `start_sum` and `start_count` are the sum and the number of that turn's messages.
@@ -85,7 +85,7 @@ class Prompt:
     @classmethod
     def of(
         cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
-    ) -> Prompt:
+    ) -> RequestPrompt:
         """Normalize a request. `referred` is the record of the turn that it refers to, if any."""
         if referred is None:
             return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
@@ -193,14 +193,14 @@ class CallChains:
         self._answers_of_agents: dict[tuple[str | None, bytes], dict[int, AnswerRef]] = defaultdict(dict)
         self._records: dict[Turn, TurnRecord] = {}
         self._by_response_id: dict[str, Turn] = {}
-        self._histories: dict[str | None, AgentHistory] = {}
+        self._histories: dict[str | None, AgentMessages] = {}
 
     def add(self, call: LLMInteraction) -> Turn:
         """Return the turn of the next call, and remember it for the calls after it."""
         reading = call.source.request()
-        history = self._histories.setdefault(agent_key(call), AgentHistory(self._records))
+        history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
-        prompt = Prompt.of(call, reading, self._prompts, self._records[referred] if referred else None)
+        prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred] if referred else None)
         continued = self._continuation(prompt, referred, history)
         known = _known_messages(prompt, continued, history)
         answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
@@ -215,7 +215,7 @@ class CallChains:
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _continuation(self, prompt: Prompt, referred: Turn | None, history: AgentHistory) -> Continuation:
+    def _continuation(self, prompt: RequestPrompt, referred: Turn | None, history: AgentMessages) -> Continuation:
         if referred:
             return self._continue_by_reference(prompt, referred)
         return self._extend(prompt, history) or self._continue_changed(prompt, history)
@@ -227,7 +227,7 @@ class CallChains:
         ids = (name for name in _named_responses(reading.parameters) if isinstance(name, str))
         return next((self._by_response_id[name] for name in ids if name in self._by_response_id), None)
 
-    def _continue_by_reference(self, prompt: Prompt, previous: Turn) -> Continuation:
+    def _continue_by_reference(self, prompt: RequestPrompt, previous: Turn) -> Continuation:
         same_instructions = self._records[previous].instructions_digest == prompt.instructions_digest
         return Continuation(
             "refers",
@@ -237,7 +237,7 @@ class CallChains:
             chain_start=previous.chain_start,
         )
 
-    def _extend(self, prompt: Prompt, history: AgentHistory) -> Continuation | None:
+    def _extend(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation | None:
         """Continue the turn with whose prompt and answer this prompt begins, if no later answer is in this prompt."""
         answers = self._answers[prompt.instructions_digest]
         prefixes = prompt.normalized.prefixes
@@ -253,7 +253,7 @@ class CallChains:
         end = prompt.messages[place].end
         return Continuation("extends", *answer, True, end, {place: answer}, answer[0].chain_start)
 
-    def _continue_changed(self, prompt: Prompt, history: AgentHistory) -> Continuation:
+    def _continue_changed(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation:
         """Continue the turn with the last answer in a prompt, if the history of the prompt was changed."""
         if history.last is None:
             return Continuation("begins")
@@ -271,7 +271,7 @@ class CallChains:
     # ── what later requests may continue ─────────────────────────────────────────────────────────────────────────────
 
     def _add_answers(
-        self, turn: Turn, prompt: Prompt, continued: Continuation, answers: Sequence[AnswerPrefix]
+        self, turn: Turn, prompt: RequestPrompt, continued: Continuation, answers: Sequence[AnswerPrefix]
     ) -> None:
         instructions, first = prompt.instructions_digest, answers[0]
         is_whole = turn.previous is not None and turn.relation != "rewrites"
@@ -306,9 +306,9 @@ class CallChains:
 
 
 def _turn(
-    prompt: Prompt,
+    prompt: RequestPrompt,
     continued: Continuation,
-    history: AgentHistory,
+    history: AgentMessages,
     known: KnownMessages,
     answers: Sequence[AnswerPrefix],
 ) -> Turn:
@@ -338,7 +338,7 @@ def _turn(
     )
 
 
-def _known_messages(prompt: Prompt, continued: Continuation, history: AgentHistory) -> KnownMessages:
+def _known_messages(prompt: RequestPrompt, continued: Continuation, history: AgentMessages) -> KnownMessages:
     """Return which of a prompt's normalized messages were in an earlier prompt."""
     previous, messages, own = continued.previous, prompt.messages, prompt.normalized.own
     if previous is None or continued.relation in {"edits", "rewrites"}:
@@ -360,7 +360,7 @@ def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
     ]
 
 
-def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentHistory) -> Turn | None:
+def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentMessages) -> Turn | None:
     """Return the turn that a call continues, if it was recorded by hand and has only the agent's new messages.
 
     A call has only new messages if its first message is the result of a tool call. It also has only new messages if the

@@ -26,7 +26,7 @@ _UNTRAINED = "not_trainable"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TurnMessage:
     """A message of a conversation, and its turn.
 
     `after_prompt` is True for the answer, and for tool results that no request has. `own` is True for an instruction
@@ -46,26 +46,26 @@ class Line:
         return role
 
 
-def lines_of(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list[Line]:
+def lines_of(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list[TurnMessage]:
     """Return the messages that a turn adds to the messages of the previous turn."""
     lines = [*_prompt_lines(answered, previous)]
     if answered.turn.answered:
-        lines += [Line(message, answered, after_prompt=True) for message in _answer_and_results(answered)]
+        lines += [TurnMessage(message, answered, after_prompt=True) for message in _answer_and_results(answered)]
     tools = answered.turn.tools
     if lines and tools and (previous is None or tools != previous.turn.tools):
         with_tools = {**lines[0].message, "tool_definitions": [_definition(tool) for tool in tools]}
-        lines[0] = Line(with_tools, answered, lines[0].after_prompt)
+        lines[0] = TurnMessage(with_tools, answered, lines[0].after_prompt)
     return lines
 
 
-def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[Line]:
+def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[TurnMessage]:
     calls, results = _calls_and_results(previous) if previous else ({}, {})
     added, changed = _added(answered.turn)
     for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
         renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
         own = place < answered.turn.instructions if previous is None else renews and answered.turn.instructions > 0
-        yield Line(_message(message, calls, results), answered, own=own, renews=renews)
+        yield TurnMessage(_message(message, calls, results), answered, own=own, renews=renews)
 
 
 def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
@@ -74,11 +74,11 @@ def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dic
     return calls, {result.call_id: result for result in answered.results}
 
 
-def last_results(answered: AnsweredTurn) -> list[Line]:
+def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
     """Return the results of a conversation's last turn, if the prompt with them begins another conversation."""
     calls, results = _calls_and_results(answered)
     messages = [message for message in answered.next_messages if message.call_id in calls]
-    return [Line(_message(message, calls, results), answered) for message in messages]
+    return [TurnMessage(_message(message, calls, results), answered) for message in messages]
 
 
 def _added(turn: Turn) -> tuple[Sequence[Message], range]:

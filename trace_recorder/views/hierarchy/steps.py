@@ -21,7 +21,7 @@ from typing import Literal
 
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn
 from trace_recorder.views.conversations.turn import Turn, agent_key
-from trace_recorder.views.hierarchy.messages import Line, last_results, lines_of
+from trace_recorder.views.hierarchy.messages import TurnMessage, last_results, lines_of
 
 Cut = Literal["turn", "message"]
 Exchange = tuple[int, int]
@@ -32,8 +32,8 @@ Exchange = tuple[int, int]
 class Snapshot:
     """A step: all messages so far, the new ones of these, and the number of its exchange, counted from 1."""
 
-    lines: Sequence[Line]
-    new: Sequence[Line]
+    lines: Sequence[TurnMessage]
+    new: Sequence[TurnMessage]
     exchange: int
 
 
@@ -42,7 +42,7 @@ class _Chain:
     """The lines of a conversation. Lines before `begin` belong to another chain, or are older than this run."""
 
     number: int
-    lines: Sequence[Line]
+    lines: Sequence[TurnMessage]
     begin: int
 
 
@@ -58,7 +58,7 @@ def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
 
 def _snapshots(
     chain: _Chain, cut: Cut, exchanges: dict[Turn, Exchange]
-) -> Iterator[tuple[Sequence[Line], Sequence[Line], Exchange]]:
+) -> Iterator[tuple[Sequence[TurnMessage], Sequence[TurnMessage], Exchange]]:
     """Yield the lines of each step, its new lines, and its exchange.
 
     The exchanges of all turns so far are in `exchanges`.
@@ -84,7 +84,7 @@ def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | No
     return exchanges.get(first.previous)
 
 
-def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
+def _ends_of_exchanges(lines: Sequence[TurnMessage]) -> list[int]:
     ends: list[int] = []
     acted = False
     for position, line in enumerate(lines):
@@ -95,9 +95,9 @@ def _ends_of_exchanges(lines: Sequence[Line]) -> list[int]:
     return [*ends, len(lines)] if lines else []
 
 
-def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
+def _by_turn(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnMessage]]]:
     """Yield the position after each exchange of the user with the agent, and the messages up to that position."""
-    running: list[Line] = []
+    running: list[TurnMessage] = []
     ends = {*_ends_of_exchanges(lines)}
     for end, line in enumerate(lines, start=1):
         if line.renews:
@@ -108,9 +108,9 @@ def _by_turn(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
             yield end, list(running)
 
 
-def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
+def _by_message(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnMessage]]]:
     """Cut as the SDK does. The remaining messages at the end form a step."""
-    running: list[Line] = []
+    running: list[TurnMessage] = []
     asked = in_block = False
     last = 0
     for end, line in enumerate(lines, start=1):
@@ -132,17 +132,17 @@ def _by_message(lines: Sequence[Line]) -> Iterator[tuple[int, Sequence[Line]]]:
         yield len(lines), running
 
 
-def _ends_a_step(line: Line) -> bool:
+def _ends_a_step(line: TurnMessage) -> bool:
     return line.role == "tool" or (line.role == "assistant" and not line.message["tool_calls"])
 
 
-def _with_new_system_message(running: Sequence[Line], line: Line, *, first: bool) -> list[Line]:
+def _with_new_system_message(running: Sequence[TurnMessage], line: TurnMessage, *, first: bool) -> list[TurnMessage]:
     """Replace the earlier system messages by a new one. If several new ones follow each other, all are kept."""
     kept = [] if first else [earlier for earlier in running if earlier.role == "system"]
     return [*kept, line, *(earlier for earlier in running if earlier.role != "system")]
 
 
-def _with_new_instructions(running: Sequence[Line], line: Line) -> list[Line]:
+def _with_new_instructions(running: Sequence[TurnMessage], line: TurnMessage) -> list[TurnMessage]:
     """Replace the instructions of earlier turns at the beginning of the prompt.
 
     An instruction that applies to one request only replaces only instructions of that kind.
@@ -155,7 +155,7 @@ def _with_new_instructions(running: Sequence[Line], line: Line) -> list[Line]:
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
     """Yield the conversations from beginning to end. Messages that two of them share belong to the first."""
     by_turn = {answered.turn: answered for answered in turns}
-    lines: dict[Turn, list[Line]] = {}
+    lines: dict[Turn, list[TurnMessage]] = {}
     for number, leaf in enumerate(_leaves(turns)):
         chain = _ancestors(leaf, by_turn)
         shared = sum(answered.turn in lines for answered in chain)

@@ -13,7 +13,7 @@ from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.inspect.messages import MessagePool, error_of, output_of, tool_of
 from trace_recorder.views.otlp.genai import parameter, text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
-from trace_recorder.views.otlp.tree import SpanTree, ToolRun, times_of
+from trace_recorder.views.otlp.tree import SpanTree, ToolNode, times_of
 from trace_recorder.views.replayed_calls import origin_of
 
 _CONFIG = {
@@ -31,7 +31,7 @@ _CONFIG = {
 
 
 @dataclass(slots=True)
-class Events:
+class InspectEvents:
     """Writes the events of a run. `pool` has the messages to which they refer."""
 
     tree: SpanTree
@@ -112,7 +112,7 @@ class Events:
         }
         self._add(start, 5, self.tree.parent_of_call(call), event)
 
-    def _tool(self, tool: ToolRun) -> None:
+    def _tool(self, tool: ToolNode) -> None:
         start, end, _ = tool.times()
         result, span = tool.result, self.tree.tool_span(tool)
         agents = [

@@ -21,7 +21,7 @@ from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
-from trace_recorder.views.inspect.events import Events, score_of
+from trace_recorder.views.inspect.events import InspectEvents, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.genai import text_of_value
@@ -92,7 +92,7 @@ def _log(run: Trajectory) -> dict[str, Payload]:
 
 def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[str, Payload]:
     tree = SpanTree.of(run)
-    events = Events(tree)
+    events = InspectEvents(tree)
     all_events = events.all(run.metadata["agent"] if isinstance(run.metadata.get("agent"), str) else "agent")
     messages, output = last_conversation(tree.calls)
     questions = [message for message in messages if message["role"] == "user"][:1]

@@ -23,7 +23,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.otlp.messages import MessageTexts, Prompt, encodable, instructions_text, json_of, outputs_of
 from trace_recorder.views.otlp.span import Value
-from trace_recorder.views.otlp.tree import ToolRun
+from trace_recorder.views.otlp.tree import ToolNode
 
 _PROVIDERS = {
     "google": "gcp.gemini",
@@ -159,7 +159,7 @@ class GenAI:
             made["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
         return made
 
-    def tool(self, tool: ToolRun) -> dict[str, Value]:
+    def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
         made = known(
             gen_ai__operation__name="execute_tool",

@@ -21,7 +21,7 @@ from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import Prompt, json_of
 from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
-from trace_recorder.views.otlp.tree import ToolRun
+from trace_recorder.views.otlp.tree import ToolNode
 
 _OF = "langfuse.observation."
 INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
@@ -78,7 +78,7 @@ class LangfuseAttributes:
         simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
         return made | ({PARAMETERS: json_of(simple)} if simple else {})
 
-    def tool(self, tool: ToolRun) -> dict[str, Value]:
+    def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
         made: dict[str, Value] = {TYPE: "tool"}
         if self.content:

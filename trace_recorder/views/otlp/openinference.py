@@ -20,7 +20,7 @@ from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
 from trace_recorder.views.otlp.span import Value
-from trace_recorder.views.otlp.tree import ToolRun
+from trace_recorder.views.otlp.tree import ToolNode
 
 _KIND = "openinference.span.kind"
 Attribute = tuple[str, Value]
@@ -57,7 +57,7 @@ class OpenInference:
         )
         return made | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
 
-    def tool(self, tool: ToolRun) -> dict[str, Value]:
+    def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
         made: dict[str, Value] = {
             _KIND: "TOOL",

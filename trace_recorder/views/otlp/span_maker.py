@@ -20,7 +20,7 @@ from trace_recorder.views.otlp.langfuse import LangfuseAttributes
 from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInference
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
-from trace_recorder.views.otlp.tree import AgentRecords, ToolRun, times_of
+from trace_recorder.views.otlp.tree import AgentRecords, ToolNode, times_of
 from trace_recorder.views.replayed_calls import counted_usage, origin_of, without_usage
 
 Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
@@ -49,7 +49,7 @@ class Writer(Protocol):
     def call(self, call: LLMInteraction, prompt: Prompt, /) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
 
-    def tool(self, tool: ToolRun, /) -> dict[str, Value]:
+    def tool(self, tool: ToolNode, /) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
 
 
@@ -133,7 +133,7 @@ class SpanMaker:
         name = f"{operation} {interaction.model}" if interaction.model else operation
         return self._span((span_id, parent), name, times, made, events, error, kind="client")
 
-    def tool(self, span_id: str, parent: str, tool: ToolRun) -> Span:
+    def tool(self, span_id: str, parent: str, tool: ToolNode) -> Span:
         """Make the span of a tool's execution."""
         result = tool.result
         made = _merged(writer.tool(tool) for writer in self.writers)

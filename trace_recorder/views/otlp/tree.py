@@ -65,7 +65,7 @@ def times_of(timed: LLMInteraction | AgentStep) -> tuple[int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolNode:
     """The execution of a tool. `call` is None if the step has no call with the id of the result."""
 
     step: AgentStep
@@ -105,7 +105,7 @@ class ToolRun:
         return None if self.result.replayed else self.result.duration_seconds
 
 
-def tool_runs(trajectory: Trajectory) -> Iterator[ToolRun]:
+def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
     """Yield the executions of a run whose results are known, step by step."""
     for step in trajectory.agent_steps:
         calls: dict[str, list[ToolCall]] = {}
@@ -114,7 +114,7 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolRun]:
         occurrences: Counter[str] = Counter()
         for result in step.tool_results:
             remaining = calls.get(result.call_id)
-            yield ToolRun(step, remaining.pop(0) if remaining else None, result, occurrences[result.call_id])
+            yield ToolNode(step, remaining.pop(0) if remaining else None, result, occurrences[result.call_id])
             occurrences[result.call_id] += 1
 
 
@@ -130,9 +130,9 @@ class SpanTree:
     agents: Mapping[str, AgentRecords]
     steps: Sequence[AgentStep]
     calls: Sequence[LLMInteraction]
-    tools: Sequence[ToolRun]
+    tools: Sequence[ToolNode]
     _step_of: Mapping[str, AgentStep]
-    _executions: Mapping[str, ToolRun]
+    _executions: Mapping[str, ToolNode]
 
     @classmethod
     def of(cls, trajectory: Trajectory, ids: SpanIds | None = None) -> SpanTree:
@@ -167,7 +167,7 @@ class SpanTree:
         """Return the id of a call's span."""
         return self.ids.span_id("call", call.interaction_id)
 
-    def tool_span(self, tool: ToolRun) -> str:
+    def tool_span(self, tool: ToolNode) -> str:
         """Return the id of a tool's span."""
         return self.ids.span_id("tool", *tool.identity)
 
@@ -188,7 +188,7 @@ class SpanTree:
         is_inside = step is not None and agent_key(step) == agent_key(call)
         return self.step_span(step) if step and is_inside else self.agent_span(agent_key(call))
 
-    def parent_of_tool(self, tool: ToolRun) -> str:
+    def parent_of_tool(self, tool: ToolNode) -> str:
         """Return the span of the step in which a tool ran, or of its agent if the agent records no steps."""
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
 

@@ -29,7 +29,7 @@ NOT_WHOLE = "calls that failed, or whose answer or prompt is incomplete"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BranchMessage:
     """One message of a branch.
 
     `turn` is the turn whose answer it is, or None for any other message. `target` is True for an answer that a model
@@ -58,14 +58,14 @@ class Branch:
         """The last turn."""
         return self.turns[-1]
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[BranchMessage]:
         """Return the conversation, message by message.
 
         Answers have their thoughts, even if the agent did not send them back.
         """
         messages = self.leaf.messages()
         spans = [(normalized.begin, normalized.end) for normalized in MessageNormalizer().normalize(messages)]
-        lines = [Line(message) for message in messages]
+        lines = [BranchMessage(message) for message in messages]
         following = zip(self.turns, self.turns[1:], strict=False)
         for turn, after in following:
             begin, end = spans[turn.normalized_length - 1] if 0 < turn.normalized_length <= len(spans) else (0, 0)
@@ -74,11 +74,11 @@ class Branch:
                     lines[number] = self._line(turn, messages[number], turn.answer(after.choice))
         return [*lines, self._line(self.leaf, self.leaf.answer(), self.leaf.answer())]
 
-    def _line(self, turn: Turn, message: Message, answer: Message) -> Line:
+    def _line(self, turn: Turn, message: Message, answer: Message) -> BranchMessage:
         """Return the message in which the agent sent back an answer, with the thoughts that the agent left out."""
         if message.reasoning is None and answer.reasoning is not None:
             message = replace(message, reasoning=answer.reasoning, given=None)
-        return Line(message, turn, turn in self.new, turn in self.targets)
+        return BranchMessage(message, turn, turn in self.new, turn in self.targets)
 
     def tools(self) -> list[Tool]:
         """Return the tools that the branch offers. If several have the same name, the last declaration counts."""

@@ -26,7 +26,7 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
-from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned, tools_of
+from trace_recorder.views.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {
@@ -61,7 +61,7 @@ def _row(branch: Branch, left_out: LeftOut) -> dict[str, Payload]:
     )
 
 
-def _message(line: Line) -> dict[str, Payload]:
+def _message(line: BranchMessage) -> dict[str, Payload]:
     message = line.message
     if message.role == "assistant":
         return _assistant(line)
@@ -72,7 +72,7 @@ def _message(line: Line) -> dict[str, Payload]:
     return {"role": "system", "content": text_of(message)} | without_none(name=message.name)
 
 
-def _assistant(line: Line) -> dict[str, Payload]:
+def _assistant(line: BranchMessage) -> dict[str, Payload]:
     message = line.message
     text = text_of(message)
     calls = [call_of(call, arguments_text(call)) for call in message.tool_calls]

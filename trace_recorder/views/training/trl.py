@@ -36,7 +36,7 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.tokens import Tokens, tokens_of
-from trace_recorder.views.training.branches import Branch, Line, branches, count_unlearned, tools_of
+from trace_recorder.views.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 
 Form = Literal["messages", "prompt_completion", "tokens"]
@@ -84,7 +84,7 @@ def rewards_of(trajectory: Trajectory) -> dict[str, float]:
     return {reward.name: reward.value for reward in rewards if isinstance(reward.value, int | float)}
 
 
-def messages_of(lines: Sequence[Line], left_out: LeftOut) -> list[Row]:
+def messages_of(lines: Sequence[BranchMessage], left_out: LeftOut) -> list[Row]:
     """Write messages in the form for chat templates. Arguments are objects, and a tool message has the tool's name."""
     names: dict[str, str] = {}
     written = []
@@ -113,7 +113,7 @@ def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
     ]
 
 
-def _is_faulty(line: Line) -> bool:
+def _is_faulty(line: BranchMessage) -> bool:
     """Whether a line is a message of the model that must not be trained on.
 
     The form "messages" trains on every message of the model.
@@ -124,7 +124,7 @@ def _is_faulty(line: Line) -> bool:
     return not line.target if line.turn else not (message.tool_calls or text_of(message).strip())
 
 
-def _end_of_answers(lines: Sequence[Line]) -> int:
+def _end_of_answers(lines: Sequence[BranchMessage]) -> int:
     """Return where the last answer ends. The messages after it ask for another answer."""
     return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
 
@@ -144,7 +144,7 @@ def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
     return rows
 
 
-def _completions(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
     """Yield the begin and the end of each stretch of answers to train on."""
     begin: int | None = None
     end = 0
@@ -228,7 +228,7 @@ def _call(call: ToolCall, left_out: LeftOut) -> Row:
     return call_of(call, arguments_of(call))
 
 
-def _turn(place: int, line: Line) -> Row:
+def _turn(place: int, line: BranchMessage) -> Row:
     turn = line.turn
     assert turn is not None  # noqa: S101 - callers pass only such lines
     call, tokens = turn.interaction, tokens_of(turn.interaction)

@@ -29,7 +29,7 @@ BOOTSTRAPS = {
 started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any Python
 
 
-class ImportHook:
+class FirstFinder:
     """A finder of modules that precedes the others until an HTTP library is imported."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002, RUF100 - it runs in any Python
@@ -108,5 +108,5 @@ if sys.version_info >= OLDEST:
 if any(library in sys.modules for library in LIBRARIES):
     begin(*BOOTSTRAPS)
 else:
-    sys.meta_path.insert(0, ImportHook())
+    sys.meta_path.insert(0, FirstFinder())
 run_users_sitecustomize()

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
-from trace_recorder.imports.foreign.run import Call, Conversation, Members
+from trace_recorder.imports.foreign.run import Call, ForeignConversation, Members
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload
@@ -35,7 +35,7 @@ _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "fil
 
 
 @dataclass(slots=True)
-class Entry:
+class SessionEntry:
     """One line, or all lines of an answer. `why` is the reason if it cannot be read. `uuids` are those of its lines."""
 
     number: int
@@ -87,7 +87,7 @@ def _is_exchanged(one: Payload) -> bool:
     return as_text(as_dict(one).get("direction")) in {"send", "recv"}
 
 
-def entries(source: Source) -> list[Entry]:
+def entries(source: Source) -> list[SessionEntry]:
     """Return the lines of a file in their order. The lines of an answer are one entry, at the place of the first."""
     return _joined(_lines(source))
 
@@ -101,8 +101,8 @@ def _lines(source: Source) -> Iterable[Line]:
     return source.lines()
 
 
-def _joined(lines: Iterable[Line]) -> list[Entry]:
-    entries: list[Entry] = []
+def _joined(lines: Iterable[Line]) -> list[SessionEntry]:
+    entries: list[SessionEntry] = []
     answers: dict[tuple[str, str], _AnswerLines] = {}
     streamed: dict[str, str | None] = {}
     seen: set[str] = set()
@@ -141,25 +141,25 @@ def _read_event(
         answer.end(event)
 
 
-def _entries(lines: Iterable[Line]) -> Iterator[Entry]:
+def _entries(lines: Iterable[Line]) -> Iterator[SessionEntry]:
     for line in lines:
         if line.why is None and isinstance(line.value, dict):
-            yield Entry(line.number, line.value)
+            yield SessionEntry(line.number, line.value)
         else:
-            yield Entry(line.number, {"value": line.value}, line.why or "it is not an object")
+            yield SessionEntry(line.number, {"value": line.value}, line.why or "it is not an object")
 
 
 class _AnswerLines:
     """The lines of one answer of the model."""
 
-    def __init__(self, first: Entry) -> None:
+    def __init__(self, first: SessionEntry) -> None:
         self._first = first
         first.last = first.line
         self._members = dict(first.message)
         self._blocks = [*_blocks(first)]
         self._is_streamed = _OF_THE_SDK in first.line
 
-    def add(self, part: Entry) -> None:
+    def add(self, part: SessionEntry) -> None:
         """Add a line: its blocks continue the answer, and its other members replace earlier ones."""
         self._members.update({name: value for name, value in part.message.items() if value is not None})
         self._blocks += _blocks(part)
@@ -180,7 +180,7 @@ class _AnswerLines:
         self._first.line = {**self._first.line, "message": {**self._members, "content": self._blocks}}
 
 
-def _blocks(entry: Entry) -> list[Payload]:
+def _blocks(entry: SessionEntry) -> list[Payload]:
     content = entry.message.get("content")
     return content if isinstance(content, list) else [] if content is None else [{"type": "text", "text": content}]
 
@@ -198,7 +198,7 @@ class _Wire:
     """
 
     shape: str | None
-    conversation: Conversation = field(default_factory=Conversation)
+    conversation: ForeignConversation = field(default_factory=ForeignConversation)
     ends: list[int] = field(default_factory=list)
     begin: int = 0
 
@@ -210,7 +210,7 @@ class _Wire:
 
 
 @dataclass(slots=True)
-class Requests:
+class SessionRequests:
     """The requests of one session, by their ids."""
 
     max_copied: int = MAX_COPIED

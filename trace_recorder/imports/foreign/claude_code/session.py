@@ -1,9 +1,9 @@
 """The lines of a session as messages, calls, failures and compactions.
 
-Newer versions keep the exact requests (`Requests` in `lines.py`). Otherwise the conversation has the messages of the
-session's file, without the system prompt and the reminders that the program adds to a request. A `compact_boundary`, or
-the summary of a compaction, begins a new conversation, and so does `/clear`. A prompt that was typed while the model
-was busy (`queued_command`) is a message.
+Newer versions keep the exact requests (`SessionRequests` in `lines.py`). Otherwise the conversation has the messages of
+the session's file, without the system prompt and the reminders that the program adds to a request. A
+`compact_boundary`, or the summary of a compaction, begins a new conversation, and so does `/clear`. A prompt that was
+typed while the model was busy (`queued_command`) is a message.
 
 The program marks its own texts with tags, and states an interruption as a message of the user. Lines that are not
 messages stay in the journal as they are, and so does the value that a tool returned to the program.
@@ -18,7 +18,15 @@ from trace_recorder.dialects import anthropic_messages
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
-from trace_recorder.imports.foreign.claude_code.lines import BLOB, REQUEST, SHAPE, Entry, Requests, entries, is_session
+from trace_recorder.imports.foreign.claude_code.lines import (
+    BLOB,
+    REQUEST,
+    SHAPE,
+    SessionEntry,
+    SessionRequests,
+    entries,
+    is_session,
+)
 from trace_recorder.imports.foreign.claude_code.threads import SubAgentFile, Threads, saved_results, sub_agents
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import (
@@ -113,13 +121,13 @@ def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun])
             yield from (untimed.pop(call_id) for call_id in asked if call_id in untimed)
 
 
-def _entries_of(file: SubAgentFile) -> list[Entry]:
+def _entries_of(file: SubAgentFile) -> list[SessionEntry]:
     if file.leads_out:
-        return [Entry(0, {}, "it is a link that leads out of the directory of its session")]
+        return [SessionEntry(0, {}, "it is a link that leads out of the directory of its session")]
     try:
         return entries(file.source)
     except (OSError, TrajectoryFormatError) as error:
-        return [Entry(0, {}, str(error))]
+        return [SessionEntry(0, {}, str(error))]
 
 
 class _ClaudeSessionReader:
@@ -130,7 +138,7 @@ class _ClaudeSessionReader:
         self.threads = Threads(AgentHistory(run.events))
         self._source = source
         self._result_bytes_left = source.max_run_bytes
-        self._requests = Requests()
+        self._requests = SessionRequests()
         self._answered: set[str] = set()
         self._waiting: dict[int, Call] = {}
         self._session: str | None = None
@@ -140,14 +148,14 @@ class _ClaudeSessionReader:
         self._asked_at: dict[str | None, str] = {}
         """The time of the answer's last line, by the ids of its tool calls."""
 
-    def note_requests(self, lines: list[Entry]) -> None:
+    def note_requests(self, lines: list[SessionEntry]) -> None:
         """Remember the requests in the lines of a file, and which of them have an answer."""
         for entry in lines:
             self._requests.note(entry.line)
             if (identity := as_text(entry.line.get("requestRef"))) is not None:
                 self._answered.add(identity)
 
-    def read_lines(self, lines: list[Entry], events: list[Event], of: SubAgentFile | None = None) -> None:
+    def read_lines(self, lines: list[SessionEntry], events: list[Event], of: SubAgentFile | None = None) -> None:
         """Read the lines of a file. `of` is the sub-agent of the file."""
         if of is not None:
             self.threads.add_meta(of.agent_id, of.meta)
@@ -171,7 +179,7 @@ class _ClaudeSessionReader:
             execution.result = self._returned.get(execution.call_id, execution.result)
         return found
 
-    def _read_line(self, entry: Entry, events: list[Event], time: str) -> None:
+    def _read_line(self, entry: SessionEntry, events: list[Event], time: str) -> None:
         self._identify(entry.line)
         history = self.threads.history_of(entry, events)
         is_message = self._is_message(entry)
@@ -184,7 +192,7 @@ class _ClaudeSessionReader:
         self.threads.place(history, entry, is_message=is_message)
 
     @staticmethod
-    def _is_message(entry: Entry) -> bool:
+    def _is_message(entry: SessionEntry) -> bool:
         if entry.kind == "attachment":
             return as_dict(entry.line.get("attachment")).get("type") == "queued_command"
         return entry.kind in {"user", "assistant"} and isinstance(entry.message.get("content"), str | list)
@@ -198,7 +206,7 @@ class _ClaudeSessionReader:
                 self.run.identity = joined_id(session, "agent", agent)
         self.run.source.update({name: line[name] for name in _ABOUT if line.get(name)})
 
-    def _read_user(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
+    def _read_user(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
         queued = as_dict(entry.line.get("attachment"))
         element = {"role": "user", "content": queued.get("prompt")} if queued else entry.message
         messages = anthropic_messages.read_message({**element, "role": "user"})
@@ -245,7 +253,7 @@ class _ClaudeSessionReader:
         if self.run.task is None and text and not line.get("isMeta") and not is_interruption(text):
             self.run.task = None if line.get("isCompactSummary") else text
 
-    def _read_answer(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
+    def _read_answer(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
         message, line = entry.message, entry.line
         self.threads.go_to(history, entry)
         if line.get("isApiErrorMessage") is True:
@@ -278,7 +286,7 @@ class _ClaudeSessionReader:
             self.threads.add_task(asked, time, history.agent)
             self._asked_at[asked.call_id] = stated_time(entry.last.get("timestamp")) or time
 
-    def _read_other(self, entry: Entry, history: AgentHistory, events: list[Event], time: str) -> None:
+    def _read_other(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
         line = entry.line
         subtype = as_text(line.get("subtype"))
         if entry.kind in {SHAPE, BLOB}:

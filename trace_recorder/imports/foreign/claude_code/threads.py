@@ -25,8 +25,8 @@ from pathlib import Path
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.agent_history import AgentHistory, Position
-from trace_recorder.imports.foreign.claude_code.lines import Entry
-from trace_recorder.imports.foreign.run import Agent, Event, Members, ToolRun, joined_id
+from trace_recorder.imports.foreign.claude_code.lines import SessionEntry
+from trace_recorder.imports.foreign.run import Event, ForeignAgent, Members, ToolRun, joined_id
 from trace_recorder.imports.foreign.source import Source, open_file
 from trace_recorder.values.messages import Payload, ToolCall
 
@@ -40,7 +40,7 @@ class Task:
 
     time: str
     call: ToolCall
-    agent: Agent
+    agent: ForeignAgent
     ended: str | None = None
     result: Payload = None
     failed: bool | None = None
@@ -65,7 +65,7 @@ class Threads:
     _side: dict[str, AgentHistory] = field(default_factory=dict)
     _has_parents: bool = False
 
-    def history_of(self, entry: Entry, events: list[Event]) -> AgentHistory:
+    def history_of(self, entry: SessionEntry, events: list[Event]) -> AgentHistory:
         """Return the history of the agent to which a line belongs. A new history adds its events to `events`."""
         line = entry.line
         if task := as_text(line.get("parent_tool_use_id")):
@@ -80,7 +80,7 @@ class Threads:
         identity = f"sidechain-{len(self._side) + 1}"
         return self._of_agent(identity, self._started_by(identity, self._task_with_prompt(entry), None), events)
 
-    def _of_agent(self, identity: str, agent: Agent, events: list[Event]) -> AgentHistory:
+    def _of_agent(self, identity: str, agent: ForeignAgent, events: list[Event]) -> AgentHistory:
         if identity not in self._side:
             self._side[identity] = AgentHistory(events, agent)
         return self._side[identity]
@@ -91,38 +91,38 @@ class Threads:
             self.started[identity] = call_id
             self._parents[identity] = as_text(meta.get("parentAgentId"))
 
-    def agent(self, identity: str, first: Entry) -> Agent:
+    def agent(self, identity: str, first: SessionEntry) -> ForeignAgent:
         """Return the sub-agent with this id; `first` is its first line."""
         task = self.started.get(identity) or self._task_with_prompt(first)
         name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first.line.get("attributionAgent"))
         return self._started_by(identity, task, name)
 
-    def _task_with_prompt(self, first: Entry) -> str | None:
+    def _task_with_prompt(self, first: SessionEntry) -> str | None:
         """Return the tool call whose prompt is a sub-agent's first message. A call starts one agent, so only once."""
         waiting = self._by_prompt.get(as_text(first.message.get("content")) or "")
         return waiting.popleft() if waiting else None
 
-    def _started_by(self, identity: str, call_id: str | None, name: str | None) -> Agent:
+    def _started_by(self, identity: str, call_id: str | None, name: str | None) -> ForeignAgent:
         task = self.tasks.get(call_id or "")
         if task is None or call_id is None:
-            return Agent(name=name, agent_id=identity, parent_agent_id=self._parents.get(identity))
+            return ForeignAgent(name=name, agent_id=identity, parent_agent_id=self._parents.get(identity))
         self.started[identity] = call_id
         kind = as_text(as_dict(task.call.arguments).get("subagent_type"))
-        return Agent(
+        return ForeignAgent(
             name=name or kind,
             agent_id=identity,
             parent_agent_id=task.agent.agent_id,
             parent_execution_id=task.execution_id,
         )
 
-    def add_task(self, call: ToolCall, time: str, agent: Agent) -> None:
+    def add_task(self, call: ToolCall, time: str, agent: ForeignAgent) -> None:
         """Remember a tool call, which may start a sub-agent."""
         self.tasks.setdefault(call.call_id, Task(time, call, agent))
         prompt = as_text(as_dict(call.arguments).get("prompt"))
         if prompt:
             self._by_prompt.setdefault(prompt, deque()).append(call.call_id)
 
-    def add_results(self, entry: Entry, time: str) -> None:
+    def add_results(self, entry: SessionEntry, time: str) -> None:
         """Remember the results of tools, and the agent that a tool's own result names."""
         for block in map(as_dict, as_list(entry.message.get("content"))):
             task = self.tasks.get(as_text(block.get("tool_use_id")) or "")
@@ -133,14 +133,14 @@ class Threads:
                 if identity := as_text(as_dict(entry.line.get("toolUseResult")).get("agentId")):
                     self.started[identity] = task.call.call_id
 
-    def progressed(self, entry: Entry) -> None:
+    def progressed(self, entry: SessionEntry) -> None:
         """Remember the agent that a line about a tool's progress names."""
         identity = as_text(as_dict(entry.line.get("data")).get("agentId"))
         call_id = as_text(entry.line.get("parentToolUseID"))
         if identity and call_id:
             self.started.setdefault(identity, call_id)
 
-    def go_to(self, history: AgentHistory, entry: Entry) -> None:
+    def go_to(self, history: AgentHistory, entry: SessionEntry) -> None:
         """Return to the message that a new message of an agent names as its parent."""
         if "parentUuid" not in entry.line:
             return
@@ -158,7 +158,7 @@ class Threads:
         elif len(history.conversation):
             history.restart()
 
-    def place(self, history: AgentHistory, entry: Entry, *, is_message: bool) -> None:
+    def place(self, history: AgentHistory, entry: SessionEntry, *, is_message: bool) -> None:
         """Remember an agent's position after a line. A line without a message has the position of its parent."""
         parent = as_text(entry.line.get("parentUuid"))
         here: Position | None = history.position

@@ -20,7 +20,16 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.imports.foreign.agent_history import AgentHistory, in_time_order
 from trace_recorder.imports.foreign.codex.rollout import BARE_ITEMS, RolloutReader
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.run import MAIN, Agent, Event, ForeignRun, Members, Missing, ToolRun, joined_id
+from trace_recorder.imports.foreign.run import (
+    MAIN,
+    Event,
+    ForeignAgent,
+    ForeignRun,
+    Members,
+    Missing,
+    ToolRun,
+    joined_id,
+)
 from trace_recorder.imports.foreign.source import Line, Source
 from trace_recorder.values.token_counts import WHOLE
 
@@ -58,7 +67,9 @@ def read(source: Source) -> Iterator[ForeignRun]:
     yield run
 
 
-def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, depth: int) -> Iterator[list[Event]]:
+def _read_file(
+    source: Source, first: Source, run: ForeignRun, agent: ForeignAgent, depth: int
+) -> Iterator[list[Event]]:
     """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
     reader = RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
@@ -76,7 +87,7 @@ def _read_file(source: Source, first: Source, run: ForeignRun, agent: Agent, dep
         if execution is not None:
             execution.execution_id = joined_id("execution-of", call_id)
             yield [] if call_id in executions else [execution]
-        sub_agent = Agent(
+        sub_agent = ForeignAgent(
             name=name,
             agent_id=started,
             parent_agent_id=agent.agent_id,

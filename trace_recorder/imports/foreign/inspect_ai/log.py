@@ -27,7 +27,7 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.inspect_ai import chat
-from trace_recorder.imports.foreign.inspect_ai.sample import Attachments, Prompts, SampleReader, provider_of
+from trace_recorder.imports.foreign.inspect_ai.sample import Attachments, SamplePrompts, SampleReader, provider_of
 from trace_recorder.imports.foreign.run import Annotation, Event, ForeignRun, Kept, Members, Missing, Score
 from trace_recorder.imports.foreign.source import (
     FREE_BYTES,
@@ -230,7 +230,9 @@ def _events(sample: Members, old: Members, attachments: Attachments, why: str | 
     if why is not None:
         yield Missing(what="a sample", why=why)
     pool = as_list(as_dict(sample.get("events_data")).get("messages")) or as_list(sample.get("message_pool"))
-    reader = SampleReader(attachments, Prompts([*pool], lambda message: chat.message_of(attachments.put_in(message))))
+    reader = SampleReader(
+        attachments, SamplePrompts([*pool], lambda message: chat.message_of(attachments.put_in(message)))
+    )
     stated = as_list(sample.get("events")) or as_list(old.get("events"))
     yield from reader.events(stated) if stated else reader.messages(as_list(sample.get("messages")))
     if attachments.exceeded:

@@ -4,9 +4,9 @@ Calls to models and tools are in spans (older logs: in steps, or in a tool's eve
 agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are read. An
 event that has no place in a run is kept.
 
-A log has each message of its prompts once, and a call states ranges of messages. `Prompts` makes conversations from
-them, in time that is linear in the file's size. Older logs have the messages in full. A sample also has texts and media
-once, by their hash. Its messages and events refer to the hash; `Attachments` replaces these references.
+A log has each message of its prompts once, and a call states ranges of messages. `SamplePrompts` makes conversations
+from them, in time that is linear in the file's size. Older logs have the messages in full. A sample also has texts and
+media once, by their hash. Its messages and events refer to the hash; `Attachments` replaces these references.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.inspect_ai import chat
 from trace_recorder.imports.foreign.run import (
     MAIN,
-    Agent,
     Call,
-    Conversation,
     Event,
+    ForeignAgent,
+    ForeignConversation,
     Kept,
     Members,
     Missing,
@@ -85,7 +85,7 @@ _MAX_RANGES = 100_000
 
 
 @dataclass(slots=True)
-class Prompts:
+class SamplePrompts:
     """The messages of a sample by number, and the conversations of its calls."""
 
     pool: list[Payload]
@@ -99,7 +99,7 @@ class Prompts:
     def __post_init__(self) -> None:
         self._histories = NumberedHistories(self._message)
 
-    def add(self, references: Payload, inline: list[Payload]) -> tuple[Conversation, int]:
+    def add(self, references: Payload, inline: list[Payload]) -> tuple[ForeignConversation, int]:
         """Return the conversation of a prompt, and its length.
 
         The prompt is ranges of messages, then messages in full.
@@ -150,7 +150,7 @@ _CALL = {"cache", "retries", "role", "traceback"}
 class _SampleSpan:
     """A span, with the agent that works in it and the execution of the tool that it belongs to."""
 
-    agent: Agent
+    agent: ForeignAgent
     execution: str | None = None
     is_agents: bool = False
 
@@ -160,7 +160,7 @@ class SampleReader:
     """Reads the events of a sample."""
 
     attachments: Attachments
-    prompts: Prompts
+    prompts: SamplePrompts
     spans: dict[str, _SampleSpan] = field(default_factory=dict)
     steps: list[_SampleSpan] = field(default_factory=lambda: [_SampleSpan(MAIN)])
     execution_of_agent: dict[str, str] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class SampleReader:
 
     def messages(self, values: list[Payload]) -> Iterator[Event]:
         """Yield the calls of a sample that has only messages."""
-        conversation = Conversation()
+        conversation = ForeignConversation()
         unseen: list[Members] = []
         for message in map(as_dict, self.attachments.put_in(values)):
             members = chat.message_of(message)
@@ -235,7 +235,7 @@ class SampleReader:
             return _SampleSpan(outer.agent, execution, outer.is_agents)
         if kind == "agent" and not outer.is_agents:
             return _SampleSpan(outer.agent, execution, is_agents=True)
-        agent = Agent(
+        agent = ForeignAgent(
             name=as_text(event.get("name")),
             agent_id=identity,
             parent_agent_id=outer.agent.agent_id,
@@ -243,7 +243,7 @@ class SampleReader:
         )
         return _SampleSpan(agent, None, is_agents=True)
 
-    def _agent(self, event: Members) -> Agent:
+    def _agent(self, event: Members) -> ForeignAgent:
         return self.spans.get(as_text(event.get("span_id")) or "", self.steps[-1]).agent
 
     def _call(self, event: Members, time: str) -> Call:
@@ -291,7 +291,9 @@ class SampleReader:
         )
         if inner := as_list(event.get("events")):
             name = as_text(event.get("agent"))
-            sub = Agent(name=name, agent_id=execution, parent_agent_id=agent.agent_id, parent_execution_id=execution)
+            sub = ForeignAgent(
+                name=name, agent_id=execution, parent_agent_id=agent.agent_id, parent_execution_id=execution
+            )
             self.steps.append(_SampleSpan(sub if name else agent, execution, is_agents=True))
             yield from self.events(inner)
             self.steps.pop()

@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.llm.responses import (
     run_of,
     tool_of,
 )
-from trace_recorder.imports.foreign.run import Conversation, Event, ForeignRun, Kept, Members, Missing
+from trace_recorder.imports.foreign.run import Event, ForeignConversation, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.imports.foreign.stated_values import stated_time, text_of
@@ -123,7 +123,7 @@ class _ThreadReader:
     """Reads the turns of a thread. `places` has the conversation and the length at the end of each message."""
 
     store: _StoredMessages
-    places: dict[str, tuple[Conversation, int]] = field(default_factory=dict)
+    places: dict[str, tuple[ForeignConversation, int]] = field(default_factory=dict)
     task: str | None = None
 
     def events(self, turn: Members) -> Iterator[Event]:
@@ -135,12 +135,12 @@ class _ThreadReader:
         said = _joined_response(self._answers(parent, tip))
         schema = {"schema_json": self.store.schemas.get(turn.get("schema_id"))}
         tools = self.store.tools.get(turn.get("id"), [])
-        yield call_of(turn | schema, conversation or Conversation(), said, tools)
+        yield call_of(turn | schema, conversation or ForeignConversation(), said, tools)
         if turn.get("response_json"):
             value = json_value(turn["response_json"]) if isinstance(turn["response_json"], str) else None
             yield Kept(what="response_json", value=value, time=time)
 
-    def _conversation(self, tip: str | None) -> Conversation | None:
+    def _conversation(self, tip: str | None) -> ForeignConversation | None:
         """Return the conversation that ends with a message, or None if one of its messages is missing."""
         missing: list[str] = []
         place = tip
@@ -149,14 +149,14 @@ class _ThreadReader:
                 return None
             missing.append(place)
             place = self.store.parents[place]
-        conversation, length = self.places[place] if place is not None else (Conversation(), 0)
+        conversation, length = self.places[place] if place is not None else (ForeignConversation(), 0)
         if length < len(conversation):
             conversation = conversation.fork(length)
         for identity in reversed(missing):
             self._add(conversation, identity)
         return conversation
 
-    def _add(self, conversation: Conversation, identity: str) -> None:
+    def _add(self, conversation: ForeignConversation, identity: str) -> None:
         for message in self.store.messages(identity):
             if message["role"] == "user" and isinstance(message["content"], str | list):
                 self.task = self.task or text_of(message["content"])

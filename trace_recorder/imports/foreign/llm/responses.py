@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
-from trace_recorder.imports.foreign.run import Call, Conversation, Event, ForeignRun, Kept, Members
+from trace_recorder.imports.foreign.run import Call, Event, ForeignConversation, ForeignRun, Kept, Members
 from trace_recorder.imports.foreign.sqlite_file import Database, json_of
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
@@ -33,7 +33,7 @@ def conversation_run(identity: str, events: list[Event], task: str | None, sourc
     return ForeignRun(identity=identity, events=events, task=task, model=model, source=source)
 
 
-def call_of(entry: Members, conversation: Conversation, response: Members, tools: list[Payload]) -> Call:
+def call_of(entry: Members, conversation: ForeignConversation, response: Members, tools: list[Payload]) -> Call:
     """Return the call of a row that has `model`, `options_json`, tokens, a duration and a time."""
     duration = as_number(entry.get("duration_ms"))
     schema = json_of(entry.get("schema_json")) or None
@@ -88,7 +88,7 @@ def attachment_part(attachment: Members) -> Members:
 
 
 def _events(entries: list[Members]) -> Iterator[Event]:
-    conversation = Conversation()
+    conversation = ForeignConversation()
     system: str | None = None
     for entry in entries:
         said_before, system = system, _joined(entry, "system_fragments", "system", "\n\n")

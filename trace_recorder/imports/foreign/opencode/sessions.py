@@ -29,10 +29,10 @@ from trace_recorder.imports.foreign.opencode.stores import (
 )
 from trace_recorder.imports.foreign.run import (
     MAIN,
-    Agent,
     Call,
-    Conversation,
     Event,
+    ForeignAgent,
+    ForeignConversation,
     ForeignRun,
     Kept,
     Members,
@@ -60,7 +60,7 @@ class StartedSession(NamedTuple):
 class SessionReader:
     """Reads the messages of one agent's session. `started` has the sub-agents' sessions by their ids."""
 
-    agent: Agent = MAIN
+    agent: ForeignAgent = MAIN
     task: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -68,7 +68,7 @@ class SessionReader:
     executions: list[ToolRun] = field(default_factory=list)
     """The tools that ran commands. Their results have the exit code."""
     _system: list[Members] = field(default_factory=list)
-    _conversation: Conversation = field(default_factory=Conversation)
+    _conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _places: dict[str, int] = field(default_factory=dict)
     """The length of the conversation before each message, by the message's id."""
     _asked_to_summarize: tuple[Members, Members] | None = None
@@ -133,7 +133,7 @@ class SessionReader:
         self._begin([*self._system, *kept, *filter(None, [asked]), own[-1]])
 
     def _begin(self, messages: list[Members]) -> None:
-        self._conversation = Conversation()
+        self._conversation = ForeignConversation()
         for message in messages:
             self._conversation.add(message)
         self._places.clear()
@@ -362,11 +362,11 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
                 unread.append((started, SessionReader(_agent(started.members, reader), executions=main.executions)))
 
 
-def _agent(session: Members, parent: SessionReader) -> Agent:
+def _agent(session: Members, parent: SessionReader) -> ForeignAgent:
     """Return the agent of a session. The tool that started the session states its name, or else the session does."""
     identity = as_text(session["id"]) or ""
     name, execution = parent.started.get(identity, (None, None))
-    return Agent(
+    return ForeignAgent(
         name=name or as_text(session.get("agent")),
         agent_id=identity,
         parent_agent_id=parent.agent.agent_id,

@@ -54,7 +54,7 @@ def utc_time(value: Payload) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SpanEvent:
+class ForeignSpanEvent:
     """An event during a span, or a log record that belongs to the span. `body` is the log record's body."""
 
     name: str
@@ -69,7 +69,7 @@ class SpanEvent:
 
 
 @dataclass(slots=True)
-class Span:
+class ForeignSpan:
     """One span.
 
     Times are ISO 8601 with an offset, or "". An `end` of "" means that the span did not end. `failed` is None if the
@@ -85,7 +85,7 @@ class Span:
     failed: bool | None = None
     status_message: str | None = None
     attributes: Members = field(default_factory=dict)
-    events: list[SpanEvent] = field(default_factory=list)
+    events: list[ForeignSpanEvent] = field(default_factory=list)
     scope: str = ""
     more: Members = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
@@ -118,7 +118,7 @@ class Span:
         """Mark all attributes with these prefixes as read, because they repeat facts that were read elsewhere."""
         self.read.update(name for name in self.attributes if name.startswith(prefixes))
 
-    def take_event(self, position: int) -> SpanEvent:
+    def take_event(self, position: int) -> ForeignSpanEvent:
         """Return an event, and mark it as read."""
         self.read_events.add(position)
         return self.events[position]
@@ -232,7 +232,7 @@ OURS = "trace_recorder."
 _EVALUATION = "gen_ai.evaluation."
 
 
-def scores(span: Span) -> Iterator[Score]:
+def scores(span: ForeignSpan) -> Iterator[Score]:
     """Yield the scores of a span whose values are numbers."""
     for position, event in enumerate(span.events):
         attributes = event.attributes
@@ -250,7 +250,7 @@ def scores(span: Span) -> Iterator[Score]:
         )
 
 
-def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
+def origin_of(span: ForeignSpan) -> tuple[ReplayedFrom, Usage, str] | None:
     """Return the origin of a call's answer, its usage, and the dialect of the usage.
 
     Return None for a call that was made. Only our own export marks calls that were not made. The usage in the mark
@@ -261,7 +261,7 @@ def origin_of(span: Span) -> tuple[ReplayedFrom, Usage, str] | None:
     return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))), "otlp")
 
 
-def add_own(run: ForeignRun, root: Span) -> None:
+def add_own(run: ForeignRun, root: ForeignSpan) -> None:
     """Add the facts of a run that our own export wrote into its root span."""
     status = root.take_text(f"{OURS}status")
     if status in get_args(Status):

@@ -20,7 +20,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.run import ForeignRun, Members, Missing
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.imports.foreign.spans.span import Span, SpanEvent, utc_time
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.values.messages import Payload
 
 _FAILED = {2, "2", "STATUS_CODE_ERROR", "ERROR"}
@@ -34,9 +34,9 @@ _NUMBERS = {"intValue": int, "int_value": int, "doubleValue": float, "double_val
 class Telemetry:
     """The content of OTLP files: spans, log records by their spans, log records without a span, and resources."""
 
-    spans: list[Span] = field(default_factory=list)
-    logs: dict[tuple[str, str], list[SpanEvent]] = field(default_factory=dict)
-    loose_logs: list[SpanEvent] = field(default_factory=list)
+    spans: list[ForeignSpan] = field(default_factory=list)
+    logs: dict[tuple[str, str], list[ForeignSpanEvent]] = field(default_factory=dict)
+    loose_logs: list[ForeignSpanEvent] = field(default_factory=list)
     resources: dict[str, Members] = field(default_factory=dict)
 
     def add(self, value: Payload) -> None:
@@ -66,7 +66,7 @@ class Telemetry:
         else:
             self.loose_logs.append(event)
 
-    def joined(self) -> list[Span]:
+    def joined(self) -> list[ForeignSpan]:
         """Return the spans with their log records. Records of a span that is in no file make a span without times."""
         known = {(span.trace_id, span.span_id) for span in self.spans}
         lost = [_span_of_logs(key, events) for key, events in self.logs.items() if key not in known]
@@ -76,14 +76,14 @@ class Telemetry:
         return [*self.spans, *lost]
 
 
-def _span_of_logs(key: tuple[str, str], events: list[SpanEvent]) -> Span:
-    span = Span(*key)
+def _span_of_logs(key: tuple[str, str], events: list[ForeignSpanEvent]) -> ForeignSpan:
+    span = ForeignSpan(*key)
     _lift_details(span, events)
     span.start = min((event.time for event in events if event.time), default="")
     return span
 
 
-def _lift_details(span: Span, events: Iterable[SpanEvent]) -> None:
+def _lift_details(span: ForeignSpan, events: Iterable[ForeignSpanEvent]) -> None:
     """Set the events of a span. Attributes of an event that only carries attributes become the span's."""
     span.events = []
     for event in events:
@@ -111,7 +111,7 @@ def _scope_name(of_scope: Members) -> str:
     return f"{name} {version}".strip()
 
 
-def _span(members: Members, scope: str) -> Span | None:
+def _span(members: Members, scope: str) -> ForeignSpan | None:
     found = _first(members, "spanId", "span_id")
     trace_id, span_id = identity(_first(members, "traceId", "trace_id"), 16), identity(found, 8)
     if not trace_id or not span_id:
@@ -119,7 +119,7 @@ def _span(members: Members, scope: str) -> Span | None:
     status = as_dict(members.get("status"))
     code = status.get("code")
     links = as_list(members.get("links"))
-    return Span(
+    return ForeignSpan(
         trace_id,
         span_id,
         identity(_first(members, "parentSpanId", "parent_span_id"), 8) or None,
@@ -142,16 +142,16 @@ def failed_by(code: Payload) -> bool | None:
     return True if code in _FAILED else False if code in _SUCCEEDED else None
 
 
-def _event(members: Members) -> SpanEvent:
+def _event(members: Members) -> ForeignSpanEvent:
     time = utc_time(_first(members, "timeUnixNano", "time_unix_nano"))
-    return SpanEvent(as_text(members.get("name")) or "", time, attributes_of(members.get("attributes")))
+    return ForeignSpanEvent(as_text(members.get("name")) or "", time, attributes_of(members.get("attributes")))
 
 
-def _log(members: Members) -> tuple[SpanEvent, str, str]:
+def _log(members: Members) -> tuple[ForeignSpanEvent, str, str]:
     attributes = attributes_of(members.get("attributes"))
     name = as_text(_first(members, "eventName", "event_name")) or as_text(attributes.get("event.name")) or "log"
     time = _first(members, "timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "observed_time_unix_nano")
-    event = SpanEvent(name, utc_time(time), attributes, any_value(members.get("body")))
+    event = ForeignSpanEvent(name, utc_time(time), attributes, any_value(members.get("body")))
     trace_id = identity(_first(members, "traceId", "trace_id"), 16)
     return event, trace_id, identity(_first(members, "spanId", "span_id"), 8)
 
@@ -220,14 +220,14 @@ def has_context(value: Payload) -> bool:
     return isinstance(context.get("trace_id"), str) and isinstance(context.get("span_id"), str)
 
 
-def read_context_span(members: Members) -> Span:
+def read_context_span(members: Members) -> ForeignSpan:
     """Read one span. Its ids may be other texts than hex, as in fixtures, and are then unchanged."""
     context, status = as_dict(members.get("context")), as_dict(members.get("status"))
     scope = as_dict(members.get("instrumentation_scope"))
     code = as_text(status.get("status_code")) or as_text(members.get("status_code")) or ""
     remaining = {name: value for name, value in members.items() if name not in _READ and value}
     links = as_list(members.get("links"))
-    return Span(
+    return ForeignSpan(
         _id(context.get("trace_id"), 16),
         _id(context.get("span_id"), 8),
         _id(members.get("parent_id"), 8) or None,
@@ -248,9 +248,11 @@ def _id(value: Payload, size: int) -> str:
     return identity(value, size) or as_text(value) or ""
 
 
-def _context_event(members: Members) -> SpanEvent:
+def _context_event(members: Members) -> ForeignSpanEvent:
     time = next((members[name] for name in ("timestamp", "time_unix_nano", "time") if members.get(name)), None)
-    return SpanEvent(as_text(members.get("name")) or "", utc_time(time), attributes_of(members.get("attributes")))
+    return ForeignSpanEvent(
+        as_text(members.get("name")) or "", utc_time(time), attributes_of(members.get("attributes"))
+    )
 
 
 def has_trace(source: Source, is_trace: Callable[[Payload], bool]) -> bool:

@@ -22,7 +22,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.spans.payloads import read_input
-from trace_recorder.imports.foreign.spans.span import Reading, Span, add_own, merged, origin_of, scores
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, add_own, merged, origin_of, scores
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
 from trace_recorder.imports.foreign.spans.vocabularies.frameworks import read_logfire, read_openllmetry, read_vercel
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_events, read_genai
@@ -52,18 +52,18 @@ _MAX_NAMES = 12
 """The largest number of span names that a gap lists."""
 
 
-def traces(spans: Iterable[Span]) -> Iterator[list[Span]]:
+def traces(spans: Iterable[ForeignSpan]) -> Iterator[list[ForeignSpan]]:
     """Yield the spans of each trace, in the order in which the traces appear.
 
     If a span occurs twice, the last one counts.
     """
-    found: dict[str, dict[str, Span]] = {}
+    found: dict[str, dict[str, ForeignSpan]] = {}
     for span in spans:
         _add(found.setdefault(span.trace_id, {}), span)
     yield from ([*trace.values()] for trace in found.values())
 
 
-def _add(trace: dict[str, Span], span: Span) -> None:
+def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
     """Add a span, unless the trace has it with an end.
 
     A pending span of Logfire announces another span, and becomes that one, without an end.
@@ -77,7 +77,7 @@ def _add(trace: dict[str, Span], span: Span) -> None:
         trace[span.span_id] = span
 
 
-def run_of(spans: Iterable[Span]) -> ForeignRun:
+def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
     """Return the run of one trace, which has at least one span."""
     ordered = sorted(spans, key=lambda span: span.start or span.end)
     tree = tree_of(_joined_streams([(span, _read_span(span)) for span in ordered]))
@@ -106,7 +106,7 @@ def run_of(spans: Iterable[Span]) -> ForeignRun:
     return run
 
 
-def _read_span(span: Span) -> Reading:
+def _read_span(span: ForeignSpan) -> Reading:
     """Return the meaning of a span. A span may have attributes of several vocabularies, which complete each other."""
     readings = (read(span) for read in _VOCABULARIES)
     return merged(reading for reading in readings if reading is not None)
@@ -123,11 +123,11 @@ def _unknown(tree: Tree) -> Missing:
     return Missing(what="what the spans mean", why=f"no span has a vocabulary that is read; their names are: {seen}")
 
 
-def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Reading]]:
+def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[ForeignSpan, Reading]]:
     """Join each span that is the end of a streamed call to the span in which the call began."""
     if not any(reading.continues for _, reading in pairs):
         return pairs
-    kept: list[tuple[Span, Reading]] = []
+    kept: list[tuple[ForeignSpan, Reading]] = []
     begun: dict[str, list[int]] = {}
     for span, reading in pairs:
         key = to_json([span.parent_id, reading.model, [one.to_document() for one in reading.messages or ()]])
@@ -141,7 +141,7 @@ def _joined_streams(pairs: list[tuple[Span, Reading]]) -> list[tuple[Span, Readi
     return kept
 
 
-def _join_stream(kept: list[tuple[Span, Reading]], position: int, span: Span, reading: Reading) -> None:
+def _join_stream(kept: list[tuple[ForeignSpan, Reading]], position: int, span: ForeignSpan, reading: Reading) -> None:
     began, request = kept[position]
     began.end = max(began.end, span.end)
     began.more |= without_none(stream_span=span.unread_parts() or None)

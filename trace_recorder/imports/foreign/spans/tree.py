@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.imports.foreign.run import MAIN, Agent
-from trace_recorder.imports.foreign.spans.span import Reading, Span, merged
+from trace_recorder.imports.foreign.run import MAIN, ForeignAgent
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, merged
 
 
 @dataclass(eq=False, slots=True)
@@ -22,7 +22,7 @@ class Node:
     count either.
     """
 
-    span: Span
+    span: ForeignSpan
     reading: Reading
     agent: Node | None = None
     tool: Node | None = None
@@ -38,13 +38,13 @@ class Tree:
     root: Node
     main: frozenset[Node] = frozenset()
 
-    def agent_of(self, node: Node) -> Agent:
+    def agent_of(self, node: Node) -> ForeignAgent:
         """Return the agent that a span belongs to."""
         own = node.agent
         if own is None or own in self.main:
-            return MAIN if own is None else Agent(name=self._main_name())
+            return MAIN if own is None else ForeignAgent(name=self._main_name())
         outer = own.agent
-        return Agent(
+        return ForeignAgent(
             name=_agent_name(own),
             agent_id=own.span.span_id,
             parent_agent_id=None if outer is None or outer in self.main else outer.span.span_id,
@@ -62,7 +62,7 @@ def _agent_name(agent: Node) -> str | None:
     return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 
 
-def tree_of(pairs: Sequence[tuple[Span, Reading]]) -> Tree:
+def tree_of(pairs: Sequence[tuple[ForeignSpan, Reading]]) -> Tree:
     """Return the tree of a trace's spans. There is at least one span."""
     nodes = _placed([Node(span, reading) for span, reading in pairs])
     known = {node.span.span_id for node in nodes}

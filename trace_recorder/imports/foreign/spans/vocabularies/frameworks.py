@@ -17,7 +17,7 @@ from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import read_messages
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
-from trace_recorder.imports.foreign.spans.span import Kind, Reading, Span, if_known, merged, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, Reading, if_known, merged, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_call
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import take_nested
 from trace_recorder.values.messages import LLMResponse, Payload, Usage
@@ -27,7 +27,7 @@ _KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent"}
 _ENTITY = "traceloop.entity."
 
 
-def read_openllmetry(span: Span) -> Reading | None:
+def read_openllmetry(span: ForeignSpan) -> Reading | None:
     """Read a span of OpenLLMetry."""
     kind = as_text(span.attributes.get("traceloop.span.kind"))
     if kind is not None:
@@ -50,7 +50,7 @@ def read_openllmetry(span: Span) -> Reading | None:
     return merged([reading, read_call(span)])
 
 
-def _entity(span: Span, kind: str) -> Reading:
+def _entity(span: ForeignSpan, kind: str) -> Reading:
     """Read a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
     if kind in _KINDS:
         span.take("traceloop.span.kind")
@@ -83,7 +83,7 @@ def _tool(declared: Payload) -> Payload:
 _DESCRIBED = ("logfire.json_schema", "logfire.msg", "logfire.span_type", "logfire.level_num", "logfire.tags", "async")
 
 
-def read_logfire(span: Span) -> Reading | None:
+def read_logfire(span: ForeignSpan) -> Reading | None:
     """Read a call that Logfire's integrations recorded."""
     if not isinstance(span.attributes.get("request_data"), str | dict):
         return None
@@ -114,7 +114,7 @@ def _logged_response(answered: dict[str, Payload]) -> LLMResponse | None:
 _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 
 
-def read_vercel(span: Span) -> Reading | None:
+def read_vercel(span: ForeignSpan) -> Reading | None:
     """Read a span of the AI SDK. The outer span of a call is a call, too, if it has no inner span."""
     operation = as_text(span.attributes.get("ai.operationId")) or ""
     if operation == "ai.toolCall":
@@ -129,7 +129,7 @@ def read_vercel(span: Span) -> Reading | None:
     return _call(span, operation) if operation.startswith(_CALLS) else None
 
 
-def _call(span: Span, operation: str) -> Reading:
+def _call(span: ForeignSpan, operation: str) -> Reading:
     span.take("ai.operationId")
     reading = read_input(span.take("ai.prompt"))
     messages = read_messages(span.take("ai.prompt.messages"))
@@ -150,7 +150,7 @@ def _call(span: Span, operation: str) -> Reading:
     )
 
 
-def _response(span: Span) -> LLMResponse | None:
+def _response(span: ForeignSpan) -> LLMResponse | None:
     text = span.take_text("ai.response.text", "ai.result.text", "ai.response.object")
     asked = read_output(span.take("ai.response.toolCalls", "ai.result.toolCalls"))
     reasoning = span.take_text("ai.response.reasoning")
@@ -167,6 +167,6 @@ _COUNTS = {
 }
 
 
-def _usage(span: Span) -> Usage | None:
+def _usage(span: ForeignSpan) -> Usage | None:
     counts: dict[str, Payload] = {name: as_int(span.take_number(*names)) for name, names in _COUNTS.items()}
     return if_known(Usage(**counts))

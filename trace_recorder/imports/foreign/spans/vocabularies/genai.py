@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.spans.messages import (
     read_messages,
 )
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_output
-from trace_recorder.imports.foreign.spans.span import Kind, Reading, Span, SpanEvent, if_known, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, Kind, Reading, if_known, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
@@ -45,7 +45,7 @@ _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
 
 
-def read_genai(span: Span) -> Reading | None:
+def read_genai(span: ForeignSpan) -> Reading | None:
     """Read a span with attributes of `gen_ai`."""
     if not any(name.startswith("gen_ai.") for name in span.attributes):
         return None
@@ -57,7 +57,7 @@ def read_genai(span: Span) -> Reading | None:
     return read_call(span) if kind == "call" else None
 
 
-def _kind(span: Span) -> Kind | None:
+def _kind(span: ForeignSpan) -> Kind | None:
     operation = as_text(span.attributes.get("gen_ai.operation.name"))
     if operation is not None:
         kind = None if span.attributes.get("gen_ai.tool.name") == _MERGED else _KINDS.get(operation)
@@ -72,7 +72,7 @@ def _kind(span: Span) -> Kind | None:
     return "call" if any(name in span.attributes for name in told) else None
 
 
-def _tool(span: Span) -> Reading:
+def _tool(span: ForeignSpan) -> Reading:
     return Reading(
         kind="tool",
         name=span.take_text("gen_ai.tool.name"),
@@ -83,7 +83,7 @@ def _tool(span: Span) -> Reading:
     )
 
 
-def _agent(span: Span) -> Reading:
+def _agent(span: ForeignSpan) -> Reading:
     result = span.take_json("final_result")
     answers = read_messages(span.take("gen_ai.output.messages"))
     if result is None and answers:
@@ -97,7 +97,7 @@ def _agent(span: Span) -> Reading:
     )
 
 
-def read_call(span: Span) -> Reading:
+def read_call(span: ForeignSpan) -> Reading:
     """Read a span that is a call."""
     outputs = _outputs(span)
     return Reading(
@@ -118,7 +118,7 @@ def read_call(span: Span) -> Reading:
     )
 
 
-def _tools(span: Span) -> list[Payload] | None:
+def _tools(span: ForeignSpan) -> list[Payload] | None:
     """Return the offered tools. Older releases of pydantic-ai have them among the request's parameters."""
     stated = as_list(span.take_json("gen_ai.tool.definitions"))
     asked = as_dict(span.take_json("model_request_parameters"))
@@ -130,7 +130,7 @@ def _as_bool(value: Payload) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _messages(span: Span) -> list[Message] | None:
+def _messages(span: ForeignSpan) -> list[Message] | None:
     """Return the messages that the model saw, with its instructions first."""
     stated = read_messages(span.take("gen_ai.input.messages"))
     given = parts_in(span.take("gen_ai.system_instructions"))
@@ -139,7 +139,7 @@ def _messages(span: Span) -> list[Message] | None:
     return [*read_message({"role": "system", "parts": given}), *(stated or [])]
 
 
-def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
+def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
     """Return the finish reason. If the span has several, the answer's own reason counts."""
     reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
     stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
@@ -147,7 +147,7 @@ def _finish_reason(span: Span, outputs: list[Payload]) -> str | None:
     return stated or first if len(reasons) != 1 else first
 
 
-def _outputs(span: Span) -> list[Payload]:
+def _outputs(span: ForeignSpan) -> list[Payload]:
     """Return the answer, with the other choices if the request asked for several.
 
     Otherwise several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK), of
@@ -181,7 +181,7 @@ _COUNTS = {
 }
 
 
-def _usage(span: Span) -> Usage | None:
+def _usage(span: ForeignSpan) -> Usage | None:
     names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
     counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
     cost = span.take_number("operation.cost", "gen_ai.usage.cost")
@@ -190,7 +190,7 @@ def _usage(span: Span) -> Usage | None:
     return if_known(Usage(**counts_at({**counts}, _COUNTS), cost=cost, extra=extra))
 
 
-def _names_of_counts(span: Span) -> list[str]:
+def _names_of_counts(span: ForeignSpan) -> list[str]:
     return [
         name.removeprefix(_USAGE)
         for name, value in span.attributes.items()
@@ -198,7 +198,7 @@ def _names_of_counts(span: Span) -> list[str]:
     ]
 
 
-def _others(span: Span, prefix: str) -> Iterator[tuple[str, Payload]]:
+def _others(span: ForeignSpan, prefix: str) -> Iterator[tuple[str, Payload]]:
     """Yield the attributes with a prefix that were not read yet, and mark them as read."""
     for name, value in span.attributes.items():
         if name.startswith(prefix) and name not in span.read:
@@ -216,7 +216,7 @@ _CHOICE = "gen_ai.choice"
 _NOT_SAID = ("gen_ai.", "event.name", "logfire.")
 
 
-def read_events(span: Span) -> Reading | None:
+def read_events(span: ForeignSpan) -> Reading | None:
     """Read the messages among a span's events."""
     said = [*_events_of(span)]
     older = _older(span)
@@ -232,7 +232,7 @@ def read_events(span: Span) -> Reading | None:
     return Reading(kind="call", messages=messages, response=response, finish_reason=reason)
 
 
-def _events_of(span: Span) -> Iterator[tuple[str, Members]]:
+def _events_of(span: ForeignSpan) -> Iterator[tuple[str, Members]]:
     """Yield the names and bodies of the events that are messages, in their order."""
     for position, event in enumerate(span.events):
         if event.name in _ROLES_OF_EVENTS or event.name == _CHOICE:
@@ -243,7 +243,7 @@ def _events_of(span: Span) -> Iterator[tuple[str, Members]]:
         yield from ((one["event.name"], one) for one in map(as_dict, listed) if isinstance(one.get("event.name"), str))
 
 
-def _body(event: SpanEvent) -> Members:
+def _body(event: ForeignSpanEvent) -> Members:
     """Return the content of an event: its body, or a JSON text in its attributes, or the attributes themselves."""
     body = as_dict(parsed(event.body))
     inside = as_dict(parsed(event.attributes.get("gen_ai.event.content")))
@@ -268,7 +268,7 @@ def _chosen_message(choice: Members) -> Members:
     return {**message, "role": "assistant"} if isinstance(message, dict) else {**choice, "role": "assistant"}
 
 
-def _older(span: Span) -> Reading | None:
+def _older(span: ForeignSpan) -> Reading | None:
     """Read `gen_ai.content.prompt` and `gen_ai.content.completion`."""
     reading = Reading()
     for position, event in enumerate(span.events):

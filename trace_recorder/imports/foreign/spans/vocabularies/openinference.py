@@ -11,7 +11,7 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import blocks_of, read_message
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
-from trace_recorder.imports.foreign.spans.span import Kind, Reading, Span, if_known, merged, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, Reading, if_known, merged, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at, other_counts
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
@@ -21,7 +21,7 @@ _MAX_NAMES = 24
 """A name is split at this many dots at most. The rest of a longer name is one level."""
 
 
-def take_nested(span: Span, prefix: str) -> Payload:
+def take_nested(span: ForeignSpan, prefix: str) -> Payload:
     """Return the attributes whose names begin with a prefix and a dot, as one value.
 
     It is {} if there are no such attributes. An object whose members are all numbers becomes a list, in the order of
@@ -65,7 +65,7 @@ _PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
 _NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
 
 
-def read_openinference(span: Span) -> Reading | None:
+def read_openinference(span: ForeignSpan) -> Reading | None:
     """Read a span that has OpenInference's kind, or OpenInference's attributes of a call."""
     stated = as_text(span.attributes.get(_KIND))
     if stated is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
@@ -86,7 +86,7 @@ def read_openinference(span: Span) -> Reading | None:
     )
 
 
-def _call(span: Span) -> Reading:
+def _call(span: ForeignSpan) -> Reading:
     parameters = as_dict(span.take_json("llm.invocation_parameters"))
     served = span.take_text("llm.response.model_name", "llm.model_name")
     reading = Reading(
@@ -109,7 +109,7 @@ def _call(span: Span) -> Reading:
     return found
 
 
-def _raw(span: Span, reading: Reading) -> Reading:
+def _raw(span: ForeignSpan, reading: Reading) -> Reading:
     """Read the SDK's own request and response, for facts that the messages lack."""
     request = span.take_json("input.value")
     raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else Reading()
@@ -128,7 +128,7 @@ def _raw(span: Span, reading: Reading) -> Reading:
     return raw_input
 
 
-def _elements(span: Span, prefix: str) -> list[Members]:
+def _elements(span: ForeignSpan, prefix: str) -> list[Members]:
     return [as_dict(as_dict(element).get("message")) for element in as_list(take_nested(span, prefix))]
 
 
@@ -189,7 +189,7 @@ def _response(elements: list[Members]) -> LLMResponse | None:
     return replace(said, interleaved=blocks_of(listed, said.tool_calls))
 
 
-def _tools(span: Span) -> list[Payload] | None:
+def _tools(span: ForeignSpan) -> list[Payload] | None:
     declared = [as_dict(as_dict(element).get("tool")) for element in as_list(take_nested(span, "llm.tools"))]
     return [parsed(tool.get("json_schema", tool)) for tool in declared] or None
 
@@ -203,13 +203,13 @@ _COUNTS = {
 }
 
 
-def _usage(span: Span) -> Usage | None:
+def _usage(span: ForeignSpan) -> Usage | None:
     counted = as_dict(take_nested(span, "llm.token_count"))
     extra = other_counts(counted, ("prompt_details", "completion_details"), _COUNTS)
     return if_known(Usage(**counts_at(counted, _COUNTS), cost=span.take_number("llm.cost.total"), extra=extra))
 
 
-def first_token(span: Span) -> str | None:
+def first_token(span: ForeignSpan) -> str | None:
     """Return the time of a stream's first token, if an event states it."""
     for position, event in enumerate(span.events):
         if event.name == FIRST_TOKEN:

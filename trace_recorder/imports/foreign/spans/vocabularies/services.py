@@ -20,7 +20,7 @@ import json
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.spans.payloads import read_exchange
-from trace_recorder.imports.foreign.spans.span import Kind, Reading, Span, if_known, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, Reading, if_known, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import FIRST_TOKEN, first_token
 from trace_recorder.imports.foreign.stated_values import counts_at, other_counts, stated_time
 from trace_recorder.values.messages import Payload, Usage
@@ -39,7 +39,7 @@ _LANGFUSE_COUNTS = {
 }
 
 
-def read_langfuse(span: Span) -> Reading | None:
+def read_langfuse(span: ForeignSpan) -> Reading | None:
     """Read an observation of Langfuse."""
     if not any(name.startswith(_PREFIX) for name in span.attributes):
         return None
@@ -70,7 +70,7 @@ def read_langfuse(span: Span) -> Reading | None:
     return reading
 
 
-def _usage_of_langfuse(span: Span) -> Usage | None:
+def _usage_of_langfuse(span: ForeignSpan) -> Usage | None:
     details = as_dict(span.take_json(_PREFIX + "usage_details"))
     cost = _total(as_dict(span.take_json(_PREFIX + "cost_details")))
     if not details and cost is None:
@@ -93,7 +93,7 @@ _INPUTS = ("langsmith.inputs", "gen_ai.prompt")
 _OUTPUTS = ("langsmith.outputs", "gen_ai.completion")
 
 
-def read_langsmith(span: Span) -> Reading | None:
+def read_langsmith(span: ForeignSpan) -> Reading | None:
     """Read a run of LangSmith."""
     stated = as_text(span.attributes.get("langsmith.span.kind"))
     if stated is None:
@@ -146,7 +146,7 @@ _TYPE = "mlflow.spanType"
 _MLFLOW_KINDS: dict[str, Kind] = {"CHAT_MODEL": "call", "LLM": "call", "TOOL": "tool", "AGENT": "agent"}
 
 
-def read_mlflow(span: Span) -> Reading | None:
+def read_mlflow(span: ForeignSpan) -> Reading | None:
     """Read a span of MLflow."""
     if not any(name.startswith("mlflow.span") for name in span.attributes):
         return None
@@ -178,7 +178,7 @@ def _value(value: Payload) -> Payload:
         return read_value
 
 
-def _usage_of_mlflow(span: Span, answered: Usage) -> Usage | None:
+def _usage_of_mlflow(span: ForeignSpan, answered: Usage) -> Usage | None:
     """Return MLflow's counts. A count that MLflow does not state is taken from the response."""
     counted = as_dict(_value(span.take("mlflow.chat.tokenUsage")))
     cost = as_number(as_dict(_value(span.take("mlflow.llm.cost"))).get("total_cost"))
@@ -199,7 +199,7 @@ _APIS = {
 _REPEATED = {"annotated_request", "annotated_response", "model_name", "time_to_first_chunk", "tool_call_id"}
 
 
-def read_atof(span: Span) -> Reading | None:
+def read_atof(span: ForeignSpan) -> Reading | None:
     """Read a scope."""
     category = as_text(span.attributes.get("atof.category"))
     if category is None:
