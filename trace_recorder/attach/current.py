@@ -130,7 +130,7 @@ def current_recorder() -> TrajectoryRecorder | None:
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
-    """Return the recorder for `what`, or None if there is no recorder or it has no open run."""
+    """Return the active recorder if its run is open, or None. `what` names the record in messages."""
     recorder = _following(what)
     return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
 

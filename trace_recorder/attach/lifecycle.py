@@ -282,7 +282,7 @@ class RecorderTarget:
     def open_run(self) -> Run | None:
         """Return the recorder's run, or None, with one warning, if it has ended."""
         lifecycle = self.recorder._lifecycle
-        run = lifecycle.run  # in nearly every call: without a call of `open_run`
+        run = lifecycle.run  # nearly always, and faster than `open_run`
         return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
 
     def run_of_tool(self) -> Run | None:

@@ -1,4 +1,4 @@
-"""Validation for users. What it needs is imported by the first call, because few programs validate."""
+"""Validation for users. Its modules are imported by the first call, because few programs validate."""
 
 from __future__ import annotations
 

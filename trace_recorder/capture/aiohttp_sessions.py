@@ -83,7 +83,7 @@ def _record_refusal(error: Any, exchange: Exchange) -> None:
 
 
 def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
-    """Record what is read of a response."""
+    """Record the bytes that are read of a response."""
     with exchange.run.guard.protect("wrap a response"):
         origin = getattr(response, ORIGIN_ATTRIBUTE, None)
         exchange.answered(response.status, [*response.raw_headers], origin, is_decoded=is_decoded)

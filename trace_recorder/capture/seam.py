@@ -148,7 +148,7 @@ def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None
             exchange.failed(error)
         raise
     finally:
-        request_in_progress.set(before)  # no reset: a coroutine may be closed in another context
+        request_in_progress.set(before)  # not by `reset`: a coroutine may be closed in another context
         hosts_in_use.pop(id(request), None)
 
 
@@ -273,7 +273,7 @@ def _content(request: Any, run: Run) -> bytes:
 
 
 def _is_same(outer: Any, inner: Any) -> bool:
-    """Whether a request is the same as the request of a seam further out.
+    """Whether a request is the same as the request of a seam around this one.
 
     Two libraries have two objects for one request.
     """

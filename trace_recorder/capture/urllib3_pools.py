@@ -61,7 +61,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _record(response: Any, exchange: Exchange) -> None:
-    """Record what is read of a response. A body that is in memory already is recorded at once."""
+    """Record the bytes that are read of a response. A body that is in memory already is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
         origin = getattr(response, ORIGIN_ATTRIBUTE, None)
         is_whole = getattr(response, "_fp", None) is None or response.isclosed()

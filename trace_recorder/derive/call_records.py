@@ -39,16 +39,17 @@ class CallRecords(Struct, gc=False, eq=False):
     If `keeps_request` is True, a request is read once and kept. Otherwise each call of `request` reads it again. The
     garbage collector skips these objects, because a long run has many, and none of them is part of a cycle.
 
-    - `interaction_id`, `first_seq`: its id, and the number of its first record
-    - `requests`, `streams`, `endings`: its records by their kinds, the endings by their attempts
-    - `first`, `newest`: the record that begins it, or the first one that is there; and the one that was added last
-    - `ending`, `status`: the record that ends the newest attempt, None while that is in flight; its HTTP status, or 0
-    - `request_data`: the data of the newest attempt's request; empty if that is missing
+    - `interaction_id`, `first_seq`: the id of the interaction, and the number of its first record
+    - `requests`, `streams`, `endings`: the records by their kinds, the endings by the numbers of their attempts
+    - `first`, `newest`: the first request, or else the first record; the record that was added last
+    - `ending`: the record that ends the newest attempt, or None while the attempt is in progress
+    - `status`: the HTTP status in `ending`, or 0
+    - `request_data`: the data of the newest attempt's request; empty if the request is missing
     - `incremental`: the newest attempt's request, if it was read together with earlier requests
-    - `is_manual`: whether the agent recorded it by hand, so that it was not captured
-    - `is_damaged`: whether a stream was found that cannot be unpacked
-    - `dialect`: the dialect of its request
-    - `size`: how many bytes its records have in the journal
+    - `is_manual`: whether the agent recorded the interaction by hand, so that it was not captured
+    - `is_damaged`: whether a stream cannot be unpacked
+    - `dialect`: the dialect of the request
+    - `size`: how many bytes the records have in the journal
     """
 
     interaction_id: str
@@ -122,7 +123,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.streams[-1].data if self.streams else {}
 
     def has_request(self) -> bool:
-        """Whether the request can be put together, and its items are those that its writer meant."""
+        """Whether the request can be put together, with the items that its writer meant."""
         if self.incremental is not None:
             return True
         if self._whole is None:

@@ -48,17 +48,17 @@ MAX_READINGS = 256
 
 @dataclass(slots=True)
 class Fold:
-    """Takes records one after another; `trajectory()` returns what they say so far.
+    """Takes records one after another. `trajectory()` returns the run as the records so far describe it.
 
     - `run`: the facts of the run itself
     - `table`: the messages of all requests and steps
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
-    - `steps`: the steps that the agent recorded; `steps_by_id`: those of them that are blocks with a `step_id`
+    - `steps`, `steps_by_id`: the steps that the agent recorded; the steps with a block, by their `step_id`
     - `duplicates`: which interactions were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
-    - `is_stale`: whether tools were matched before the agent recorded its first step: those that ran earlier are shown
-      elsewhere then. Another fold, whose `tools.has_recorded_steps` is True from the beginning on, must be made.
+    - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools belong to other
+      steps, and a new fold is needed, with `tools.has_recorded_steps` True from the beginning.
     """
 
     journal: JournalFile | None = None

@@ -26,10 +26,10 @@ from trace_recorder.values.structs import replace
 class _Response:
     """The calls of one response.
 
-    - `first_seq`, `step`: the number of its interaction's first record, and the step with a block that this belongs to
+    - `first_seq`, `step`: the number of the interaction's first record, and the step with a block that has it
     - `without_tool`: the calls for which a tool may still run, by call id
     - `without_id`: the unanswered calls with made-up ids
-    - `agent_ids`: the ids that the agent gave to such calls
+    - `agent_ids`: the ids that the agent gave to calls with made-up ids
     """
 
     interaction_id: str

@@ -40,10 +40,10 @@ class ToolExecution:
     - `identity`: the execution id
     - `first_seq`, `time`: the number of its first record, and when it began
     - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
-    - `requested_by`: the interaction in which a model asked for it, by the call `requested_call`; None if none did
-    - `attached_to`: the interaction it is shown with: `requested_by`, or else the last one of its agent before it
-    - `tool_step`: the step it is shown in if it has no other place; None if it ran in a step with a block
-    - `has_sub_agent`: whether an agent was started in it
+    - `requested_by`, `requested_call`: the interaction and the call by which a model asked for the tool, or None
+    - `attached_to`: the interaction that the tool is shown with: `requested_by`, or else the agent's last one before it
+    - `tool_step`: the step that shows the tool if no other step does; None if the tool ran in a step with a block
+    - `has_sub_agent`: whether an agent was started in the tool
     """
 
     identity: str
@@ -155,7 +155,7 @@ def _state(call: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
 
 @dataclass(slots=True, eq=False)
 class RecordedStep:
-    """A step that the agent recorded: what it stated, and, for a step with a block, what ran inside.
+    """A step that the agent recorded: the values that it stated, and for a step with a block, what ran in the block.
 
     `identity` is the `step_id`, or None for a step that was recorded as a whole, without a block. `first_seq` is the
     number of the step's first record.
@@ -226,9 +226,9 @@ class ToolStep:
 
     - `opening_seq`: the number of the first record of such a tool, which identifies the step
     - `agent_data`: the data of that record, for the agent's name and ids
-    - `first_seq`: its place among the steps: the first record of a tool that had no other place when it ran
-    - `placed`: how many tools ran there, wherever they are shown now
-    - `closed`: whether no other tool can join it
+    - `first_seq`: the place of the step among the steps: the first record of a tool without another place when it ran
+    - `placed`: how many tools got a place in this step, even if other steps show them now
+    - `closed`: whether the step takes no more tools
     """
 
     opening_seq: int

@@ -37,7 +37,7 @@ class ToolExecutions:
 
     - `step_of_interaction`: the `step_id` of the block that an interaction belongs to
     - `has_recorded_steps`: whether the agent recorded any step itself
-    - `executions`: the executions that are attached to each interaction
+    - `executions`: the executions that are attached to an interaction, by the id of the interaction
     - `answers`: the results that the model got for each interaction's calls
     - `steps`: the executions that no other step shows
     """

@@ -32,7 +32,7 @@ MAX_ITEMS = 1000
 
 
 class Execution:
-    """One execution of a tool: a context manager that records its beginning and its end, with `result`."""
+    """One execution of a tool: a context manager that records its beginning, and its end with `result`."""
 
     __slots__ = (
         *("_about", "_arguments", "_began", "_call_id", "_items", "_replayed", "_run", "_yielded"),

@@ -24,7 +24,7 @@ class WeakRegistry(Generic[Kept]):
     def add(self, one: Kept) -> None:
         """Add an object. It is removed when it is freed."""
         key = id(one)
-        self._refs[key] = ref(one, partial(self._refs.pop, key))  # the reference is the default of `pop`
+        self._refs[key] = ref(one, partial(self._refs.pop, key))  # `pop` gets the reference as its default
 
     def discard(self, one: Kept) -> None:
         """Remove an object."""

@@ -62,7 +62,7 @@ def _rename_with_flags(source: str | Path, target: str | Path, how: int) -> int 
 @cache
 def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
     try:
-        ctypes = import_module("ctypes")  # not at import of the package: it takes milliseconds
+        ctypes = import_module("ctypes")  # imported only here: it takes milliseconds
         call = ctypes.CDLL(None, use_errno=True).renameat2
     except ours(ImportError, OSError, TypeError, AttributeError):
         return None

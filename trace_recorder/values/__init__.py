@@ -1,1 +1,1 @@
-"""Values: what a run is made of, and any Python value as plain JSON. No file is read or written here."""
+"""The values of a run, and the conversion of any Python value to JSON. No file is read or written here."""

@@ -213,7 +213,7 @@ def _brackets(text: str, start: int, end: int) -> Iterator[bytes]:
     opening = ""
     while start < end:
         stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
-        while stop < end and text[stop - 1] == "\\":  # not in the middle of an escape
+        while stop < end and text[stop - 1] == "\\":  # do not cut an escape
             stop += 1
         bare = _STRING_OR_REST.sub("", f'{opening}{text[start:stop]}"\0')
         opening = '"' if bare.endswith("\0") else ""  # a quote at the end closes the string in which the step ends

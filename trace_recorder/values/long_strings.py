@@ -97,7 +97,7 @@ def _spans(data: bytes, start: int) -> Iterator[tuple[int, int]]:
     while data[start : start + 1] != b'"':
         match = _INSIDE.match(data, start, start + MAX_UNINTERRUPTED_CHARS)
         stop = match.end() if match else start
-        while stop < len(data) and data[stop] & 0xC0 == 0x80:  # not in the middle of a character
+        while stop < len(data) and data[stop] & 0xC0 == 0x80:  # do not cut a character
             stop -= 1
         if stop == start:
             raise ValueError("a string does not end, or is no JSON")

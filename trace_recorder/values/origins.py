@@ -132,7 +132,7 @@ def name_of(origin: RunOrigin) -> str:
 def run_origin_of(metadata: Payload) -> RunOrigin | None:
     """Read the origin in a run's metadata. Return None for a run that is neither a replay nor a fork.
 
-    An agent may have members of these names of its own. They are no origin unless they have our members.
+    An agent may have its own members with these names. They are not an origin unless they have our members.
     """
     known = metadata if isinstance(metadata, dict) else {}
     fork, replay = known.get(_FORK), known.get(_REPLAY)

@@ -29,7 +29,7 @@ def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = 
 
 
 def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
-    """Return a list as a table that opens. Of many rows, only the last are in it. An empty list gives an empty text."""
+    """Return a list as a table that can be unfolded, with its last rows. An empty list gives an empty text."""
     if not rows:
         return ""
     hidden = len(rows) - MAX_ROWS

@@ -35,7 +35,8 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
     """Pair the tool calls of a step with their results, in the order of the calls.
 
     A result answers the first unanswered call with its id. Results without an id answer the calls that are still
-    unanswered, in their order, but only if there are as many results as calls. All other results come last, alone.
+    unanswered, in their order, but only if there are as many results as calls. All other results come last, without a
+    call.
     """
     by_id: dict[str, list[ToolResult]] = {}
     for result in results:

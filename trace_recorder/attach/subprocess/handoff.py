@@ -1,4 +1,4 @@
-"""The order that the process which runs an agent gives to the agent's processes, in one environment variable.
+"""The order to record. The agent's processes get it from the process that runs the agent, in one variable.
 
 A process without the variable does nothing. The order reaches every descendant. The first process that asks gets the
 file that the user named.

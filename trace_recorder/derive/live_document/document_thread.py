@@ -26,13 +26,13 @@ from trace_recorder.signal_handlers import suppress
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    """Sizes are in bytes.
+    """The limits for the document of one run. Sizes are in bytes.
 
-    - `at_once_bytes`: while the journal is no larger, a record that the agent makes is in the document on return
-    - `cost_multiple`: after a write, the next one waits this many times the processor time that it is likely to take
-    - `min_pause_seconds`: it waits at least so long
+    - `at_once_bytes`: while the journal is not larger, a record that the agent makes is in the document on return
+    - `cost_multiple`: after a write, the next one waits this many times the processor time that it will probably take
+    - `min_pause_seconds`: the shortest wait after a write
     - `inline_bytes`: with history="auto", the document has deltas if the prompts of all calls and steps are longer
-    - `kept_bytes`: records of up to this size in all stay in memory during a write; the others are read a second time
+    - `kept_bytes`: records of this total size stay in memory during a write; the other records are read a second time
     """
 
     at_once_bytes: int = 64 * 1024

@@ -13,7 +13,7 @@ serves every provider, because this module does not know the meaning of members.
                  "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
                  "check": {"messages": "9f3a01bc", …}                     CRC-32 over the CRCs of those item records
 
-Where the numbers of a list are scattered, ranges may refer to positions in an earlier list that is written in full:
+If the numbers of a list are scattered, ranges may refer to positions in an earlier list that is written in full:
 {"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
 """
 
@@ -196,7 +196,7 @@ class ItemEncoder:
             if len(self._known) > self._max_known_items:
                 self._forget_oldest()
             for part in parts.values():
-                if isinstance(part, ItemList):  # the records of those that waited are on file, with the total
+                if isinstance(part, ItemList):  # the records of all its elements are on file
                     part.check, part.waiting = part.total, []
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             keep()

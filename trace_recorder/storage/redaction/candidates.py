@@ -118,7 +118,7 @@ class Look:
         return self._starts[number] + position - self._begins[number]
 
     def in_words(self, position: int) -> int:
-        """Return the position in `words` of a position in the text, or of the first word behind it."""
+        """Return the position in `words` of a position in the text, or of the first word after it."""
         if self.words is self.plain:
             return position
         number = bisect_right(self._starts, position) - 1

@@ -55,7 +55,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Whether the name of a member of JSON, or the option before an element, is that of a secret."""
+    """Whether a string of JSON is a secret, judged by the name of its member or the option before it, and its value."""
     if not name.startswith("-") and says_secret(name):
         return is_secret_field(value)
     kind = kind_of(name)

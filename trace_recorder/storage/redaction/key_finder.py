@@ -3,8 +3,8 @@
 A literal is the fixed text in each secret of a shape, such as `sk-ant-`. One search finds all literals. It looks for a
 rare character in a literal and the rest of the literal after it, or for the mark at the end of a literal (`_MARKS`) and
 the characters before it. So a further shape costs next to nothing in texts without its literal. Invariants: each place
-costs a bounded number of steps, and so does a whole text. If places are closer to each other than in any text that is
-not hostile, a part of the text is masked as one secret (`Density`). No key is missed because of that.
+costs a bounded number of steps, and so does a whole text. If places are so close to each other that the text must be
+hostile, a part of it is masked as one secret (`Density`). No key is missed because of that.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _before(mark: str, heads: Iterable[str]) -> str:
 def _any_before(heads: Sequence[str], tail: str) -> str:
     """Return a pattern for the place behind one of these texts, which end with the tail.
 
-    It goes backwards letter by letter.
+    The pattern tests the letters backwards, one by one.
     """
     by_letter: dict[str, list[str]] = defaultdict(list)
     for head in heads:

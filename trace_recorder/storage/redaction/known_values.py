@@ -75,7 +75,7 @@ class _Secret:
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
-        """The value itself, and as Python's repr, JSON (once and twice) and URLs write it, the longest first."""
+        """The value, and its forms in Python's repr, JSON (encoded once and twice) and URLs, the longest first."""
         value = self.value
         once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
         twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}

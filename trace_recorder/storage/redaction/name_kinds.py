@@ -145,7 +145,7 @@ def says_secret(name: str) -> bool:
 
 
 def is_strange(value: str, shortest: int = 16) -> bool:
-    """Whether a text looks like a key: long, with letters and digits mixed, or with letters that are no word."""
+    """Whether a text looks like a key: long, with letters and digits mixed, or with letters that are not a word."""
     look = value[:LONGEST_SAMPLE]
     if len(look) < shortest or len(set(look)) < 8:
         return False
