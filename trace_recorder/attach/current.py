@@ -33,7 +33,7 @@ class FollowingTarget:
     def open_run(self) -> Run | None:
         """Return the current recorder's run.
 
-        In a thread without a context, return that of the only running recorder.
+        In a thread without a context, return the run of the only running recorder.
         """
         recorder = _following("an LLM call")
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None

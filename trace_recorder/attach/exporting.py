@@ -27,7 +27,7 @@ class RunExport(Protocol):
     name: str
 
     def flush(self, seconds: float) -> int:
-        """Send what is on file. Wait at most this long, and return how many spans are missing."""
+        """Send the records that are on file. Wait at most this long, and return how many spans are missing."""
 
     def close(self, seconds: float) -> int:
         """Send the end of the run and stop. Wait at most this long, and return how many spans are missing."""
@@ -66,7 +66,7 @@ class Exporting:
                 self._exports.append((exporter, exporter.start(journal)))
 
     def flush(self, run: Run) -> None:
-        """Send what is on file before the run ends. An annotation of the run states what is missing then."""
+        """Send the records that are on file before the run ends. An annotation of the run counts the missing spans."""
         missing = {}
         for exporter, export in self._exports:
             with self._guard.protect("export the run", costs_record=False):

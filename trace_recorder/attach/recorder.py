@@ -325,8 +325,8 @@ class TrajectoryRecorder:
     def agent(self, name: str) -> steps.Agent:
         """Mark a sub-agent, as a context manager, sync or async.
 
-        Everything that is recorded in the `with` block belongs to the sub-agent, also in the tasks that the block
-        starts, and in threads that run in a copy of its context. Blocks may nest.
+        Everything that is recorded in the `with` block belongs to the sub-agent. This includes the tasks that the block
+        starts, and threads that run in a copy of its context. Blocks may nest.
         """
         return steps.Agent(self._lifecycle.run_for("agent()"), name)
 

@@ -189,7 +189,7 @@ class RecordedContent:
         self._exchange.closed("the caller closed it")
 
     async def _recorded(self, reading: Awaitable[Piece]) -> Piece:
-        """Record what is read. A read that is cancelled does not end the response: the caller may read on.
+        """Record the bytes of a read. A cancelled read does not end the response, because the caller may read on.
 
         Nothing is awaited after the read. If the caller were cancelled then, it would lose what was read.
         """

@@ -39,7 +39,7 @@ REDIRECTS = (307, 308)
 
 
 class AttemptRecords:
-    """Writes the records of one attempt of a call. Methods raise what the run raises; the caller guards them."""
+    """Writes the records of one attempt of a call. Methods raise the run's exceptions, and the caller guards them."""
 
     def __init__(self, run: Run, sent: SentRequest) -> None:
         self.run = run

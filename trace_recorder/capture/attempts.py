@@ -1,4 +1,4 @@
-"""Attempts: a request is the next attempt of the last one in its context if both are equal and that one failed.
+"""Attempts: a request is the next attempt of the previous request in its context if that failed and both are equal.
 
 A redirected request counts as failed. The failure is kept in a context variable, so that requests of other tasks and
 threads are not taken for the next attempt. The variable has only a digest of the request, because contexts may live

@@ -1,4 +1,4 @@
-"""Responses that a provider makes in the background: those that are not final yet, and the polls for them.
+"""Responses that a provider makes in the background, and the polls for them.
 
 This module keeps the responses of all runs of this process that are not final. A program polls: it fetches such a
 response later, with further requests. A poll may come from another client, thread or recorder than the call, but it
@@ -92,7 +92,7 @@ def response_id(text: str) -> str | None:
 def find(api: str, identity: str, preferred: Callable[[], Run | None]) -> tuple[Run, BackgroundCall] | None:
     """Return the newest call with a response of this id and its run, or None if no open run has such a call.
 
-    If several runs have one, that of the preferred run is returned.
+    If several runs have such a call, the call of the preferred run is returned.
     """
     calls = [call for call in list(_calls.values()) if (call.api, call.response_id) == (api, identity)]
     in_open_runs = [(run, call) for call in calls if (run := call.run()) is not None and not run.closed]

@@ -242,7 +242,7 @@ class ReceivedResponse:
         self._append(members, remove_written)
 
     def _flush_stream(self, size: int, *, last: bool) -> None:
-        """Write a part of a stream, up to the end of a line. Of a very long line, write as much as possible."""
+        """Write a part of a stream, up to the end of a line. Write as much as possible of a very long line."""
         before = self._buffered
         if before > size:
             parts = first_pieces(self.buffer, size)

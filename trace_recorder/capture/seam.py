@@ -1,7 +1,8 @@
 """The shared part of the seams of all HTTP libraries: which requests are calls, and which run records them.
 
-A seam is one file for one HTTP library. It hands the method, the address, the headers and the body of a request to
-`begin`, gets an `Exchange` for a call, and passes it the status, the headers and the chunks of the response.
+A seam is one file for one HTTP library. It passes the method, the address, the headers and the body of a request to
+`begin`. If the request is a call, `begin` returns an `Exchange`. The seam passes the status, the headers and the chunks
+of the response to this `Exchange`.
 
 One library may use another: httpx may send by aiohttp, and requests always sends by urllib3. The outermost seam that
 knows the call records it. That seam marks the request in the context, and a seam inside it does not record a marked

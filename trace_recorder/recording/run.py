@@ -58,7 +58,7 @@ _EMPTY_FINALIZE = '"final_result":null'
 
 
 class Run:
-    """The open files of one run, and the one way into them. Methods raise what the system raises: guard them."""
+    """The open files of one run. All records pass through this class. Methods raise the system's errors: guard them."""
 
     def __init__(
         self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str, limits: Limits

@@ -166,7 +166,7 @@ class _Copier:
         self.left = max_nodes
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
-        """Copy one value. Raises what the value's own code raises."""
+        """Copy one value. Raises the exceptions of the value's own code."""
         self.left -= 1
         if value is None or type(value) in _SCALARS:
             return _scalar(value)  # type: ignore[arg-type]

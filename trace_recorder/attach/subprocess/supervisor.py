@@ -44,7 +44,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended, and what was recorded of it.
+    """The end of a command, and facts about its recording.
 
     `exit_code` is -n if signal n ended it. `imported_http_library` is True if one of its processes imported an HTTP
     library that can be recorded. `unseen` are connections of its processes to models that are not recorded.

@@ -18,7 +18,7 @@ from trace_recorder.values.messages import Payload
 
 
 class Violation(NamedTuple):
-    """What is expected of a value, and the place of the value, such as ".llm_interactions[3].response"."""
+    """The expectation that a value violates, and the place of the value, such as ".llm_interactions[3].response"."""
 
     place: str
     expected: str

@@ -1,10 +1,10 @@
 """Encodes requests as items: a part that is sent repeatedly is stored once.
 
-An LLM call repeats the whole conversation. `ItemEncoder` takes a request's JSON apart: each element of a list of
-objects (messages, contents, tools, …), each large member, and each large string inside an element becomes an `item`
-record, which is written once and has a number. The rest of the request refers to items by number. `table.py` expands it
-to the JSON that was sent. Two items are equal if their serialised texts are equal; Python's `==` is not used. One rule
-serves every provider, because this module does not know the meaning of members.
+An LLM call repeats the whole conversation. `ItemEncoder` takes a request's JSON apart. Each element of a list of
+objects (messages, contents, tools, …) becomes an item, and so does each large member, and each large string inside an
+element. The `item` record of an item is written once and has a number. The rest of the request refers to items by
+number. `table.py` expands it to the JSON that was sent. Two items are equal if their serialised texts are equal;
+Python's `==` is not used. One rule serves every provider, because this module does not know the meaning of members.
 
     item         {"n": 7, "value": …}                                     an element or a large member
                  {"n": 8, "value": {… "@string:3" …}, "strings": {"@string:3": 3}}

@@ -19,7 +19,7 @@ LARGEST = 32 * 1024
 """The largest number of bytes in a part, before masking."""
 
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
-"""What may be between the strings of JSON."""
+"""The text that may be between the strings of JSON."""
 _WHOLE = re.compile(rf'(?>(?:{_BETWEEN}("[^"\\]*+(?:\\.[^"\\]*+)*+"))*)', re.DOTALL)
 """The text up to the end of the last closed string. The group is that string."""
 _TAIL = re.compile(_BETWEEN)
