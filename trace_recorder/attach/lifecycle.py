@@ -183,7 +183,7 @@ class Lifecycle:
         return self.run
 
     def open_run(self, who: str) -> Run | None:
-        """Return the run of a captured call that begins now, or None, with one warning, if the run has ended."""
+        """Return the run of a captured call that begins now. If the run has ended, warn once and return None."""
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)

@@ -101,7 +101,7 @@ def _recorded_class(kind: Any) -> type:
 
 
 class _AiohttpRecording:
-    """The part of a response that records."""
+    """The methods that let a response record how it is closed."""
 
     content: RecordedContent
 

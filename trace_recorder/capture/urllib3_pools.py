@@ -84,7 +84,7 @@ def _recorded_class(kind: Any) -> type:
 
 
 class _Urllib3Recording:
-    """The part of a response that records.
+    """The methods that let a response record what is read.
 
     urllib3 reads in two methods: `_handle_chunk` for a chunked body over which the caller
     iterates, and `_raw_read` for any other body.

@@ -112,9 +112,10 @@ class Run:
         """Write one record, then the document.
 
         `members` has the recorder's own members: ids, times, counts, and as `redacted` the number of secrets that are
-        masked already. `text` has the members with foreign content, in which secrets are masked, as JSON text without
-        braces. `written` is called when the record is on file, even if Ctrl-C interrupts the write's return. If
-        `at_once` is False, or the record belongs to a captured call, the document thread writes the document later.
+        masked already. `text` has the members with content that the recorder did not make, as JSON text without braces.
+        Secrets in it are masked. `written` is called when the record is on file, even if Ctrl-C interrupts the write's
+        return. If `at_once` is False, or the record belongs to a captured call, the document thread writes the document
+        later.
         """
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
