@@ -47,8 +47,8 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
     several runs, such as a log or a database of another tool, all are returned (docs/import.md). A file that is not a
     run does not stop the others. At the end, UnreadableRunsError names all such files; with `strict=False` they are in
     the iterator's `failures` alone. `where` is a query (docs/many-runs.md): only runs that match it are returned. If
-    the directory has an index, runs that did not change since and do not match are not read. Raises OSError if the
-    directory cannot be read, and QueryError.
+    the directory has an index, only runs that match or that changed after they were indexed are read. Raises OSError if
+    the directory cannot be read, and QueryError.
     """
     path = Path(path)
     paths = iter([path]) if path.is_file() else runs_in_directory(path)

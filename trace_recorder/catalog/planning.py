@@ -40,7 +40,7 @@ def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
             if run.journal is not None:
                 stat = run.journal.stat()
                 journal = stat.st_mtime_ns, stat.st_size
-        except OSError:  # a file that is gone has no state, and is read to say why
+        except OSError:  # a missing file has no state; when it is read, the reason is reported
             pass
         yield prefix + os.fsencode(run.name), run, (*document, *journal)
 
@@ -50,7 +50,7 @@ class Planned(NamedTuple):
 
     path: Path
     is_known: bool = False
-    """Whether the run matches by the index. Otherwise the run has to be read."""
+    """Whether the run matches according to the index. Otherwise the run has to be read."""
     kept: str = ""
     """The kept text of the run in the index."""
 
@@ -64,7 +64,7 @@ class Plan:
 
     def __init__(self, directory: Path, condition: Condition, index: Path | None = None, what: Kept = "row") -> None:
         self.others: Counter[Path] = Counter()
-        """How many runs of each directory do not match by the index, among the runs iterated so far."""
+        """How many runs of each directory do not match according to the index, among the runs iterated so far."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)

@@ -122,7 +122,7 @@ def _check_statuses(value: str) -> None:
 
 
 def _name_term(field: str, value: str, *, negated: bool) -> Term:
-    """Return a term for a name, with the number or the text behind the name. A quoted name may have any character."""
+    """Return a term for a name, with the number or text that follows it. A quoted name may have any character."""
     match = _NAME.fullmatch(value)
     if match is None:
         raise QueryError(f"{field}:{value}: after a name in quotation marks comes {' '.join(RELATIONS)} or nothing")

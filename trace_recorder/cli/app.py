@@ -121,7 +121,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 
 def _failing(command: Callable[..., None], code: int) -> Callable[..., None]:
-    """Return a command that prints one sentence and exits if it raises an error of this package."""
+    """Return the command with an error handler. For an error of this package, it prints one sentence and exits."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:

@@ -283,7 +283,7 @@ def _is_temporary(name: str) -> bool:
 
 
 def _is_foreign(source: Source) -> bool:
-    """Whether a file in a directory is a run of another tool. A file that cannot be read is not."""
+    """Whether a file in a directory is a run of another tool. A file that cannot be read does not count."""
     return try_call(partial(format_of, source), lambda _: None) is not None
 
 

@@ -53,7 +53,7 @@ def as_list(rows: Sequence[Row]) -> list[TreeRow]:
 
 
 def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
-    """Return the rows, with each fork and replay indented below its run. Otherwise the order stays."""
+    """Return the rows in their order, but with each fork and replay indented below its run."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
     roots = []
@@ -229,7 +229,7 @@ def _with_short_name(branch: TreeRow) -> TreeRow:
 def _fitting(columns: Sequence[_Cells], width: int) -> list[_Cells]:
     """Return the columns that fit. Columns that may shrink share the remaining width, the file first."""
     [file] = (cells for cells in columns if cells.column is _FILE)
-    states_start = all(map(_TIME.search, file.cells))  # its column would repeat that
+    states_start = all(map(_TIME.search, file.cells))  # a start column would repeat the time
     kept: set[str] = set()
     room = width + len(_GAP)
     for cells in sorted(columns, key=lambda cells: cells.column.rank + 100 * (cells.column is _START and states_start)):

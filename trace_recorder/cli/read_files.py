@@ -113,7 +113,7 @@ def each_once(
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a path is a directory. A path that the system refuses, such as one that is too long, is not."""
+    """Return whether a path is a directory. Return False if the system refuses the path, such as a too long one."""
     try:
         return path.is_dir()
     except OSError:

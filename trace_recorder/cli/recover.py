@@ -42,5 +42,5 @@ def recover(
 
 
 def _rebuild(path: Path, *, force: bool) -> Path | UnreadableError:
-    """Return the document that was written, or why none was."""
+    """Return the document that was written, or the reason why no document was written."""
     return process_or_error(path, partial(rebuild_document, path, force=force), "rebuilt")

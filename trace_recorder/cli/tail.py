@@ -196,7 +196,7 @@ class _Printer:
         self._out.file.flush()
 
     def _name(self, path: Path) -> None:
-        """Prepare for a line about a run."""
+        """Clear the live lines. Print the name of the run if there are several runs and the last one was another."""
         self.clear()
         if self._names and path != self._last:
             print_lines(self._out, ["", f"==> {path} <=="] if self._last else [f"==> {path} <=="], "bold")

@@ -40,7 +40,7 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
-"""The names of the numbers that a client gets with `enum-encoding=int`. Later numbers differ between servers."""
+"""The names of the numbers that a client gets with `enum-encoding=int`. Larger numbers differ between servers."""
 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 

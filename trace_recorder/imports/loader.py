@@ -274,7 +274,7 @@ class Runs(Iterator[Trajectory]):
     paths: Iterator[Path]
     strict: bool = True
     select: Callable[[Trajectory], bool] | None = None
-    """Whether a run is selected. A run for which this raises is a failure."""
+    """Whether a run is selected. If the function raises an exception, the run is among the failures."""
     failures: dict[Path, Exception] = field(default_factory=dict)
     _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
     _path: Path | None = None

@@ -36,7 +36,7 @@ def listening(host: str = HOST, port: int = 0) -> socket.socket:
 @contextmanager
 def serving(proxy: Proxy, listener: socket.socket) -> Iterator[None]:
     """Answer requests until the block ends."""
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it would warn of each write to a killed program
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # asyncio would warn of each write to a killed program
     config = uvicorn.Config(
         proxy,
         log_config=None,

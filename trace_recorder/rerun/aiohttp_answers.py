@@ -57,7 +57,7 @@ def read(session: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Lib
 def changed(
     request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that send a changed body. If the model is changed, they have the changed address."""
+    """Return the arguments that send a changed body, with the changed address if the address names the model."""
     method, url = arguments
     more = {name: value for name, value in named.items() if name != "json"}
     if decided.model is not None:

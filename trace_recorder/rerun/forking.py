@@ -197,7 +197,10 @@ class Fork(Replay):
         return not_asked_for(behind, self.tools.given)
 
     def _is_given(self, one: RecordedExchange) -> bool:
-        """Whether a call is answered as recorded. After the fork, calls inside a tool with a used result are not."""
+        """Return whether a call is answered as recorded, as calls that were answered before the fork are.
+
+        Once the fork is live, a call inside a tool whose recorded result was used is not answered as recorded.
+        """
         behind = self.point.is_behind(one)
         return behind and (not self.is_live or bool(not_asked_for([one], self.tools.given)))
 

@@ -174,7 +174,7 @@ class Requests:
     def take(self, live: Live, among: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
         """Return the first unused recorded call that equals this call, and mark it as used.
 
-        Return None if there is none.
+        Return None if there is no such call.
         """
         for exchange in self._candidates(live):
             if among(exchange):

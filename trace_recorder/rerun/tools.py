@@ -46,7 +46,7 @@ class RecordedTools:
         return [*self._left]
 
     def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
-        """Return the outcome of a tool for these arguments. Raises ReplayMismatchError if there is none."""
+        """Return the outcome of a tool for these arguments. Raises ReplayMismatchError if there is no outcome."""
         outcome = self.find(name, arguments)
         if outcome is None:
             raise self.mismatch(name, arguments)

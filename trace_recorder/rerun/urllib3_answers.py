@@ -45,7 +45,7 @@ def read(pool: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Librar
 def changed(
     request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments that send a changed body. If the model is changed, they have the changed address."""
+    """Return the arguments that send a changed body, with the changed address if the address names the model."""
     connection, method, url, *more = arguments
     path = url if decided.model is None else with_model(url, decided.model)
     headers = {_text(name): _text(value) for name, value in request.headers.raw if name.lower() != b"content-length"}

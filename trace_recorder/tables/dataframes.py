@@ -42,7 +42,7 @@ def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -
     Every row has its run's file, id, task, status and success. A column has the same type in every frame: text, a
     nullable integer, a float, a boolean, or a time in UTC. docs/tables.md has the columns.
     `library` chooses between polars and pandas; by default it is the one that is installed, polars if both are. Raises
-    MissingExtraError if it is not installed, ValueError for another `of`.
+    MissingExtraError if it is not installed, ValueError if `of` is not a table.
     """
     check_table(runs, of, "to_dataframe")
     module = _library(library)

@@ -47,7 +47,7 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
     are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns; `file`
     is the path to load a run from. A file that cannot be read is an error of the dataset; with `strict=False`, it is
     skipped and logged where it was read. Ray is started if it is not running. Raises MissingExtraError if it is not
-    installed, OSError if a path cannot be listed, ValueError for another `of`.
+    installed, OSError if a path cannot be listed, ValueError if `of` is not a table.
     """
     check_table((), of, "read_runs")
     every = [paths] if isinstance(paths, str | Path) else [*paths]

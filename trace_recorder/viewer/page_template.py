@@ -23,9 +23,9 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
 def json_text(value: Payload) -> str:
-    """Return a value as JSON in ASCII, which can have any recorded text, also half of a surrogate pair.
+    """Return a value as JSON in ASCII, which can have any recorded text, even half of a surrogate pair.
 
-    A file of another tool may have numbers that JSON does not know, such as NaN. They become their names.
+    A file of another tool may have numbers that JSON does not know, such as NaN. They become texts, such as "nan".
     """
     try:
         return json.dumps(value, allow_nan=False)

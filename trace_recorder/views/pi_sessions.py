@@ -125,7 +125,7 @@ class _Session:
         return lines
 
     def _entry(self, kind: str, call: LLMInteraction, **members: Payload) -> dict[str, Payload]:
-        """Return a line of the session. It is the child of the line before it."""
+        """Return a line of the session, as the child of the line before it."""
         self._count += 1
         parent, self._last = self._last, f"{self._count:08x}"
         return {"type": kind, "id": self._last, "parentId": parent, "timestamp": call.timestamp, **members}

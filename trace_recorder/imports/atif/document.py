@@ -125,7 +125,7 @@ def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteractio
 
 
 def _parsed_time(timestamp: str) -> datetime:
-    """Parse a time for sorting. Without an offset it is taken as UTC."""
+    """Parse a time for sorting. A time without an offset is taken as UTC."""
     at = datetime.fromisoformat(timestamp)
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 

@@ -145,7 +145,7 @@ class TrajectoryReader:
         )
 
     def _execution_id(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> str | None:
-        """Make up an id for the execution of a tool that started sub-agents. Return None if it started none."""
+        """Make up an id for the execution of a tool. Return None if the tool started no sub-agents."""
         refs = [ref["trajectory_id"] for ref in result.get("subagent_trajectory_ref") or () if "trajectory_id" in ref]
         if not result.get("source_call_id") or not self.embedded.intersection(refs):
             return None

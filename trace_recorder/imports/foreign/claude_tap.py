@@ -27,7 +27,7 @@ _INSIDE = 4
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line is such a record, or the document such a bundle."""
+    """Return whether the first line is such a record, or the document is such a bundle."""
     first = as_dict(next((line.value for line in source.first_lines), None))
     if {"request", "response", "duration_ms", "timestamp"} <= first.keys() and "path" in as_dict(first["request"]):
         return True

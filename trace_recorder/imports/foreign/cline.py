@@ -271,7 +271,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> N
 
 
 def _times(answers: list[Members], screen: ShownTask) -> list[int]:
-    """Return the times of the answers. If an answer has none, return the times of the requests that did not fail."""
+    """Return the times of the answers, or the times of the requests that did not fail if an answer has no time."""
     times = [time for answer in answers if type(time := answer.get("ts")) is int]
     if len(times) == len(answers):
         return times

@@ -40,7 +40,7 @@ _SUMMARY = "lakeview_summary"
 
 
 def runs_in(source: Source) -> Iterator[ForeignRun]:
-    """Yield the runs of a file. Raises TrajectoryFormatError if it has none or is a journal of ours, and OSError."""
+    """Yield the runs of a file. Raises OSError, and TrajectoryFormatError if it has no runs or is our own journal."""
     if format_of(source) is None:
         load(source.path)
         raise TrajectoryFormatError(f"{source.path} is a run of trace_recorder already: copy its two files instead.")
@@ -58,7 +58,7 @@ def _read_as(name: str, source: Source) -> Iterator[ForeignRun]:
 
 
 def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
-    """Return a trajectory as the run of another tool. `name` is its identity if it states none."""
+    """Return a trajectory as the run of another tool. A trajectory without an id has `name` as its identity."""
     return ForeignRun(
         format=format_name,
         identity=run.trajectory_id or name,

@@ -277,8 +277,8 @@ class ForeignRun:
     def times(self) -> tuple[str, str]:
         """Return the times of the start and the end.
 
-        They are the source's, or those of the first and the last event. If the source has a single time, the end is
-        unknown.
+        A time that the source does not state is the first or the latest time of an event. If the source has a single
+        time, the end is unknown.
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
         found = [time for time in chain((event.time for event in self.events), ends) if time]

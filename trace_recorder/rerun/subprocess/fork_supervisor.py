@@ -55,8 +55,9 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
 ) -> ForkResult:
     """Run a command that repeats a run up to a call, and is live and recorded from then on. Return how it ended.
 
-    `at` is the id of the call, or the number of a step, for its first call. `answer` is the text of an answer to
-    that call: JSON, or the text of a stream if the call streams. The new file is in `directory`, or beside the run.
+    `at` is the id of the call. The number of a step means the first call of that step. `answer` is the text of an
+    answer to the call: JSON, or the text of a stream if the call streams. The new file is in `directory`, or beside
+    the run.
 
     Raises CommandError if the command cannot be started, and TrajectoryFormatError if the journal cannot be replayed.
     Raises ValueError if the journal has no such call, and for an invalid answer or an invalid path in `ignore`.

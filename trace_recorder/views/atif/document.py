@@ -162,7 +162,7 @@ class _Writer:
             )
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
-        """Write a document of these conversations of the main agent, with the sub-agents that began in them."""
+        """Write a document with these conversations of the main agent, and with the sub-agents that began in them."""
         kept = self._kept if number == 0 else {}
         steps = self._steps(mains)
         subs = self._subs(mains, steps, orphans=number == 0)

@@ -205,7 +205,7 @@ class Steps:
         self.steps += [{**step, "step_id": len(self.steps) + n} for n, step in enumerate(steps, start=1)]
 
     def add_tools(self, tools: Iterable[AgentStep]) -> None:
-        """Insert steps of tools that ran without a call, in the order of time."""
+        """Insert the steps of tools that no model requested, in the order of time."""
         for tool in tools:
             later = (place for place, step in enumerate(self.steps) if step.get("timestamp", "") > tool.timestamp)
             self.steps.insert(next(later, len(self.steps)), tools_step(tool, tool.timestamp))

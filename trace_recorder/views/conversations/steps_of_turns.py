@@ -199,9 +199,9 @@ def is_tools_only(step: AgentStep) -> bool:
 class AnsweredTurn:
     """A turn with the results of its tool calls.
 
-    `step` is the agent's step in which it was made. `next_messages` are the messages of tools and of the user that
-    follow the answer in the next request. They are empty if no request follows. `results` are those that the agent
-    recorded. `choice` is the number of the answer that the next request continues.
+    `step` is the agent's step in which the turn was made. `next_messages` are the messages of tools and of the user
+    that follow the answer in the next request. They are empty if no request follows. `results` are the results that the
+    agent recorded. `choice` is the number of the answer that the next request continues.
     """
 
     turn: Turn

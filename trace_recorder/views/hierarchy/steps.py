@@ -109,7 +109,7 @@ def _by_turn(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnM
 
 
 def _by_message(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnMessage]]]:
-    """Cut as the SDK does. The remaining messages at the end form a step."""
+    """Cut a conversation into steps as the SDK does. The remaining messages at the end form a step."""
     running: list[TurnMessage] = []
     asked = in_block = False
     last = 0

@@ -11,7 +11,7 @@ usage.
 `api-request-shape` has the system blocks and the tools under a hash, `api-request-blob` a message as it was sent.
 `api-request` has the rest of a request: its time, its parameters, and its messages, which are the first `keep` of an
 earlier request (`base`) and the blobs that `tail` names. An answer names its request (`requestRef`). The files of
-sub-agents share blobs with that of the session. The places of cache marks (`cacheControl`) stay in the journal.
+sub-agents share blobs with the file of the session. The places of cache marks (`cacheControl`) stay in the journal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The lines of one rollout: the items between two inputs are the answer of one call.
 
 The tokens of a call come before its items, after them, or after the results of its tools, by version. They belong to
-the last answer of the turn if that answer has none yet, and otherwise to the next one. Tokens that no answer follows
-are those of a call whose answer is not in the file, such as a compaction's.
+the last answer of the turn if that answer has no tokens yet, and otherwise to the next answer. Tokens that no answer
+follows belong to a call whose answer is not in the file, such as the call of a compaction.
 
 A `compacted` line begins a new conversation with the history that it states. A session that was rolled back continues a
 fork. If a rollout has no items, the events that repeat them are read.
@@ -235,7 +235,7 @@ class RolloutReader:
             self.run.status = "interrupted"
 
     def _take(self, usage: Usage | None, time: str) -> None:
-        """Give tokens to the last answer if it has none, and otherwise keep them for the next answer."""
+        """Give tokens to the last answer if it has no tokens yet, and otherwise keep them for the next answer."""
         if usage is None:
             return
         if self._answer is not None and self._answer.usage is None:

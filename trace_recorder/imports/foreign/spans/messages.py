@@ -257,7 +257,7 @@ def _unified(element: Members) -> Members:
 
 
 def _written_calls(content: Payload) -> list[Payload]:
-    """Return the tool calls of a content that is a JSON text of them, as koog writes it in any role."""
+    """Return the tool calls in a content that is their JSON text. koog writes such contents in any role."""
     if not isinstance(content, str) or not content.startswith('[{"function":'):
         return []
     listed = as_list(parsed(content))

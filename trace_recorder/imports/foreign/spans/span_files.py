@@ -84,7 +84,7 @@ def _span_of_logs(key: tuple[str, str], events: list[ForeignSpanEvent]) -> Forei
 
 
 def _lift_details(span: ForeignSpan, events: Iterable[ForeignSpanEvent]) -> None:
-    """Set the events of a span. Attributes of an event that only carries attributes become the span's."""
+    """Set the events of a span. If an event only carries attributes, they become attributes of the span."""
     span.events = []
     for event in events:
         if event.name == "gen_ai.client.inference.operation.details":
@@ -289,7 +289,7 @@ def read_traces(
 def _read(
     value: Payload, is_trace: Callable[[Payload], bool], run_of: Callable[[Members], ForeignRun]
 ) -> ForeignRun | str:
-    """Return the run of a trace, or the reason why it has none."""
+    """Return the run of a trace, or the reason why there is no run."""
     if not is_trace(value):
         return "it is not a trace"
     try:
@@ -299,7 +299,7 @@ def _read(
 
 
 def _values(source: Source) -> Iterator[tuple[str, Payload, str | None]]:
-    """Yield the name of each part of a file, with its value, or with the reason why it has none."""
+    """Yield the name of each part of a file, with its value, or with the reason why there is no value."""
     document = source.document
     if document is not None:
         listed = document if isinstance(document, list) else [document]
