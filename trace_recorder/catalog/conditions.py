@@ -44,7 +44,7 @@ EVERY_RUN = Condition("1")
 
 
 def condition_of(terms: Iterable[Term]) -> Condition:
-    """Return the condition that a run matches all terms."""
+    """Return the SQL condition that is true for the runs that match all terms."""
     parts = [_negated(_condition(term)) if term.negated else _condition(term) for term in terms]
     return Condition(
         " AND ".join(part.sql for part in parts) or "1",
@@ -55,7 +55,7 @@ def condition_of(terms: Iterable[Term]) -> Condition:
 
 
 def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
-    """Return the condition that a function accepts a text of the run, in one of these places."""
+    """Return the condition that is true if a function accepts a text of the run in one of these places."""
     listed = ", ".join("?" * len(places))
     return Condition(
         _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted

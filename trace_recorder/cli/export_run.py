@@ -159,7 +159,7 @@ def _make_outputs(
 
 
 def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload) -> None:
-    """Write the exported form of a run. Some parts are made only now. Raises UnreadableError if that fails."""
+    """Write the exported form of a run. Raises UnreadableError if a part that is made only now cannot be made."""
 
     def on_error(error: Exception) -> None:
         if isinstance(error, OSError):

@@ -29,7 +29,7 @@ _PUBLIC = "https://cloud.langfuse.com"
 
 @dataclass(frozen=True, slots=True)
 class LangfuseTarget(OtlpTarget):
-    """A project of Langfuse. The keys belong to it."""
+    """A project of Langfuse. The user's keys decide which project it is."""
 
     host: str = _PUBLIC
 

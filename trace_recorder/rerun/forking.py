@@ -197,9 +197,10 @@ class Fork(Replay):
         return not_asked_for(behind, self.tools.given)
 
     def _is_given(self, one: RecordedExchange) -> bool:
-        """Return whether a call is answered as recorded, as calls that were answered before the fork are.
+        """Return whether a call gets its recorded answer.
 
-        Once the fork is live, a call inside a tool whose recorded result was used is not answered as recorded.
+        The call has to have begun before the fork, and to have been answered. Once the fork is live, a call inside a
+        tool whose recorded result was used does not get its recorded answer.
         """
         behind = self.point.is_behind(one)
         return behind and (not self.is_live or bool(not_asked_for([one], self.tools.given)))

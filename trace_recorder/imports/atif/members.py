@@ -125,7 +125,7 @@ def of_document(
 
 
 def _derived(extra: Mapping[str, Payload]) -> list[str]:
-    """Return the names of the facts that the reader works out. They are empty if our own view wrote the document."""
+    """Return the names of the facts that the reader works out, or none if our own view wrote the document."""
     return [] if "status" in extra else [name for name in _DERIVED if name not in extra]
 
 

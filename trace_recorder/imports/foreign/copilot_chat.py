@@ -59,7 +59,7 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
 
 
 def _apply(state: Members, change: Members) -> bool:
-    """Make one change, and return whether that was possible. The path of a change may lead as deep as the document."""
+    """Make one change, and return whether that was possible. A path may have as many parts as a document has levels."""
     kind, path = as_int(change.get("kind")), as_list(change.get("k"))
     if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
         return False

@@ -80,7 +80,7 @@ class ProcessAnswers(ABC, Generic[Made]):
         return ReplayMismatchError(text)
 
     def watch_connections(self) -> None:
-        """From now on, refuse connections to models that cannot be answered from the recording, unless allowed.
+        """From now on, refuse connections to models that the recording cannot answer, unless they are allowed.
 
         If calls are live already, as after the first live call of a fork, report the connections instead.
         """

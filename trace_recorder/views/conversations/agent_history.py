@@ -27,10 +27,10 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
 
-    `prefix_sum` is the sum of all messages up to its first answer, and `message_count` their number without
-    instructions. `answers` are the contents of its answers. `answer_count` is the number of answers that the model had
-    seen or given when the turn ended. `earlier_answers` are the answers of the turns before it in its chain, and
-    `earlier_keys` are their keys.
+    `prefix_sum` is the sum of all messages up to its first answer. `message_count` is the number of these messages
+    without instructions. `answers` are the contents of its answers. `answer_count` is the number of answers that the
+    model had seen or given when the turn ended. `earlier_answers` are the answers of the turns before it in its chain,
+    and `earlier_keys` are their keys.
     """
 
     number: int

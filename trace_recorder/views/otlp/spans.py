@@ -54,7 +54,8 @@ def to_spans(
 
     `conventions` are those of OpenTelemetry, of OpenInference, or both. Without `content`, prompts, answers, arguments
     and results are left out. Each call has its whole prompt, as the conventions require, so the size grows with the
-    square of the calls. With `new_messages`, a call has only the messages that are new since the previous call.
+    square of the number of calls. With `new_messages`, a call has only the messages that are new since the previous
+    call.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)

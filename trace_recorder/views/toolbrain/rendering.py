@@ -178,7 +178,7 @@ def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[Ch
 def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
     """Return the texts of the arguments in a request, by the ids of the calls.
 
-    Only OpenAI's chat dialect sends texts.
+    Only OpenAI's chat dialect sends arguments as texts.
     """
     body = interaction.raw_request if interaction.api == openai_chat.DIALECT.name else None
     messages = as_list(as_dict(body).get("messages"))

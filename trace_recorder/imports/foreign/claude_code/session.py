@@ -111,7 +111,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun]) -> Iterator[Event]:
-    """Yield the events, and after each call the executions without a time that the call asked for."""
+    """Yield the events. Each call is followed by the executions without a time that its answer asked for."""
     for event in events:
         yield event
         if untimed and isinstance(event, Call):

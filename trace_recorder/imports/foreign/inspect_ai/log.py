@@ -43,7 +43,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _MAX_READINGS = 2
-"""Times that the bytes of a file may be read. Members do not share data, but a header may be read twice."""
+"""How many times the bytes of a file may be read. Members do not share data, but a header may be read twice."""
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
 _LOCAL_HEADER = 30
