@@ -50,7 +50,7 @@ class Blocks:
         self._gathered.append(("tool_call", [], None))
 
     def add_other(self, position: int | None = None) -> None:
-        """Add another block. `position` is its place in the list of the answer that `extra` keeps."""
+        """Add another block. `extra` keeps a list of the answer, and `position` is the place of the block in it."""
         self._gathered.append(("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:

@@ -60,7 +60,7 @@ def _tail(file: FileIO) -> dict[str, Payload] | None:
 
 
 def _members_after_steps(data: bytes) -> dict[str, Payload] | None:
-    """Return the members after the steps. They begin at the first line from which the rest is an object."""
+    """Return the members after the steps. They begin at the first line whose rest of the file is a JSON object."""
     position = data.find(_AFTER_STEPS)
     while position >= 0:
         found = _object(b"{" + data[position:])

@@ -91,7 +91,7 @@ class ServedFiles:
         try:
             real = file.resolve(strict=True)
             return real.is_file() and real.is_relative_to(self.directory.resolve())
-        except (OSError, RuntimeError):  # the file is gone, or links form a loop, which raises either error
+        except (OSError, RuntimeError):  # the file is gone, or links form a loop (RuntimeError in older Pythons)
             return False
 
 

@@ -71,7 +71,7 @@ class AgentHistory:
     def add(self, message: Message, time: str, *, is_stated: bool = False) -> None:
         """Add a message that the next call sees.
 
-        `is_stated` is true for a result whose execution is an event anyway.
+        `is_stated` is true for a result that the run has in any case, as an event of its own.
         """
         members = self._numbering.number(message).to_document()
         self.conversation.add(members)

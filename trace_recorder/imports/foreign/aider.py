@@ -131,7 +131,7 @@ def _text(kind: str, line: str) -> str:
 
 
 class _ChatReader:
-    """Reads one chat. `answered` is the last call until aider has printed its usage."""
+    """Reads one chat. `answered` is the last call, or None if aider has already printed the usage of that call."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run

@@ -101,10 +101,10 @@ MAIN = ForeignAgent()
 class Call:
     """One call to a model, which saw the first `length` messages of `conversation`.
 
-    `response` is None if there was none. `time` is the time of the request, or of the answer if the source has no
-    other; durations are in seconds. `conversation` is None if no history is known. `api` is the dialect that the source
-    states; None means a call that was recorded by hand, "" means the name of the format. If the call was not made,
-    `replayed_from` is the origin of its answer.
+    `response` is None if there was no response. `time` is the time of the request, or of the answer if the source has
+    only that; durations are in seconds. `conversation` is None if no history is known. `api` is the dialect that the
+    source states; None means a call that was recorded by hand, "" means the name of the format. If the call was not
+    made, `replayed_from` is the origin of its answer.
     """
 
     time: str

@@ -25,7 +25,7 @@ Tables are read more than once, attachments at each reference.
 """
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
-"""The most rounds of one query. A round is `_OPERATIONS` instructions of SQLite, so this takes some minutes."""
+"""The largest number of rounds of a query, which take some minutes. A round is `_OPERATIONS` instructions of SQLite."""
 
 
 @dataclass(slots=True)

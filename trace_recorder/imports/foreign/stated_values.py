@@ -1,4 +1,4 @@
-"""Values as other tools state them: times become ISO 8601 with an offset, token counts a usage, contents a text."""
+"""Reads values that other tools state: times as ISO 8601 with an offset, token counts as a usage, contents as text."""
 
 from __future__ import annotations
 

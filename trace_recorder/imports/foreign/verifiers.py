@@ -131,7 +131,7 @@ class _GraphReader:
         self._state_unseen(answers)
 
     def _calls_by_node(self) -> dict[int, Members]:
-        """Return the calls by the nodes of their answers. If several calls name a node, the last call has it."""
+        """Return the calls by the nodes of their answers. If several calls name the same node, the last one counts."""
         by_node: dict[int, Members] = {}
         for call in self._calls:
             number = self._node_of(call)

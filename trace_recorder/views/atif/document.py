@@ -64,7 +64,7 @@ def parents_of(
 
 
 def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
-    """Index the executions of tools, in which agents may have started. Each has the turn of its step, and its call."""
+    """Return the turn and the call of each execution of a tool. An agent may have started in such an execution."""
     return {
         result.execution_id: (turn, result.call_id)
         for turn, of_turn in steps.items()

@@ -103,7 +103,7 @@ def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]
 
 
 def _around(words: Words, *, first: bool, last: bool) -> str:
-    """Return unchanged words. If they are many, only the words next to the changes are returned."""
+    """Return unchanged words. If there are many of them, return only the words next to the changes."""
     if len(words) <= 2 * MAX_SHOWN_AROUND:
         return "".join(words)
     head = "" if first else "".join(words[:MAX_SHOWN_AROUND])

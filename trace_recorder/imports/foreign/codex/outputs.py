@@ -50,7 +50,7 @@ class TokenCounts:
         self._has_records = False
 
     def read_record(self, payload: Payload) -> Usage | None:
-        """Return the usage of the last call from a `token_usage_record`, or None if the record has none."""
+        """Return the usage of the last call from a `token_usage_record`, or None if the record has no usage."""
         usage = as_dict(as_dict(payload).get("usage"))
         self._has_records = self._has_records or bool(usage)
         return usage_at(Members(usage), _COUNTS) if usage else None

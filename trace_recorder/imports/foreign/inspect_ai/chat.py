@@ -19,7 +19,7 @@ _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "
 
 
 def message_of(stated_message: Payload) -> Members:
-    """Return a message. The thoughts, which a log has among the parts of the content, become its reasoning."""
+    """Return a message. Thoughts, which a log has among the parts of the content, become the message's reasoning."""
     message = as_dict(stated_message)
     parts = message.get("content")
     error = as_dict(message.get("error"))

@@ -221,7 +221,7 @@ def has_context(value: Payload) -> bool:
 
 
 def read_context_span(members: Members) -> ForeignSpan:
-    """Read one span. Its ids may be other texts than hex, as in fixtures, and are then unchanged."""
+    """Read one span. An id that is not hex, as in fixtures, is unchanged."""
     context, status = as_dict(members.get("context")), as_dict(members.get("status"))
     scope = as_dict(members.get("instrumentation_scope"))
     code = as_text(status.get("status_code")) or as_text(members.get("status_code")) or ""

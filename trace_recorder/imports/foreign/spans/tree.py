@@ -57,7 +57,7 @@ class Tree:
 
 
 def _agent_name(agent: Node) -> str | None:
-    """Return the name of an agent, or otherwise the name of its span unless that is an operation."""
+    """Return the name of an agent. If it has no name, return the name of its span, unless that is an operation's."""
     name = agent.span.name
     return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 

@@ -252,7 +252,7 @@ def _body(event: ForeignSpanEvent) -> Members:
 
 
 def _event_message(name: str, body: Members) -> Members:
-    """Return a body as a message in OpenAI's form. A body has only the role and the call's id in other members."""
+    """Return a body as a message in OpenAI's form. Only the role and the call's id are in other members there."""
     message = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
     message["role"] = as_text(message.get("role")) or _ROLES_OF_EVENTS[name]
     if message["role"] == "tool" and "id" in message:
