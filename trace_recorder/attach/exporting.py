@@ -2,7 +2,8 @@
 
 Their own threads send each run from its journal while it is recorded. No record calls anything here. If the application
 has its own trace, a run begins with one annotation. The end of a run waits for a bounded time. Exporters run inside the
-guard, so their failures do not reach the agent.
+guard, so their failures do not reach the agent. `Lifecycle` calls `begin`, `flush` before the last record, and `end`
+after it. `exporters/` implements the two protocols.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Exporter(Protocol):
 
     @property
     def flush_seconds(self) -> float:
-        """How long the end of a run may wait for the export."""
+        """How long the end of a run may wait for the export: half of it in `flush`, and half of it in `close`."""
 
     def start(self, journal: Path) -> RunExport:
         """Begin to send the run of a journal."""
@@ -66,7 +67,10 @@ class Exporting:
                 self._exports.append((exporter, exporter.start(journal)))
 
     def flush(self, run: Run) -> None:
-        """Send the records that are on file before the run ends. An annotation of the run counts the missing spans."""
+        """Send the records that are on file before the run ends. An annotation of the run counts the missing spans.
+
+        One exporter follows another. A run that ends only with its process is not flushed, and has no such annotation.
+        """
         missing = {}
         for exporter, export in self._exports:
             with self._guard.protect("export the run", costs_record=False):

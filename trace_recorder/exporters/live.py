@@ -3,7 +3,9 @@
 A thread reads the growing journal and sends the spans that are final. The agent's calls do no work for this. The thread
 works for a small share of the time, and yields to other threads. If an endpoint does not answer, the thread tries again
 after a growing pause. Nothing waits in memory meanwhile, because the journal has everything. The end of a run waits a
-bounded time for the rest. After that, the log names what did not arrive, and `trace-recorder export --resume` sends it.
+bounded time for the rest. After that, the log says how many spans did not arrive. `trace-recorder export --resume`
+sends them. `views/otlp/spans.py` makes the spans and decides which are final. `delivery.py` sends each span once, and
+`otlp.py` is the target.
 """
 
 from __future__ import annotations
@@ -96,9 +98,10 @@ class LiveExport:
         start_thread(partial(run_yielding, self._run), "trace_recorder export")
 
     def flush(self, seconds: float) -> int:
-        """Send the spans that are final now, and return how many are missing after at most this time.
+        """Wait until the thread has sent the spans that are final now. Return how many are missing at least.
 
-        If the endpoint did not answer the last time, return at once.
+        Wait at most `seconds`, and not at all if the endpoint did not answer the last time. The exact number is unknown
+        if the thread has not finished. The result is then at least 1. In a forked child it is 0.
         """
         if os.getpid() != self._pid:  # a forked child does not have the thread
             return 0
@@ -109,7 +112,7 @@ class LiveExport:
         return self._missing if done.is_set() or self._stopped else max(1, self._missing)
 
     def close(self, seconds: float) -> int:
-        """Send the end of the run and stop. Return how many spans are missing after at most this time."""
+        """Flush, then stop the thread, also if spans are missing. Log their number, and return it."""
         if os.getpid() != self._pid:
             return 0
         missing = self.flush(seconds)

@@ -1,4 +1,8 @@
-"""The changes that a fork makes to a live request before it is sent: another model, another system prompt, an edit."""
+"""The changes that a fork makes to a live request before it is sent: another model, another system prompt, an edit.
+
+`forking.py` decides which requests are live. `fork_clients.py`, and the `…_answers.py` of the other HTTP libraries, put
+the changed body and the model in the address into a request of their library.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +42,11 @@ class Changes:
     replaced: set[str] = field(default_factory=set)
 
     def replace_model_of(self, endpoint: Endpoint, body: Payload) -> None:
-        """Replace the model of this request, in this request and in all others."""
+        """Add the model that this request names to `replaced`. Requests that name it are changed when they are sent."""
         self.replaced.update(filter(None, (model_of(endpoint, body),)))
 
     def applied(self, endpoint: Endpoint, body: bytes) -> Outgoing:
-        """Return the request to send. A body that is not JSON is not changed.
+        """Return the request to send. A body that is not a JSON object is not changed, but the address may be.
 
         Raises TypeError if `edit` does not return a dict.
         """

@@ -1,8 +1,13 @@
-"""How a run ended, by the exception that ended it: one rule for `with` blocks, processes and supervised programs.
+"""How a run ended, by an exception or an exit code: the rules for `with` blocks, processes and supervised programs.
 
-Completed: no exception, or SystemExit with 0 or None. Interrupted: KeyboardInterrupt, or cancellation, because asyncio
-turns Ctrl-C into a cancellation. Failed: any other exception. There is no signal handler. A process that a signal kills
-leaves a run without an end, and readers take this run as interrupted.
+- Completed: no exception, or SystemExit with 0 or None.
+- Interrupted: KeyboardInterrupt, GeneratorExit, or cancellation, because asyncio turns Ctrl-C into a cancellation. A
+  SystemExit with the exit code of a signal counts too, and a group in which all exceptions are interruptions.
+- Failed: any other exception.
+
+A run that nobody has ended when its process ends is interrupted even if there is no exception (`status_of_process`).
+The recorder has no signal handler. So a process that a signal kills leaves a run without an end, and readers take this
+run as interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ class FinalStatus:
 
 
 def status_from_exception(error: BaseException | None) -> FinalStatus:
-    """Return how a run ended, from the exception that ended it, or None."""
+    """Return how a run ended. `error` is the exception that ended it, or None if it ended without an exception."""
     status = _status_from(error)
     if error is None or status != "failed":
         return FinalStatus(status)
@@ -37,16 +42,17 @@ def status_from_exception(error: BaseException | None) -> FinalStatus:
 
 
 def status_of_process() -> FinalStatus:
-    """Return how an open run ends with its process.
+    """Return how an open run ends with its process: by the uncaught exception, or otherwise as interrupted.
 
-    The uncaught exception decides, because a process does not know its exit code.
+    A process does not know its exit code. In an interactive session the run is always interrupted, because the session
+    went on after the exception.
     """
     error = uncaught_exception()
     return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
 
 
 def uncaught_exception() -> BaseException | None:
-    """Return the exception that ends this process: the current one, or the one that the interpreter printed last.
+    """Return the exception that ends this process: the current exception, or the last that the interpreter printed.
 
     Debuggers set `sys.last_exc` too, in a process that goes on.
     """

@@ -1,8 +1,9 @@
-"""JSON with strings of many MB, read and written step by step: during one call into C no other thread runs.
+"""Reads and writes JSON with strings of a megabyte or more, and lets other threads run in between.
 
-Long strings are taken out of a text, read or written piece by piece, and put back. The rest of the text is read or
-written in one call. Only background threads do this, and only for large texts. The result is the same as that of
-`json`.
+The functions of `json` hold the interpreter's lock from their beginning to their end, so no other thread runs. Long
+strings are therefore taken out of a text, read or written piece by piece, and put back. The rest of the text is read
+or written in one call. Only background threads do this. In other threads, the functions do the same as those of
+`json_text.py`. The result is the same in both cases.
 """
 
 from __future__ import annotations
@@ -181,7 +182,8 @@ def _string_or_mark(text: str) -> str:
 def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload], bytes]:
     """Return a function that encodes values as `make_json_writer` does, and the text as UTF-8.
 
-    It raises UnicodeEncodeError for half of a surrogate pair.
+    `between` separates members and elements, and `behind_name` separates a name from its value. The function raises
+    UnicodeEncodeError for half of a surrogate pair.
     """
     encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring)
     encode_in_steps = make_json_encoder(between, behind_name, _string_or_mark)

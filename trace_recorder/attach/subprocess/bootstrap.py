@@ -1,7 +1,9 @@
 """The recorder inside a process of the agent.
 
 It begins with the first LLM call and ends with the process. A process without a call leaves no file. No failure here
-reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported.
+reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported. The parent process,
+`trace-recorder run`, is `supervisor.py`. It passes its settings, and gets reports, by the `Handoff`. In a process of
+`trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the `ProcessRecorder`.
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ def begin() -> None:
 
 
 class ProcessRecorder:
-    """The recorder of this process, which is made when it is needed. With `origin`, its run continues another one."""
+    """The recorder of this process, which is made when it is first needed.
+
+    `origin` is called once, when the recorder has been made. If it returns a place in a run, the new run continues
+    there.
+    """
 
     def __init__(self, handoff: Handoff, origin: Callable[[], ForkedFrom | None] = lambda: None) -> None:
         self._handoff = handoff
@@ -67,15 +73,16 @@ class ProcessRecorder:
         return self._made["recorder"]
 
     def end_with_process(self) -> None:
-        """Report the runs of this process as they begin, and end the recording when the process ends."""
+        """Report runs to the parent process as they begin, and end the recording when this process ends."""
         process.run_listeners.append(self._handoff.report_run)
         atexit.register(self.end)
         _end_with_workers(self)
 
     def end(self) -> None:
-        """End the run with the status of the process: failed by an uncaught exception, or completed.
+        """End the run as completed. If there is an uncaught exception, it decides: failed, or interrupted.
 
-        Only the parent process knows the exit code.
+        The exit code decides only in a worker of multiprocessing (`note_exit_code`). The exit code of any other process
+        is known only to its parent.
         """
         with guard.protect("record the end of this process"):
             error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)
@@ -96,7 +103,7 @@ class ProcessRecorder:
 
 
 def _masked(words: list[str]) -> list[str]:
-    """Mask the secrets of a command line that only the option before them shows, and return the command line."""
+    """Return the words of a command line, masked as one text: an option shows that the word after it is a secret."""
     masked = default_redactor(shlex.join(words))
     return try_call(lambda: shlex.split(masked), lambda _: [masked])
 

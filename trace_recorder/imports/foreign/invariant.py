@@ -50,7 +50,10 @@ _OF_THE_RUN = frozenset(
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether one of the first lines is a dataset's trace, or the document has messages that our view wrote."""
+    """Return whether one of the first two lines is a dataset's trace, or has messages that our view wrote.
+
+    A file that is one document is examined in the same way.
+    """
     values = [line.value for line in source.first_lines[:2]] or [source.document]
     return any(as_dict(value).keys() >= _ROW or _is_ours(value) for value in values)
 
@@ -103,7 +106,8 @@ def _run(name: str, line: Line) -> ForeignRun:
 class _TraceReader:
     """Reads one trace: a history for each of its agents, and the calls of its tools.
 
-    In a trace that our view wrote, only answers of the model have an interaction.
+    In a trace that our view wrote, only answers of the model have an `interaction_id`. The calls of a message with
+    `asked_by_model` false are tools that the agent ran on its own.
     """
 
     run: ForeignRun
@@ -219,7 +223,7 @@ def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[P
 
 
 def name_of_part(part: Payload) -> str:
-    """Return the text that our view writes in place of a part in OpenAI's form."""
+    """Return the text that `views/invariant.py` writes in place of a part. `read` restores the part."""
     members = as_dict(part)
     address = as_text(as_dict(members.get("image_url")).get("url"))
     kind = members.get("type") or "a part that is neither text nor image"

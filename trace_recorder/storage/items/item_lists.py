@@ -8,8 +8,10 @@ found even if elements before it were inserted, removed or replaced. The ranges 
 together at most as many as those of a full list, which then becomes the next base. So n calls with n scattered numbers
 take about n^1.5 ranges instead of n^2.
 
-A `ConversationPrefix` is the beginning of a recent request. If a request begins and ends with the same bytes as an
-earlier one, it has the same elements, and new ones between. So the old elements need not be parsed and hashed again.
+A `ConversationPrefix` is the newest request of a conversation, cut in two: the head up to the end of its longest list,
+and the tail. If a later request begins with this head and ends with this tail, it has the same elements, and new ones
+between. So the old elements need not be parsed and hashed again. `encoder.py` chooses the prefix of a request, and
+takes requests apart. `large_strings.py` replaces large strings by marks.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ dump_json = make_json_writer(",", ":")
 
 @dataclass(slots=True)
 class Item:
-    """The number of an item, and the CRC of its record, which is 0 until the record is written."""
+    """The number of an item, and the CRC of its record, which is 0 until the record is written.
+
+    Large strings (`s`) and all other items (`n`) are numbered separately.
+    """
 
     number: int
     crc: int = 0
@@ -130,7 +135,7 @@ class RequestItems:
         self.restored, self.size_of = self._restored, self._size_of
 
     def item_of(self, text: str) -> Item:
-        """Return the item of an element's JSON text, or a new item if the element was not written before."""
+        """Return the item of an element's JSON text. An element that was not written before is added to `new`."""
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
         known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
@@ -270,9 +275,10 @@ PROBE_BYTES = 64
 
 @dataclass(slots=True)
 class ConversationPrefix:
-    """The last request of a conversation: `head` is its text up to the end of its longest list, and `tail` is the rest.
+    """The newest request of a conversation: `head` is the length of its head in bytes, and `tail` is the tail itself.
 
-    `growing` is the longest list. `body` and `parts` are the request taken apart. `probe` is the end of the head.
+    `growing` is the longest list, whose end is the end of the head. `body` and `parts` are the request taken apart.
+    `probe` is the end of the head, and `size` is how many bytes are kept.
     """
 
     tail: bytes
@@ -286,7 +292,7 @@ class ConversationPrefix:
     probe_start: int = 0
 
     def take(self, request: bytes) -> Self:
-        """Make this request the last one. All elements of its longest list must be in `growing`."""
+        """Make this request the newest. It ends with `tail`. All elements of its longest list must be in `growing`."""
         self.request, self.head = request, len(request) - len(self.tail)
         self.size = len(request) + len(self.tail)
         self.probe_start = max(0, self.head - PROBE_BYTES)

@@ -1,6 +1,8 @@
 """The strings of JSON text: their positions, their decoded texts, and the member of each.
 
-`mask_together` masks several strings with one search, because each search costs as much as hundreds of characters.
+The text is not parsed, so it may be cut off. A span of a string includes its quotes. Other modules decide what is a
+secret. `mask_together` masks several strings with one search, because each search costs as much as hundreds of
+characters.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ begins after it. It cannot overlap itself, so that `split` finds each separator.
 
 
 def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
-    """Mask several texts as one."""
+    """Return the texts, masked by one call of `mask` on all of them. Mask each alone if they cannot be told apart."""
     parts = mask(BETWEEN.join(texts)).split(BETWEEN)
     counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may contain the separator too
     if len(parts) != sum(counts):
@@ -67,7 +69,10 @@ _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 def string_end(text: str, position: int) -> int:
-    """Return the end of the string of JSON at a position. This is the end of the text if no quote follows."""
+    """Return the position of the closing quote of a string, or the length of the text if the string does not end.
+
+    `position` is inside the string, behind the opening quote.
+    """
     quote = text.find('"', position)
     if quote > position and text[quote - 1] == "\\":
         rest = _REST_OF_STRING.match(text, position + _is_escaped(text, position))
@@ -84,7 +89,7 @@ def _is_escaped(text: str, position: int) -> bool:
 
 
 def decode_string(text: str, start: int, end: int) -> str:
-    """Return the decoded text of a string of JSON."""
+    """Return the decoded text of a string of JSON. `start` and `end` are its span, quotes included."""
     inner = text[start + 1 : end - 1]
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
 

@@ -5,7 +5,8 @@ in the model's text is not parsed, and `looks` yields the common text of such ev
 events at the end that may contain the beginning of a secret (`partial_secrets.py`). They are written with the next
 part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the texts of
 all events at one place, and masks the joined text. The mask is written into the event in which the secret begins, and
-the rest of the secret is removed from the following events. Nothing else in an event is changed.
+the rest of the secret is removed from the following events. Nothing else in an event is changed. `redactor.py` calls
+`hold_back`, `looks` and `mask`, in this order. It also masks the secrets that lie within one line.
 """
 
 from __future__ import annotations
@@ -52,9 +53,13 @@ _JSON_BEGIN = re.compile(r"[{\[]")
 
 T = TypeVar("T")
 Mask = Callable[[str], str]
+"""A function that returns a text with its secrets masked."""
 Sees = Callable[[str], bool]
+"""A function that returns whether a text may contain a secret. It is quicker than a `Mask`."""
 Waits = Callable[[str], int]
+"""A function that returns how many characters at the end of a text may be the beginning of a secret."""
 Place = tuple[Payload, ...]
+"""The path of a string in an event: names, positions in lists, and pairs of a telling member and its value."""
 
 
 class _Piece(Struct, frozen=True, gc=False):
@@ -77,7 +82,10 @@ def lines_of(text: str) -> list[str]:
 
 
 class Part:
-    """A part of a stream's text, whole lines of it."""
+    """A part of a stream's text. It consists of whole lines.
+
+    `text` is the part without the events that `hold_back` has left out.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -162,7 +170,7 @@ class Part:
         return "".join(lines), texts_masked
 
     def hold_back(self, waits: Waits) -> None:
-        """Leave out the events at the end that must wait, from the event on in which a possible secret begins."""
+        """Shorten `text` by the events at the end that must wait, from the event in which a possible secret begins."""
         self._read_long_lines()
         texts = [_Joined(pieces) for pieces in self._texts.values()]
         first, end = len(self._lines), -1

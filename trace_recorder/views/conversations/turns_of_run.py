@@ -1,6 +1,7 @@
 """The turns of a whole run: which of its calls are turns, what each continues, and which are side calls.
 
-If a run recorded its steps and no calls, each step is a turn.
+`turn.py` says what a turn is, and `call_chains.py` finds the turn that a call continues. Embeddings are no turns. If a
+run recorded its steps and no calls, each step that the agent recorded is a turn.
 
 A side call is a call that a program makes beside its conversation, such as for a title, a topic, or its quota. No
 program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so
@@ -61,7 +62,7 @@ class TurnsOnDemand:
 
 
 def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
-    """Return the calls that belong to conversations. If no calls were recorded, each step counts as a call."""
+    """Return the calls of a run except embeddings. If no calls were recorded, return the agent's own steps as calls."""
     embeddings = {*filter(is_embedding, {call.api for call in trajectory.llm_interactions})}
     calls = [call for call in trajectory.llm_interactions if call.api not in embeddings]
     if calls or trajectory.llm_interactions:
@@ -111,7 +112,7 @@ class _StepCall(WithoutRawData):
 
 
 def call_of_step(number: int, step: AgentStep) -> LLMInteraction:
-    """Return the nth step of a run as an interaction. The number is part of its id."""
+    """Return a step as an interaction. `number` counts all steps of the run from 1, and is a part of the id."""
     response = step.llm_response
     if step.tool_calls and not (response and response.tool_calls):
         response = LLMResponse(response.content if response else None, tool_calls=tuple(step.tool_calls))

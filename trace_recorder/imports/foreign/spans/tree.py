@@ -1,7 +1,9 @@
 """A trace as a tree: the calls, tools and agents around each span.
 
 A call inside another call, with no tool or agent between them, is the same call. A framework recorded it, and so did
-the framework's client. The inner span is the call. Spans in a circle have no parent.
+the framework's client. The inner span is the call. If spans refer to each other in a circle, the first span of the
+circle counts as a span without a parent. `vocabularies/` decides which spans are calls, tools and agents. `trace.py`
+makes the events of a run from the tree.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ class Node:
 
 @dataclass(slots=True)
 class Tree:
-    """The spans of one trace, parents before their children. `root` is the first span without a parent in the trace."""
+    """The spans of one trace, parents before their children.
+
+    `root` is the span that began first among those that state no parent. If every span states a parent, the parent of
+    `root` is not in the trace. `main` has the spans of the main agent.
+    """
 
     nodes: list[Node]
     root: Node
@@ -116,7 +122,8 @@ def _place(child: Node, parent: Node) -> None:
 def _join_calls(nodes: Iterable[Node]) -> None:
     """Turn each call that has other calls inside it into a plain span.
 
-    If it has one inner call, that call gets the facts that only the outer call has.
+    If it has one inner call, that call gets the facts that only the outer call has. With several inner calls, these
+    facts are dropped.
     """
     listed = [node for node in nodes if node.reading.kind == "call"]
     for node in listed:
