@@ -87,7 +87,7 @@ def listing(  # noqa: PLR0913 - each has a default
 ) -> Listing:
     """Return the runs at these paths that match all terms. Runs of a single directory are named by their paths in it.
 
-    A run that the index of the directory has is not read. Raises UnreadableError if a directory cannot be read.
+    A run is not read if the index of the directory has it. Raises UnreadableError if a directory cannot be read.
     """
     name_of = naming_in(paths)
     runs, others = [], []

@@ -79,7 +79,7 @@ def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[TreeRo
 
 
 def _origin(row: Row) -> str:
-    """Return the name of the run that a fork continues or a replay repeats, which is in the same directory."""
+    """Return the name of the run that a fork continues or a replay repeats. The run is in the same directory."""
     file = (row.forked_from or "").rpartition(" ")[0] or row.replay_of or ""
     return _name(str(PurePath(row.file).with_name(PurePath(file).name))) if PurePath(file).name else ""
 

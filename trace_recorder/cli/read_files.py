@@ -93,7 +93,7 @@ def _damage_of(path: Path) -> str:
 def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path]:
     """Yield the runs at these paths, each once: files as they are named, and all runs in a directory and below it.
 
-    Without `recursive`, only those in the directory itself. Raises UnreadableError.
+    Without `recursive`, runs below the directory are left out. Raises UnreadableError.
     """
     return each_once(paths, partial(_runs_at, recursive=recursive), lambda run: run)
 

@@ -335,7 +335,7 @@ class _JoinedInteraction:
             self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
-        """Return the result of `number` events. If the provider sends all steps at the end, those are used."""
+        """Return the result of `number` events. If the provider sends all steps at the end, these steps are used."""
         if self._blocks and not self._body.get(self._list):
             self._body[self._list] = [block.assembled() for block in self._blocks]
         return JoinedStream(self._body, self._ended, number, self._body.get("error"))

@@ -104,7 +104,7 @@ class Joined:
         return self._session.identity
 
     def belongs(self, session: str | None) -> bool:
-        """Whether this is the session of the run. Without an id, most of its calls must be calls of the run."""
+        """Whether this is the session of the run. Without an id, most calls of the session must be calls of the run."""
         if session is not None:
             return self._session.identity == session
         return len(self._pairs) > len(self._unknown)

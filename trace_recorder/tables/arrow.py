@@ -31,8 +31,8 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
     """Return a table of Arrow with a row for each run, call, step, tool call, message or reward of one run or several.
 
     Every row has its run's file, id, task, status and success. A message is in the table once, with the calls that hold
-    it. docs/tables.md has the columns. Raises MissingExtraError if pyarrow is not installed, ValueError for another
-    `of`.
+    it. docs/tables.md has the columns. Raises MissingExtraError if pyarrow is not installed, ValueError if `of` is not
+    a table.
     """
     check_table(runs, of, "to_arrow")
     every = [runs] if isinstance(runs, Trajectory) else runs

@@ -71,7 +71,7 @@ def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, stateme
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
     """Yield the contents of a run's messages and answers.
 
-    Contents that a changed history or another attempt repeats come once.
+    A content that a changed history or another attempt repeats is yielded once.
     """
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()

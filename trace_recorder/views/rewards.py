@@ -83,7 +83,7 @@ def _call_without_exit(function: Function, /, *arguments: object, **named: objec
 def describe_error(error: BaseException, function: Function | None = None) -> str:
     """Describe an error in a user's code: its class, its message, and the file and line in the user's own function.
 
-    Without a function, the line is that of the module that was being imported.
+    Without a function, the line is in the module that was being imported.
     """
     places = _error_locations(error, None if function is None else _code_of(function))
     place = next(iter(places), None)

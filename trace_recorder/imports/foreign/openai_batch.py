@@ -79,7 +79,7 @@ def _other_half(source: Source) -> list[Source]:
     """Return the files with the outputs of requests, or the file with the requests of outputs.
 
     They are in the same directory. The outputs of a batch may be in two files, one of them for failures. Such files
-    have no id in common. Otherwise, if several files are possible, no file is returned.
+    have no id in common. In any other case of several possible files, no file is returned.
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):

@@ -249,7 +249,7 @@ class PromptNormalizer:
         place: int,
         start: int,
     ) -> NormalizedPrompt:
-        """Normalize a prompt that refers to an answer. Before it are `place` messages, whose sum is `start`."""
+        """Normalize a prompt that refers to an answer. `start` is the sum of the `place` messages before the prompt."""
         source = self._normalizer.numbered(messages)
         normalized = SharedSequence(self._normalizer.normalize(source, answer))
         own = sum(message.begin < instructions for message in normalized)

@@ -122,7 +122,7 @@ def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
 class SpanTree:
     """The agents, steps, calls and tools of a run.
 
-    `steps` are those that the agent recorded. `calls` are made from the steps if no calls were recorded.
+    `steps` are the steps that the agent recorded. `calls` are made from the steps if no calls were recorded.
     """
 
     trajectory: Trajectory

@@ -109,7 +109,7 @@ class Rendering:
         return self._render(**({"add_generation_prompt": True} | options))
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
-        """Return the conversation with the model's answer and its results, or None if the template refuses it."""
+        """Return the conversation with the model's answer and later messages, or None if the template refuses it."""
         return self._accepted(answer, *after)
 
     def completion(self, prompt: str, answer: Message) -> str:

@@ -36,7 +36,7 @@ _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "fil
 
 @dataclass(slots=True)
 class SessionEntry:
-    """One line, or all lines of an answer. `why` is the reason if it cannot be read. `uuids` are those of its lines."""
+    """One line, or all lines of an answer, with the `uuids` of these lines. `why` says why a line cannot be read."""
 
     number: int
     line: Members

@@ -1,7 +1,7 @@
 """The logs of Inspect AI: `.eval`, a zip file with one member for each sample, and `.json`. Each sample is a run.
 
-Scores are rewards, letters by Inspect's own `value_to_float`. A sample that an error or a limit ended has failed,
-although the log's status is "success". Token counts leave out cached tokens.
+Scores are rewards. Scores that are letters become numbers by the rule of Inspect's own `value_to_float`. A sample that
+an error or a limit ended has failed, although the log's status is "success". Token counts leave out cached tokens.
 
 `Archive` reads members that are compressed with deflate or zstd (method 93, which `zipfile` reads from Python 3.14 on).
 Nothing in the zip file is trusted. The memory for its members together is bounded by a multiple of the file's size, so
@@ -76,7 +76,7 @@ class Archive:
     def read(self, name: str) -> bytes:
         """Return the content of a member.
 
-        Raises MemberError, and TrajectoryFormatError if a package for it is missing.
+        Raises MemberError, and TrajectoryFormatError if a package that decompresses the member is missing.
         """
         info = self.members[name]
         if info.file_size > min(self.left, self.max_member_bytes):

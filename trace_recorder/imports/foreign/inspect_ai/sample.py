@@ -1,4 +1,4 @@
-"""One sample of a log: its events become those of a run.
+"""One sample of a log: its events become the events of a run.
 
 Calls to models and tools are in spans (older logs: in steps, or in a tool's event). An agent's span inside another
 agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are read. An

@@ -217,7 +217,7 @@ def _response(node: Node) -> Members | None:
 
 
 def _stated_ids(tree: Tree) -> set[str] | None:
-    """Return the stated ids of the tool calls that models asked for, or None if all calls have one.
+    """Return the stated ids of the tool calls that models asked for, or None if every call has an id.
 
     Ids that a framework made up for its tools are in no call; their tools are matched by name.
     """
