@@ -33,7 +33,7 @@ class ListedRun:
     path: Path
     row: Row
     summary: Trajectory | None = None
-    """None if the row is from an index, which has the costs."""
+    """The facts of the run, or None if the row is from an index. An index has the costs."""
 
     @cached_property
     def row_with_costs(self) -> Row:

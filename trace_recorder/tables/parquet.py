@@ -2,10 +2,10 @@
 
 tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
 
-A part has whole runs: its files of all tables have the same runs. Each file is written under a temporary name. The
-files of a part get their final names together, and the file of the first table gets its name last. So the files of the
-first table say which runs are complete, and an interrupted export can be continued. Memory does not grow with the
-number of runs.
+A part is one file of each table. All files of a part have the same runs, each of them whole. Each file is written under
+a temporary name. The files of a part get their final names together, and the file of the first table gets its name
+last. So the files of the first table say which runs are complete, and an interrupted export can be continued. Memory
+does not grow with the number of runs.
 """
 
 from __future__ import annotations

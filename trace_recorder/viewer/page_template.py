@@ -47,7 +47,7 @@ def template() -> str:
 
 @cache
 def content_security_policy(connect: str = "'none'") -> str:
-    """Return the policy of the page. Its code may connect to `connect`."""
+    """Return the policy of the page. `connect` says where the code of the page may connect to."""
     script, style = _hash_of('<script type="module">', "</script>"), _hash_of("<style>", "</style>")
     return "; ".join(
         [

@@ -72,7 +72,7 @@ class Prompts:
         return self._compared.messages.messages
 
     def begin_again(self) -> Prompts:
-        """Return an object without prompts, in which messages keep their numbers."""
+        """Return a new object without prompts. The messages keep their numbers there."""
         return Prompts(self._compared.begin_again())
 
     def numbers_of(self, number: int) -> Numbers:

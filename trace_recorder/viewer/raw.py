@@ -129,7 +129,7 @@ def _event_ends(data: bytes) -> Iterator[int]:
 
 
 _PLAIN_HTTPS = re.compile(r"https://([A-Za-z0-9.-]+)(?::443)?(?=[/?#]|$)")
-"""An address without a user before the host. Programs disagree where the host of another address begins."""
+"""An address without a user before the host. For other addresses, programs disagree about where the host begins."""
 _VARIABLES = {
     "azure": "AZURE_OPENAI_API_KEY",
     "bedrock": "AWS_BEARER_TOKEN_BEDROCK",

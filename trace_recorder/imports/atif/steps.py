@@ -61,8 +61,8 @@ class AtifSource(WithoutRawData):
 class TrajectoryReader:
     """Reads the steps of one ATIF trajectory. `parent` is the trajectory that it is embedded in.
 
-    `embedded` has the ids of the trajectories that are embedded in this one. `execution_ids` has the execution that
-    started each of them, by these ids.
+    `embedded` has the ids of the trajectories that are embedded in this one. `execution_ids` has, for each of these
+    ids, the id of the execution that started the trajectory.
     """
 
     document: Mapping[str, Payload]

@@ -120,7 +120,7 @@ def _version(root: Members) -> str:
 
 
 def _cut(observation: Members) -> Iterator[str]:
-    """Yield the names of metadata that may be cut. A name with a comma cannot be asked for."""
+    """Yield the names of metadata whose values may be cut off. A name with a comma cannot be asked for."""
     for name, value in as_dict(observation.get("metadata")).items():
         if isinstance(value, str) and len(value) == _CUT_AT and "," not in name:
             yield name

@@ -85,8 +85,8 @@ class TraceFetchError(FetchError):
 def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
     """Raise a FetchError that explains a client's exception.
 
-    Raise a TraceFetchError if only the `trace` is concerned. An exception that is not about the service is about the
-    data that it sent.
+    Raise a TraceFetchError if only the `trace` cannot be fetched. An exception that is not about the service is about
+    the data that the service sent.
     """
     if isinstance(error, FetchError):
         raise error

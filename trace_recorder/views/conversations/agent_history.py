@@ -130,7 +130,7 @@ class AgentMessages:
         return None
 
     def _latest_answer(self, content: NormalizedContent, until: Turn | None) -> AnswerRef | None:
-        """Return the latest answer with this content, or else the latest whose tool calls have the same ids.
+        """Return the latest answer with this content, or else the latest answer whose tool calls have the same ids.
 
         Only answers from before the turn `until` count.
         """

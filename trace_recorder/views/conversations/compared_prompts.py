@@ -54,7 +54,7 @@ class ComparedPrompts:
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def begin_again(self) -> ComparedPrompts:
-        """Return a new comparison without prompts, in which messages keep their numbers."""
+        """Return a new comparison without prompts. The messages keep their numbers there."""
         return ComparedPrompts(self.messages)
 
     def add_call(self, call: LLMInteraction, turn: Turn | None) -> ComparedPrompt:

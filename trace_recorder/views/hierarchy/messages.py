@@ -75,7 +75,10 @@ def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dic
 
 
 def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
-    """Return the results of a conversation's last turn, if the prompt with them begins another conversation."""
+    """Return the results of a conversation's last turn that are in the next prompt.
+
+    They are needed if that prompt begins another conversation.
+    """
     calls, results = _calls_and_results(answered)
     messages = [message for message in answered.next_messages if message.call_id in calls]
     return [TurnMessage(_message(message, calls, results), answered) for message in messages]

@@ -18,10 +18,10 @@ from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, merg
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A span and the spans around it. `agent`, `tool` and `call` are the innermost of their kinds.
+    """A span and the spans around it. `agent`, `tool` and `call` are the innermost spans of these kinds.
 
-    A tool around that agent does not count, so `tool` is then None. A call around that agent or that tool does not
-    count either.
+    A tool around that agent does not count: `tool` is then None. A call around that agent or that tool does not count
+    either.
     """
 
     span: ForeignSpan

@@ -1,11 +1,11 @@
 """The attributes of services: Langfuse, LangSmith, MLflow, and the scopes of NeMo Relay (ATOF).
 
-Traces that Langfuse, LangSmith and NeMo Relay export are brought to these attributes by the formats above
+Traces that Langfuse, LangSmith and NeMo Relay export get these attributes from the modules of their formats
 (`langfuse.py`, `langsmith.py`, `atof.py`). Sources:
 
 - https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of Langfuse's SDK. If counts
-  are named `input_…` and `output_…`, `input` leaves out cached tokens and `output` those for reasoning. The older
-  `prompt_details.…` are parts of `input`, and stay in the usage's `extra`.
+  are named `input_…` and `output_…`, `input` leaves out cached tokens, and `output` leaves out tokens for reasoning.
+  The older `prompt_details.…` are parts of `input`, and stay in the usage's `extra`.
 - https://docs.smith.langchain.com/reference/data_formats/run_data_format. Its counts are LangChain's `usage_metadata`,
   where `input_tokens` includes cached tokens.
 - https://mlflow.org/docs/latest/genai/concepts/span/ and `mlflow.tracing.constant`. Values are JSON texts, strings too.
