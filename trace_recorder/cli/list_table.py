@@ -39,7 +39,7 @@ BRANCH = "└ "
 class TreeRow:
     """A run and its place in the tree: `indent` is drawn before its file.
 
-    `origin` is the call that a fork continues from, with the file if that is not the run above it.
+    `origin` is the call that a fork continues from. The file of the call is left out if the fork is below that run.
     """
 
     row: Row

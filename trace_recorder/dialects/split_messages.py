@@ -85,7 +85,7 @@ class _OpenGroup:
         return are_single and self._merge_rule.continues(self._messages[-1], messages[0])
 
     def groups(self) -> Iterator[MessageGroup]:
-        """Yield the group, and then a group for the elements without a message that follow it."""
+        """Yield the group of the messages, and then a group for the following elements, which have no message."""
         if self._size:
             several = len(self._elements) > 1
             messages = [self._merge_rule.merge(self._elements, self._messages)] if several else self._messages

@@ -1,7 +1,7 @@
 """A journal that may still be growing. Each look reads only the records that were added since the last one.
 
-The last line may be half written. It is read when its end is written, or when its writer is gone. A file that became
-shorter, or that was replaced, is another journal: `read_more` raises, and the caller starts again.
+The last line may be half written. Such a line is read when its end is written, or when its writer is gone. A file that
+became shorter, or that was replaced, is another journal: `read_more` raises, and the caller starts again.
 """
 
 from __future__ import annotations

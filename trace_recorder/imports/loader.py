@@ -67,8 +67,8 @@ def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, finished or not, or of another tool's file.
 
     The tools are listed in docs/import.md. Parts of their files without a place in a Trajectory are left out; `import`
-    keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics` or
-    `gaps` are first asked for, so the task, the status and the rewards of many runs cost little. Raises
+    keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they are first used, or
+    when `metrics` or `gaps` is. So the task, the status and the rewards of many runs cost little. Raises
     FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
     """
     runs = list(islice(load_each(Path(path)), 2))

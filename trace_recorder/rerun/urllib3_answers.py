@@ -73,7 +73,7 @@ def head(answer: Answer) -> bytes:
 
 
 def chunk(data: bytes) -> bytes:
-    """Return one chunk of a body; an empty one ends it."""
+    """Return one chunk of a body. An empty chunk ends the body."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 

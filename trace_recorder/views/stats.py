@@ -1,7 +1,7 @@
 """Figures over runs: tokens, cache, tools, failures, retries, rewards, time and cost, in total and by model.
 
-`Stats` takes one run after another and keeps only sums, so the number of runs is not limited. If no provider stated a
-figure for a call, the sum is without that call, and the number of such calls is stated. Time is clock time: models and
+`Stats` takes one run after another and keeps only sums, so the number of runs is not limited. A sum leaves out the
+calls for which no provider stated the figure, and the number of these calls is stated. Time is clock time: models and
 tools that work at once are counted once. Calls whose answers came from a recording are counted, and are in no sum.
 """
 

@@ -38,7 +38,7 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.structs import replace
 
 MAX_FORKS = 500
-"""Forks that a session may have. Each fork copies the numbers of its items."""
+"""The largest number of forks of a session. Each fork copies the numbers of its items."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each chat with a prompt or an unreadable line. If no chat has any, yield the first chat's run."""
+    """Yield a run for each chat with a prompt or an unreadable line. If there is no such chat, yield the first run."""
     first: ForeignRun | None = None
     is_any = False
     for number, chat in enumerate(_chats(source), start=1):

@@ -75,7 +75,7 @@ _COUNTS = {
 
 @dataclass(slots=True)
 class EventView:
-    """The messages that a model sees of an event log, each with the id of its event."""
+    """The messages of an event log that a model sees, each with the id of its event."""
 
     conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _messages: list[tuple[object, Members]] = field(default_factory=list)

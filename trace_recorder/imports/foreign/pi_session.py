@@ -45,7 +45,7 @@ _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "system"
 _TOOLS = "teich-available-tools"
 """The `customType` of a line with the offered tools."""
 _MAX_COPIES = 8
-"""Messages that compactions may copy, for each line of the file."""
+"""The largest number of messages that compactions may copy, for each line of the file."""
 _BROKEN = {"aborted", "error"}
 HARNESS = "trace-recorder"
 """The `harness` of sessions that our own views write."""

@@ -122,9 +122,9 @@ def _zstandard_reader(file: BinaryIO) -> Reader:
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 MAX_VALUES = 5_000_000
-"""Values that one line or document may have. Each takes some 100 bytes of memory, however short it is."""
+"""The largest number of values in one line or document. Each takes some 100 bytes of memory, however short it is."""
 MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
-"""Bytes that the lines of one run may take.
+"""The largest number of bytes that the lines of one run may take.
 
 A line counts as its length, `LINE_BYTES`, and `VALUE_BYTES` for each value.
 """

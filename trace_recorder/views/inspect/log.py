@@ -121,7 +121,7 @@ def _sample(run: Trajectory, identity: str, scores: dict[str, Payload]) -> dict[
 
 
 def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], Payload]:
-    """Return the prompt of the main agent's last answered call with its answer, and the output of that call."""
+    """Return the prompt and the answer of the main agent's last answered call as messages, and the call's output."""
     main = [call for call in calls if call.answered and agent_key(call) is None] or [*calls]
     if not main:
         return [], None

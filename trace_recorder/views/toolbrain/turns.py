@@ -40,9 +40,9 @@ _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS)
 
 
 _READ_WIDTHS = 8
-"""To show the end of a text on one line, the text's last characters are read, this many times the line's width.
+"""How many characters are read to show the end of a text on one line, as a multiple of the line's width.
 
-Much of that part may be white space.
+Much of what is read may be white space.
 """
 
 

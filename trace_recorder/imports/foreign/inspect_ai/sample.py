@@ -78,9 +78,9 @@ class Attachments:
 
 
 MAX_MESSAGES = 2_000_000
-"""Messages that the conversations of a sample may have together. Shared messages count once."""
+"""The largest number of messages in all conversations of a sample. Shared messages count once."""
 MAX_NUMBERS = 500_000_000
-"""Messages that all prompts of a sample may have together."""
+"""The largest number of messages in all prompts of a sample."""
 _MAX_RANGES = 100_000
 
 
