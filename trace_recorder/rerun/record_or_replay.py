@@ -109,7 +109,7 @@ class RecordOrReplay:
         data = self.path.read_bytes()
         if b'"kind":"llm_request"' not in data and b'"kind":"tool_call"' not in data:
             return
-        self.journal.parent.mkdir(parents=True, exist_ok=True)  # not by the recorder, which keeps it out of git
+        self.journal.parent.mkdir(parents=True, exist_ok=True)  # the recorder would also keep it out of git
         replace_file(self.journal, [data])
         self.is_kept = True
 

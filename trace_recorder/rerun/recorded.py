@@ -96,7 +96,7 @@ class RecordedExchange:
 
     @property
     def stopped(self) -> str | None:
-        """Return why the rest of the response is not on file, or None if the whole response is."""
+        """Return why the rest of the response is not on file, or None if all that came is on file."""
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data

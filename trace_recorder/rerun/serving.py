@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _cut_off(self, answer: Answer, pace: Pace) -> None:
         """Close the connection where the recorded response broke off.
 
-        If the caller cancelled the call, wait for that first.
+        If the recorded call was cancelled by its caller, first give this caller the time to cancel it too.
         """
         if answer.stopped is not None or (answer.error is None and answer.status is None):
             why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"

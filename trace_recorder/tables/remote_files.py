@@ -24,7 +24,7 @@ from trace_recorder.storage.run_files import run_names
 from trace_recorder.values.trajectory import Trajectory
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
-"""The scheme and the rest. The scheme has at least two letters, because one letter is a drive of Windows."""
+"""An address: its scheme and the rest. The scheme has at least two letters, because one letter is a Windows drive."""
 _PARTS = "part-*.parquet"
 """The names of the files of a table."""
 

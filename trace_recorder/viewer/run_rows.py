@@ -123,7 +123,7 @@ class RunRows:
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
-        """Return the number of rows: all, with each status or judgement, with each model, and without costs."""
+        """Return the numbers of all rows, of rows with each status, judgement and model, and of rows without costs."""
         execute = self._connection.execute
         [(total,)] = execute("SELECT count(*) FROM runs")
         judged = "CASE success WHEN 1 THEN 'success' ELSE 'no success' END"

@@ -2,8 +2,8 @@
 
 The lines are those of its evaluation and its resolver, with the outcome of the run. An event is an `action`, or an
 `observation` whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole response that asked for
-an action; several actions may share one response. If it is absent, the model wrote the action as text: its thought is
-the response, and the action is a tool that ran. Older events have their `args` at the top.
+an action; several actions may share one response. Without it, the model wrote the action as text: the action's thought
+is the response, and the action is a tool that ran. Older events have their `args` at the top.
 
 `EventView` and `state_costs` serve version 1, too (`openhands_v1.py`).
 

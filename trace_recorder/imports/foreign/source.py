@@ -139,7 +139,7 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a file: its number, counted from 1, and its JSON value. `why` is the reason if it has no value."""
+    """One line of a file: its number, counted from 1, and its JSON value. If there is no value, `why` is the reason."""
 
     number: int
     value: Payload

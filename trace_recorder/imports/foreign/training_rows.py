@@ -137,7 +137,7 @@ def _run_of_trial(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
 
 
 def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
-    """Add the calls of a row that earlier rows lack.
+    """Add the calls of a row that are not in earlier rows.
 
     `answered` counts the answers of earlier rows. A row after a compaction may repeat answers: only its last answer is
     certain to be a new call.

@@ -110,7 +110,7 @@ def _plain(run: Payload) -> Members:
 
 
 def _version(root: Members) -> str:
-    """Return the end of a trace with its numbers of feedback, or "" if it has not ended."""
+    """Return when a trace ended, with the numbers of its feedback, or "" if the trace has not ended."""
     ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
     counts = " ".join(f"{name}={as_dict(one).get('n')}" for name, one in sorted(feedback.items()))
     return f"{ended} {counts}".rstrip() if ended else ""

@@ -63,7 +63,7 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
         self._stand_in_for_tools(origin, run=self._handoff.tools == "live")
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
-        """Return the recorded answer to one request. Raises ReplayMismatchError if there is none."""
+        """Return the recorded answer to one request. Raises ReplayMismatchError if there is no such answer."""
         return self._ask(lambda replay: replay.answer(endpoint, headers, body))
 
     def polled(self, method: str, path: str) -> Answer | None:

@@ -1,7 +1,7 @@
 """The instructions for the processes of a replayed or forked program, in one environment variable.
 
-All processes replay one journal. They note in files which recorded calls were used, so that each call is used once
-among them. A process that is killed loses none of these notes.
+All processes replay one journal. They note in files which recorded calls were used, so that no two processes use the
+same call. A process that is killed loses none of these notes.
 """
 
 from __future__ import annotations

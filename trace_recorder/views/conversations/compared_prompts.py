@@ -82,7 +82,7 @@ class ComparedPrompts:
     def _compared_with(
         self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: Numbers
     ) -> ComparedPrompt:
-        """Compare a prompt with that of the call that it continues."""
+        """Compare a prompt with the prompt of the call that it continues."""
         name = previous.interaction.interaction_id
         before = self.messages.numbers_of(previous.interaction.input_messages)
         comparison = compare(before, numbers)
