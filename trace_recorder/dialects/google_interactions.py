@@ -139,7 +139,7 @@ def _beside(element: Payload) -> dict[str, Payload]:
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
-    """Read neighbours of one side: a tool message for each function result, then a message with the other parts."""
+    """Read adjacent elements of one side: a message for each function result, then a message with the other parts."""
     blocks = [block for element in elements for block in _blocks(element)]
     results = [_tool_message(block) for block in blocks if kind_of(block) == "function_result"]
     rest = [block for block in blocks if kind_of(block) != "function_result"]

@@ -173,7 +173,7 @@ def _reward(value: Any) -> float | None:
 
 
 def _parameters(function: Function) -> list[inspect.Parameter]:
-    """Return a function's parameters. Raises ValueError if it has no parameter for a run."""
+    """Return a function's parameters. Raises ValueError if the function has no parameter for a run."""
     parameters = [*inspect.signature(function).parameters.values()]
     name = getattr(function, "__name__", "the function")
     if not parameters or parameters[0].kind is inspect.Parameter.VAR_KEYWORD:

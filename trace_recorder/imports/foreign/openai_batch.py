@@ -27,7 +27,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _HOST = "https://api.openai.com"
 _MAX_NEIGHBOURS = 100
-"""Files of a directory that are searched for the other half of a batch."""
+"""The largest number of files in a directory that are searched for the other half of a batch."""
 
 
 def recognizes(source: Source) -> bool:

@@ -174,7 +174,7 @@ def _is_response(item: Members) -> bool:
 
 
 def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
-    """Return the number of the step for each response of the history, or None.
+    """Return the step number of each response that has a step, by the place of the response in the history.
 
     The step of a response is the next step with the same text. Between two matches, responses and steps are paired in
     their order if there are as many of both: replayed files have a text in one place and its correction in the other.

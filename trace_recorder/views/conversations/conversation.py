@@ -162,7 +162,7 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
 def lines_with_results(
     conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]
 ) -> Iterator[ConversationLine]:
-    """Yield the lines of a conversation. Tool results that only steps have follow the answer that asked for them."""
+    """Yield the lines of a conversation. A tool result that only a step has follows the answer that asked for it."""
     shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
     for line in conversation.lines:
         yield line
