@@ -137,7 +137,7 @@ class Replay:
         return self._installed.http_client(library, asynchronous=False, **arguments)
 
     def async_http_client(self, library: str | None = None, **arguments: Any) -> Any:
-        """Make the same for an async SDK."""
+        """Make such a client for an async SDK."""
         return self._installed.http_client(library, asynchronous=True, **arguments)
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:

@@ -201,7 +201,7 @@ def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Agents:
-    """The agents of a run by their keys, and the keys of those that were started in each execution of a tool."""
+    """The agents of a run by their keys, and for each execution of a tool the keys of the agents that it started."""
 
     by_key: dict[str | None, Json] = field(default_factory=dict)
     by_execution: dict[str, dict[str | None, None]] = field(default_factory=dict)

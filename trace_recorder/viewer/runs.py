@@ -111,8 +111,8 @@ class RunList:
     def page(self, request: ListRequest) -> Json:
         """Return rows of the list. Raises QueryError, and OSError if the directory cannot be read.
 
-        Without a version, all runs that changed are read first. With the caller's version (`since`), some are read. If
-        the caller asks for rows of a `version`, no run is read.
+        Without a version, all runs that changed are read first. If the caller states the version that it has (`since`),
+        some of them are read. If the caller asks for rows of a `version`, no run is read.
         """
         began, is_mine = time.thread_time(), False
         parse_query(request.query)

@@ -21,7 +21,7 @@ _FREE_BYTES = 16 * 1024 * 1024
 _MAX_READINGS = 50
 """Rows may have this many times the bytes of the file.
 
-Tables are read more than once, attachments at each reference.
+Tables are read more than once, and attachments are read at each reference.
 """
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000

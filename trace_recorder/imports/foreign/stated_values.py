@@ -73,7 +73,7 @@ def time_after(time: str, seconds: float | None) -> str:
 
 
 Places = Mapping[str, str]
-"""For each count the members that may have it, separated by spaces.
+"""For each count, the members that may have the count, separated by spaces.
 
 The first whole number is taken. `a/b` is the member `b` of the member `a`.
 """

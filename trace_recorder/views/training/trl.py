@@ -130,7 +130,7 @@ def _end_of_answers(lines: Sequence[BranchMessage]) -> int:
 
 
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Return rows. A row ends before an answer that is not new or must not be trained on. Another row follows it."""
+    """Return rows. A row ends before an answer that is not new or must not be trained on. Another row may follow."""
     lines = branch.lines()
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []

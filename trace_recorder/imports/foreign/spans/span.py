@@ -28,7 +28,7 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
 MAX_ATTRIBUTE_DEPTH = 100
-"""Levels of JSON in the text of an attribute. Deeper JSON stays a text."""
+"""The largest number of levels of JSON in the text of an attribute. Deeper JSON stays a text."""
 
 
 def parsed(value: Payload) -> Payload:
