@@ -64,7 +64,7 @@ class Term:
 
 
 def parse_query(query: str) -> tuple[Term, ...]:
-    """Return the terms of a query. Raises QueryError if one cannot be understood."""
+    """Return the terms of a query. Raises QueryError if a term cannot be understood."""
     terms, place = [], 0
     while place < len(query):
         if query[place].isspace():

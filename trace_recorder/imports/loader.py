@@ -99,7 +99,7 @@ def load_each(path: Path) -> Iterator[Trajectory]:
 
 
 def load_own(source: _BoundedFile) -> Trajectory:
-    """Load a journal, a document or ATIF. Raises NotOwnError if the file is none of these."""
+    """Load a journal, a document or ATIF. Raises NotOwnError for any other file."""
     path = source.path
     journal_path = journal_path_for(path)
     if journal_path.is_file():

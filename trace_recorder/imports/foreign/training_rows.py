@@ -230,7 +230,7 @@ def _thought_in(text: str) -> tuple[str | None, str]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, each with whether it was between the tags of a call."""
+    """Yield each part of a text, and whether the part was between the tags of a call."""
     position = 0
     while (begin := text.find(_CALL, position)) >= 0 and (end := text.find(_CALLED, begin)) >= 0:
         yield text[position:begin], False
