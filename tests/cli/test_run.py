@@ -294,7 +294,7 @@ def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
     for name in ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "sniffio", "typing_extensions.py"):
         if (installed / name).exists():
             (libraries / name).symlink_to(installed / name)
-    place.agent("call(); print([path for path in sys.path if 'trace' in path])")
+    place.agent("call(); print([path for path in sys.path if 'trace_recorder' in path])")
     done = place.run("--quiet", "bare/bin/python", "agent.py", PYTHONPATH=str(libraries))
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

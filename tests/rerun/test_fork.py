@@ -68,7 +68,7 @@ def texts(path: Path) -> list[str | None]:
     return [one.response.content if one.response else None for one in load(path).llm_interactions]
 
 
-@pytest.mark.parametrize("point", [{"point": "llm_2"}, {"at_step": 2}])
+@pytest.mark.parametrize("point", [{"at": "llm_2"}, {"at_step": 2}])
 def test_a_run_goes_on_live_from_a_call(point: dict[str, Any], path: Path, server: Server) -> None:
     """Earlier calls and tools are answered from the run. The call and the later ones are made, and their tools run."""
     with fork(path, **point) as branch:

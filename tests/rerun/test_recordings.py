@@ -33,7 +33,7 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
     assert journal.exists()
     refused = {
         "newer.jsonl": "version 99",
-        "none.jsonl": "no journal",
+        "none.jsonl": "not a journal",
         "alone.json": "without its journal",
         "deltas.json": "without its journal",
     }

@@ -11,7 +11,7 @@ def test_nothing_imports_an_extra_before_it_is_needed() -> None:
         """
         import sys
         from trace_recorder import read_runs, to_arrow, to_dataframe
-        from trace_recorder.cli import commands
+        from trace_recorder.cli.app import COMMANDS, app_of; app_of(COMMANDS)
         from trace_recorder.tables import parquet, ray_data, sql
         print({"pyarrow", "duckdb", "ray", "fsspec", "pandas", "polars"} & sys.modules.keys())
         """

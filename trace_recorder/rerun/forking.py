@@ -196,14 +196,14 @@ class Fork(Replay):
         behind = [one for one in self._requests.left if self.point.is_behind(one)]
         return not_asked_for(behind, self.tools.given)
 
-    def _is_given(self, one: RecordedExchange) -> bool:
+    def _is_given(self, exchange: RecordedExchange) -> bool:
         """Return whether a call gets its recorded answer.
 
         The call has to have begun before the fork, and to have been answered. Once the fork is live, a call inside a
         tool whose recorded result was used does not get its recorded answer.
         """
-        behind = self.point.is_behind(one)
-        return behind and (not self.is_live or bool(not_asked_for([one], self.tools.given)))
+        behind = self.point.is_behind(exchange)
+        return behind and (not self.is_live or bool(not_asked_for([exchange], self.tools.given)))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """Return the outcome of a tool, or None if the tool is to be run.
