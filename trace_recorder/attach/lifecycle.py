@@ -158,7 +158,7 @@ class Lifecycle:
             self._finalizer.detach()  # it would keep the run alive as long as this recorder, which may begin other runs
 
     def end_locked(self, ending: FinalStatus) -> None:
-        """End the run in a thread that holds no lock yet."""
+        """Take the lock and end the run. The calling thread does not hold the lock yet."""
         with self.lock:
             self.end(ending)
 

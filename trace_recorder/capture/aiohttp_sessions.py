@@ -51,7 +51,7 @@ async def send(original: Any, binding: Binding, session: Any, method: str, url: 
 
 
 def read_request(session: Any, method: str, url: object, named: dict[str, Any]) -> LibraryRequest:
-    """Return a request as a session is asked to send it."""
+    """Return the request that a session sends for these arguments."""
     address = session._build_url(url)
     if named.get("params"):
         address = address.update_query(named["params"])

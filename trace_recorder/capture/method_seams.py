@@ -141,7 +141,7 @@ class MethodPatch:
         self._wrapped.add(client)
 
     def release(self, client: object) -> None:
-        """Restore the methods if nothing needs them any more."""
+        """Forget a wrapped client. Restore the original methods if no other client and no recorder needs ours."""
         self._wrapped.discard(client)
         self._restore_unneeded()
 

@@ -1,9 +1,9 @@
 """The file of an index: when readers trust it, and how it is written.
 
-SQLite notices only some damage. So the modification time of the file says whether the index is intact. After each
-transaction, the indexer sets the time to a whole even second, and the file has the same time in a table. Another
-program that writes to the file leaves another time. So does an indexer that is killed while it writes. Such a file is
-never read; the indexer makes it again.
+SQLite notices only some damage. So the modification time of the file says whether the index is intact. In each
+transaction, the indexer writes a time into a table: a whole, even number of seconds. After the transaction, it sets the
+modification time to the time in the table. Another program that writes to the file leaves another modification time. So
+does an indexer that is killed while it writes. Such a file is never read; the indexer makes it again.
 
 Only the indexer writes. It holds a lock on the directory of the file, so a second indexer waits. Readers hold SQLite's
 own shared lock while they read. If they cannot use the file, they work as if there was no index.

@@ -52,8 +52,8 @@ class Conversion:
 class ExportOutcome:
     """The result of exporting runs: counts, and the rows if the format has rows.
 
-    `failed` and `empty` are sentences. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and
-    `rows`.
+    `failed` has a message for each run that could not be exported. `empty` has a message for each run of which the
+    format has nothing. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and `rows`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)

@@ -97,7 +97,8 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     planned = planned_runs(paths, condition, index)
     if not planned.count:
         fail(no_runs_message(paths))
-    runs = PlannedRuns([Planned(run.path) for run in planned.candidates])  # lines are printed, so each one is read
+    # every run that may match is read, even if the index knows that it matches: its lines are printed
+    runs = PlannedRuns([Planned(run.path) for run in planned.candidates])
     each = EachRun(len(runs.candidates))
     search = partial(_search, expression=expression, places=searched)
     matches = each.over(results(runs, search, lambda _: [], jobs))

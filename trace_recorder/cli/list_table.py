@@ -65,7 +65,8 @@ def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
             roots.append(row)
     drawn = [*_drawn(roots, forks)]
     files = {branch.row.file for branch in drawn}
-    return drawn + as_list([row for row in rows if row.file not in files])  # two files may name each other
+    # two files may name each other as their origin: neither is below a root, so both are added at the end
+    return drawn + as_list([row for row in rows if row.file not in files])
 
 
 def _drawn(roots: Sequence[Row], forks: dict[str, list[Row]]) -> Iterator[TreeRow]:

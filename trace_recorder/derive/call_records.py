@@ -213,9 +213,10 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._body_in_parts
 
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
-        """Return a plain response that was written in parts, as members that a short response has in its last record.
+        """Return the body of a plain response that was written in parts.
 
-        The result is empty until the response has ended, and if a part is missing.
+        The result has one member, which a short response has in its last record: `body`, `text` or `base64`. The result
+        is empty until the response has ended, and if a part is missing.
         """
         return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
 

@@ -93,9 +93,10 @@ class Blocks:
 
 
 def read_blocks(listed: Payload, content: str | None, reasoning: str | None) -> tuple[Block, ...]:
-    """Read the blocks of a document. Its content and reasoning have the texts.
+    """Read the blocks of an answer in a document.
 
-    Returns no blocks if one of them is malformed.
+    A block of text has only a length: its text is part of `content` or `reasoning`. Returns no blocks if one of them is
+    malformed.
     """
     texts = {"text": content or "", "reasoning": reasoning or ""}
     read: list[Block] = []

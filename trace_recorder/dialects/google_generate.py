@@ -121,7 +121,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the chunks of a stream to the body of the same answer without streaming."""
+    """Join the chunks of a stream. The result is the body that the same answer has without streaming."""
     return join_chunks(read_chunks(text))
 
 

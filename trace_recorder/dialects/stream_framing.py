@@ -236,7 +236,7 @@ def unstreamed(text: str) -> JoinedStream:
 def _line_blocks(text: str) -> Iterator[list[str]]:
     """Split at LF, CR and CRLF only: `str.splitlines` also splits at U+2028, which JSON strings may contain.
 
-    The lines come in blocks, because no other thread can run during one `str.split`.
+    The lines are yielded in blocks, so that no call of `str.split` is long: no other thread can run during the call.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -48,7 +48,8 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
     """Write the document of a run that has ended again, from its journal, and return its path.
 
-    With `force`, the document is written even if it will have less. Raises as `append_rewards` does.
+    With `force`, the document is written even if it will have less than the existing document. Raises as
+    `append_rewards` does.
     """
     document, journal_path = _files_of(path)
     if not journal_path.is_file():

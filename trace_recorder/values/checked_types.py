@@ -5,9 +5,9 @@ and the command line may rely on the declared types. If an agent gave a value of
 description of it. `texts_of_members` turns such a description into a text where a text is declared. A description in
 place of a step's number or a reward's value is kept.
 
-`ArgumentReader` is for arguments that must be a bool or a number, of any class, such as numpy's. Any other value is
-misuse and raises a TypeError, but only after the call is recorded. The record has a description in place of the wrong
-value.
+`ArgumentReader` is for arguments that must be a bool or a number. Bools and numbers of other classes, such as numpy's,
+are accepted. Any other value is misuse and raises a TypeError, but only after the call is recorded. The record has a
+description in place of the wrong value.
 """
 
 from __future__ import annotations

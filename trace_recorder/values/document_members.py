@@ -1,4 +1,4 @@
-"""How the class of a value describes its object in the document.
+"""Derives the form of an object in the document from the class of the value.
 
 The fields of the class are the members of the object, in their order. A member has the type of its field. A field with
 a default is left out of the document if its value is None, False, or an empty tuple or dict. A mark around the type

@@ -96,9 +96,10 @@ def _own_cells(run: Trajectory) -> list[Json]:
 
 
 class _StepsOfRun:
-    """The steps of one run in the table: `beside` a step of the first run, or in separate rows `before` such a step.
+    """The steps of one run in the table that compares it with the first run.
 
-    The keys are positions of the first run's steps.
+    `beside` has the steps that share a row with a step of the first run. `before` has the steps that have rows of their
+    own, before the row of a step of the first run. The keys are positions of the first run's steps.
     """
 
     def __init__(self, first: Trajectory, other: Trajectory) -> None:

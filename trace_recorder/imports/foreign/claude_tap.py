@@ -23,7 +23,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _BUNDLE, _RECORD, _BLOB = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 _INSIDE = 4
-"""Levels of a record in which blobs are looked for. The deepest is an element of a list of a body."""
+"""How many levels deep a record is searched for blobs. The deepest level is an element of a list in a body."""
 
 
 def recognizes(source: Source) -> bool:

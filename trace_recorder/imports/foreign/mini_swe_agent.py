@@ -3,8 +3,9 @@
 Source: `minisweagent/agents/default.py` (`serialize`) and `minisweagent/models/`, formats "mini-swe-agent-1" and 1.1.
 Each message of the assistant is one call, which saw the messages before it; with the Responses API it is the response
 itself. The `extra` of a message is not sent to models. It has the response with its usage, the cost, the time and the
-actions. In an observation it has the output and the return code of one action. If a response has no valid action, the
-response is only in the `extra` of the message that reports this. The run ends with a message of role "exit".
+actions. The `extra` of an observation has the output and the return code of one action. If a response has no valid
+action, the response is only in the `extra` of the message that reports this. The run ends with a message of role
+"exit".
 """
 
 from __future__ import annotations

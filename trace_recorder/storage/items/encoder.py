@@ -300,7 +300,10 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
 def _new_prefix(
     request: bytes, text: str, members: dict[str, JsonMember], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
-    """Return the prefix up to the end of the longest list, which the next request probably continues, or None."""
+    """Return the prefix up to the end of the longest list, or None if no list can be continued.
+
+    The next request probably begins with this prefix, and has more elements in this list.
+    """
     lists = [name for name, member in members.items() if member.elements]
     if not lists:
         return None

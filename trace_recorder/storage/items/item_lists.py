@@ -126,7 +126,7 @@ class RequestItems:
         self.restored: Callable[[str], str] = str
         """A function that returns JSON text with its large strings in place of their marks."""
         self.size_of: Callable[[str], int] = len
-        """A function that returns how many characters JSON text has with its large strings."""
+        """A function that returns how many characters a JSON text and its large strings have together."""
 
     def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
         """Take the large strings of the request by their marks. The elements' texts have the marks in their place."""

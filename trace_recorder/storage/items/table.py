@@ -84,7 +84,10 @@ class ItemTable:
         return _fill(data["value"], strings)
 
     def _count_repeated(self, number: int, chars: int) -> None:
-        """Count the repeated characters of an item, once if it is read again. Raises KeyError beyond the limit."""
+        """Add the repeated characters of an item to the total. An item that is read again is counted only once.
+
+        Raises KeyError if the total exceeds the limit.
+        """
         if chars <= 0:
             return
         self._all_repeated_chars += chars - self._repeated_chars.get(number, 0)

@@ -108,7 +108,7 @@ def _end_of_member(text: str, whole: re.Match[str] | None, position: int) -> int
 
 
 def _opening(masks: Masks, text: str, position: int, *, last: bool) -> BodyPart:
-    """Return a part that ends in the open string that begins at a position."""
+    """Return a part that ends inside a string. The string begins at `position`, and `text` does not have its end."""
     named = _NAMED.search(text, max(0, position - 250), position)
     begin = text[: position + 1]
     rest = text[position + 1 :] if last else _finished(masks, text[position + 1 :])

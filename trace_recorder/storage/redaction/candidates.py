@@ -111,14 +111,14 @@ class Look:
         self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one character is between two
 
     def place(self, position: int) -> int:
-        """Return the position in the text of a position in `words`."""
+        """Convert a position in `words` to the position in the text."""
         if self.words is self.plain:
             return position
         number = bisect_right(self._begins, position) - 1
         return self._starts[number] + position - self._begins[number]
 
     def in_words(self, position: int) -> int:
-        """Return the position in `words` of a position in the text, or of the first word after it."""
+        """Convert a position in the text to the position in `words`, or to that of the first word after it."""
         if self.words is self.plain:
             return position
         number = bisect_right(self._starts, position) - 1

@@ -160,8 +160,8 @@ def _decoded(spelled: str) -> str:
 def _is_table_of_labels(value: Payload) -> bool:
     """Whether JSON is a table of labels: an object of strings and such objects. Most of the strings are labels.
 
-    One string in three has several words, or letters beyond ASCII. A record of data also has numbers, names of accounts
-    and other values. A list of objects is data too.
+    At least one string in three has several words, or letters beyond ASCII. Other JSON is data: it has numbers, lists,
+    or strings that are not labels, such as names of accounts.
     """
     if not isinstance(value, dict):
         return False

@@ -198,7 +198,10 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
 
 
 def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density: Density) -> tuple[Span | None, int]:
-    """Return the span of the secret after a name, or None, and the end of the text that was read as its value."""
+    """Return the span of the secret after a name, and where the reading of the value ended.
+
+    The span is None if the value is not a secret. The end is 0 if no value was read.
+    """
     name, start = text[begin : match.end(_MEMBER_END)], match.end()
     kind = kind_of(name)
     if kind is None or match[_ESCAPES] is not None:

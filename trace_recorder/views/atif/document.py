@@ -42,9 +42,10 @@ from trace_recorder.views.view import LeftOut, view
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The turn during which a conversation began, or None if no turn came before it.
+    """The turn during which a conversation began.
 
-    `call` is known if a tool started it.
+    `turn` is None if no turn came before the conversation. `call_id` is the call of the tool that started the
+    conversation, if a tool started it.
     """
 
     turn: Turn | None = None

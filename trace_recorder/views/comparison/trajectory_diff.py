@@ -293,7 +293,11 @@ Pair = tuple[ComparableStep | None, ComparableStep | None]
 
 
 def _aligned(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
-    """Pair the steps of two runs: those in which the model did the same, and between them the other steps in order."""
+    """Pair the steps of two runs, in order.
+
+    Two steps in which the model did the same are a pair. The other steps between two such pairs are paired by position.
+    If one run has more of them, the rest is paired with None.
+    """
     position = 0
     for start, end, now, until in changed_ranges([step.key for step in a], [step.key for step in b]):
         yield from zip(a[position:start], b[now - (start - position) : now], strict=True)

@@ -284,7 +284,7 @@ class SessionRequests:
         return wire, len(wire.ends)
 
     def _begun(self, shape: str | None) -> _Wire:
-        """Return messages that begin with the system blocks of a shape."""
+        """Return the beginning of a request: only the system blocks of the shape, as messages."""
         wire = _Wire(shape)
         system: Payload = self._shapes[shape or ""].get("system")
         for message in anthropic_messages.read_request({"system": system}).messages:
