@@ -1,4 +1,4 @@
-"""What recording costs: one table, as ratios of one run. `make bench`, or `python -m benchmarks --help`.
+"""Measure the cost of recording: one table, as ratios of one run. `make bench`, or `python -m benchmarks --help`.
 
 This process starts the servers and the contenders, and reads what they say; it imports no SDK and no recorder.
 `docs/benchmarks.md` says how to read the table.
@@ -70,7 +70,7 @@ def _bases(names: Sequence[str]) -> list[str]:
 def _measure(workload: Conversation, names: list[str], options: argparse.Namespace, urls: tuple[str, str]) -> Results:
     results = Results()
     task = Task(workload.name, workload.calls, *urls)
-    entering = [one for one in names if one not in workload.excludes]
+    entering = [name for name in names if name not in workload.excludes]
     heavy = [one for one in entering if CONTENDERS[one].heavy and not options.quick]
     light = [one for one in entering if one not in heavy]
     for number in range(min(options.rounds, workload.rounds)):
@@ -86,7 +86,7 @@ def _measure(workload: Conversation, names: list[str], options: argparse.Namespa
 
 
 def _counted(names: list[str]) -> list[str]:
-    return [one for one in names if one in COUNTED]
+    return [name for name in names if name in COUNTED]
 
 
 def _read(options: argparse.Namespace) -> None:

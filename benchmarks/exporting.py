@@ -1,4 +1,4 @@
-"""What sending a run on costs the agent, compared to recording alone: `python -m benchmarks.exporting`.
+"""Measure the cost of a live exporter for the agent, compared to recording alone: `python -m benchmarks.exporting`.
 
 Tiny calls over a mock transport, recorded without an exporter, and with one to an endpoint that answers, that is down,
 that takes two seconds for a request, and that is full.

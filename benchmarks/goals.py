@@ -12,7 +12,7 @@ MB = 1e6
 AllResults = Mapping[str, tuple[Conversation, Results]]
 """By name, the workload as it was run, and what came of it."""
 Line = tuple[str, str, bool]
-"""What is asked, what was found, whether it is met."""
+"""The goal, the measured figure, and whether the goal is met."""
 
 
 def goals(results: AllResults) -> Iterator[Line]:

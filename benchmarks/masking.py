@@ -1,4 +1,4 @@
-"""What masking costs: `mask` over a megabyte of prose, code, JSON, logs and an image, against `json.loads` of the same.
+"""Measure masking: `mask` over a megabyte of prose, code, JSON, logs and an image, against `json.loads` of the same.
 
 `python -m benchmarks.masking [SITE-PACKAGES | --hostile]`. The texts are those of the packages that are installed here,
 and of our own making; the ratio is what counts, since both are measured in one run. `--hostile` measures texts that are

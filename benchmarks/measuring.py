@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 
 class Window:
-    """What passes between the start and the end of a `with` block.
+    """The clock time and the processor time of a `with` block.
 
     `at_start` and `at_end` are called outside of it, next to the clocks: a counter of instructions is switched there.
     """

@@ -40,7 +40,7 @@ BODY = {
     "messages": [{"role": ("user", "assistant")[turn % 2], "content": f"{turn} " * KB} for turn in range(TURNS)],
 }
 CALLS = 20
-"""Of each kind in a round."""
+"""The number of calls of each kind in a round."""
 
 START_SECONDS = 120
 _OF_LITELLM = {

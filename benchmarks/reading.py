@@ -1,10 +1,10 @@
-"""What reading runs costs, compared to `json.loads` of their journals' lines: `make bench WORKLOADS=read`.
+"""Measure reading, compared to `json.loads` of the lines of journals: `make bench WORKLOADS=read`.
 
 Four tables. In Python: `load`, every message of every call as well, that twice, and a loop that looks at role and
 content of each. The last three columns are the loop's own share, which any reader pays that gives each call its
 messages: the same loops over plain lists of plain objects, without reading anything. The commands, on one run and on
-many. What one would use in place of this: with `PEERS=1`, in an environment of its own (`reading_peers.py`).
-Of each figure the quickest of several tries is taken. Ratios are of CPU, to `json.loads` in the same run.
+many. What one would use in place of this: with `PEERS=1`, in an environment of its own (`reading_peers.py`). Of each
+figure the quickest of several tries is taken. Ratios are of CPU, to `json.loads` in the same run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def ratios(path: Path, tries: int) -> list[float]:
     shared: dict[int, PlainMessage] = {}
     calls = load(path).llm_interactions
     plain = [
-        [shared.setdefault(id(one), PlainMessage(one.role, one.content)) for one in c.input_messages] for c in calls
+        [shared.setdefault(id(message), PlainMessage(message.role, message.content)) for message in c.input_messages]
+        for c in calls
     ]
     lines = lines_of(path)
     acts = (
@@ -72,7 +73,7 @@ def ratios(path: Path, tries: int) -> list[float]:
         lambda: load(path),
         lambda: read_messages(path, 1),
         lambda: read_messages(path, 2),
-        lambda: look(one.input_messages for one in load(path).llm_interactions),
+        lambda: look(call.input_messages for call in load(path).llm_interactions),
         lambda: copy_lists(plain),
         lambda: loop(plain),
         lambda: look(plain),

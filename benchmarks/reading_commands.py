@@ -1,4 +1,4 @@
-"""What the commands that read runs take, beyond the start of the program: CPU, memory, and what they write.
+"""Measure the commands that read runs, beyond the start of the program: CPU, memory, and written bytes.
 
 Each is a process of its own, tried several times; the try with the least CPU counts. From that is taken what the same
 command takes on a run of one call, which is mostly imports. Ratios are to `json.loads` of the lines of the same

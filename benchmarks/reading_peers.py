@@ -1,4 +1,4 @@
-"""What one would read a conversation with in place of this package: one table, on the same conversation.
+"""Measure other readers of conversations beside this package: one table, on the same conversation.
 
 They run in an environment of their own, `.venv-readers`; `python -m benchmarks.reading_peers` prints what it needs.
 Each has the conversation in its own form: whole documents with all messages of every call, read by `json.load`; an
@@ -22,7 +22,7 @@ from trace_recorder import load
 PACKAGES = ("inspect-ai", "llm", "httpx")
 Prompts = list[list[dict[str, str]]]
 Read = tuple[str, Callable[[], object], int]
-"""What is read and how, and the bytes of the files."""
+"""The reader, its input, and the size of the files in bytes."""
 
 
 def ours(run: Path) -> Iterator[Read]:
@@ -31,7 +31,7 @@ def ours(run: Path) -> Iterator[Read]:
     yield "trace_recorder: the last conversation", lambda: [*load(run).messages], size
     yield (
         "trace_recorder: every message of every call",
-        lambda: [[*one.input_messages] for one in load(run).llm_interactions],
+        lambda: [[*call.input_messages] for call in load(run).llm_interactions],
         size,
     )
 
@@ -110,7 +110,7 @@ def main(run: Path, tries: int) -> None:
     """Print the table."""
     parsed = parsing_seconds(run, tries)
     prompts = [
-        [{"role": str(one.role), "content": str(one.content)} for one in call.input_messages]
+        [{"role": str(message.role), "content": str(message.content)} for message in call.input_messages]
         for call in load(run).llm_interactions
     ]
     print(f"| {len(prompts)} turns of 4 KB, read by | CPU | of json.loads | file |", "|---|---:|---:|---:|", sep="\n")

@@ -87,7 +87,7 @@ class Runner:
             self.process.stdin.flush()
 
     def hear(self) -> str:
-        """Return the next line of its output. Raises ContenderError if there is none."""
+        """Return the next line of the contender's output. Raises ContenderError if the output has ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline().strip()
         if not line:

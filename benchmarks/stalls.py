@@ -86,7 +86,7 @@ MAKERS = {
     "embeddings": _embeddings,
     "stream": _stream,
 }
-"""What the server answers with; `/kind/size/v1/…` asks for it."""
+"""The bodies of the server's answers. A request chooses one by `/kind/size/v1/…`."""
 
 
 @cache

@@ -37,7 +37,7 @@ def lines(comparisons: AllResults, names: Sequence[str]) -> Iterator[str]:
     for name, (workload, results) in comparisons.items():
         yield ""
         yield f"{name}: {workload.says}; {_unrecorded(workload, results)}"
-        yield from (_contender(Comparison(one, workload, results)) for one in names if one not in workload.excludes)
+        yield from (_contender(Comparison(name, workload, results)) for name in names if name not in workload.excludes)
     yield ""
     yield "goals"
     for asked, said, met in goals(comparisons):

@@ -1,4 +1,4 @@
-"""What looking at runs costs: `python -m benchmarks.viewing`.
+"""Measure the viewer: `python -m benchmarks.viewing`.
 
 A run is recorded with so many steps, each of which adds a tool's output to the history. A real server is started for
 it, and asked as the page asks: first the page, the outline, and the newest answers, steps and messages. "Opens" is the
@@ -60,7 +60,7 @@ def record(path: Path, steps: int, size: int) -> None:
 
 def expanded_megabytes(path: Path) -> float:
     """How large the prompts of a run are, written out."""
-    return sum(len(json.dumps(one.raw_request)) for one in load(path).llm_interactions) / 1e6
+    return sum(len(json.dumps(call.raw_request)) for call in load(path).llm_interactions) / 1e6
 
 
 class Viewer:

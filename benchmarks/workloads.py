@@ -1,7 +1,7 @@
-"""What is done by everyone: conversations of several lengths, large histories, tiny calls, streams, agents at once.
+"""The workloads of all contenders: conversations, large histories, tiny calls, streams, and agents at once.
 
-A workload makes the client, warms it up (one call, so that imports, the connection and the first record are outside
-the clock), and runs. All of it goes through the real OpenAI SDK. Agents at once, and what runs very long, have files of
+A workload makes the client, warms it up (one call, so that imports, the connection and the first record are outside the
+clock), and runs. All of it goes through the real OpenAI SDK. Agents at once, and what runs very long, have files of
 their own.
 """
 

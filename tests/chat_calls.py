@@ -78,7 +78,7 @@ def call(recorder: TrajectoryRecorder, body: Payload, answer: Answer | Exception
 
 def asked(*messages: Payload, **parameters: Payload) -> Payload:
     """A chat request; a text is a user's message."""
-    listed = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]
+    listed = [{"role": "user", "content": message} if isinstance(message, str) else message for message in messages]
     return {"model": "m", "messages": listed, **parameters}
 
 

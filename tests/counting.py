@@ -17,7 +17,7 @@ from tests.processes import ROOT
 
 OURS = str(ROOT / "trace_recorder")
 _NOT_ENTERED = (ModuleType, type, FrameType, CodeType, logging.Logger)
-"""What everything hangs on: from there all of the process is reachable."""
+"""The roots: every object of the process is reachable from them."""
 
 
 def watch(act: Callable[[], object], look: Callable[[FrameType], object]) -> None:

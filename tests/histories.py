@@ -63,7 +63,9 @@ def sliding_window() -> Iterator[list[Payload]]:
 def elided_outputs() -> Iterator[list[Payload]]:
     """Tool outputs older than five turns are cut out of the history, each at its own time."""
     for messages in append_only():
-        elided = [one | {"content": "[elided]"} if one["role"] == "tool" else one for one in messages[:-10]]
+        elided = [
+            message | {"content": "[elided]"} if message["role"] == "tool" else message for message in messages[:-10]
+        ]
         yield elided + messages[-10:]
 
 

@@ -23,7 +23,7 @@ SCRIPT = (
     Action("I have to look.", "I look outside.", (Call("get_weather", {"city": "Tokyo"}),)),
     Action("That is all.", "It is sunny in Tokyo."),
 )
-"""What the model says in a run of two turns: a call of the tool, then the answer."""
+"""The model's answers in a run of two turns: a call of the tool, then the final answer."""
 
 
 @dataclass(frozen=True)

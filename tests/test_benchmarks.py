@@ -24,7 +24,7 @@ def test_the_table_has_every_contender() -> None:
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
     lines = [line.strip() for line in ended.stdout.splitlines()]
-    missing = [one.title for one in OWN.values() if not any(line.startswith(f"{one.title}  ") for line in lines)]
+    missing = [value.title for value in OWN.values() if not any(line.startswith(f"{value.title}  ") for line in lines)]
     assert (missing, "did not run" in ended.stdout, ended.stdout.count("tiny: ms added")) == ([], False, 2)
 
 

@@ -108,7 +108,7 @@ def fails_late(group: Any) -> bool:
     ],
 )
 def test_such_groups_are_found(text: str, *, expected: bool) -> None:
-    """Of random texts, the groups that Python 3.11.2 matches wrongly are found, and no other."""
+    """In random texts, the groups that Python 3.11.2 matches wrongly are found, and no others."""
     assert any(map(fails_late, groups_repeated(_parser.parse(text)))) is expected
 
 

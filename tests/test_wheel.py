@@ -50,4 +50,4 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path, outside_environ
     [document] = (tmp_path / "trajectories").glob("*.json")
     trajectory = load(document)
     assert (trajectory.task, trajectory.status) == ("fix the failing test", "completed")
-    assert [one.response and one.response.content for one in trajectory.llm_interactions] == ["hi"]
+    assert [call.response and call.response.content for call in trajectory.llm_interactions] == ["hi"]

@@ -117,7 +117,7 @@ class Theirs:
                 "timestamp": datetime.now().isoformat(),
                 "provider": provider,
                 "model": model,
-                "input_messages": [_message(one) for one in messages],
+                "input_messages": [_message(message) for message in messages],
                 "response": {**answer, "tool_calls": _several(_call, response.tool_calls)},
                 "tools_available": _several(lambda tool: tool.name, tools),
             }
@@ -213,7 +213,7 @@ class Agent:
         edit = Call("edit", "c2", {})
         self._step(1, first, self._chat(first, [look, edit], Usage(150, 75, 3, 0, 0)), [look, edit])
         results = [Result("c1", "bash", True, "a.py\n"), Result("c2", "edit", False, None, "no such file")]
-        again = [Message("user", tool_result=one) for one in results]
+        again = [Message("user", tool_result=result) for result in results]
         again.append(Message("assistant", "The tool failed. Try another."))
         self._step(2, again, self._chat(again, None, None), None)
         self._record(3, [Message("user", "It is not done.")], None, error="the model is overloaded")

@@ -31,7 +31,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the model sees: the offered tools, and every call so far with its result, in order."""
+    """The model's view: the offered tools, and every call so far with its result, in order."""
 
     tools: frozenset[str]
     seen: tuple[Seen, ...] = ()
@@ -102,7 +102,7 @@ def _run_tests(names: list[str], *, again: bool) -> Action:
 
 
 def _work_on_failure(output: str, names: list[str], contents: dict[str, str]) -> Action:
-    """Read the files that the failure names, and fix known mistakes. If there are none, read further files."""
+    """Read the files that the failure names, and fix known mistakes. If no mistake is known, read further files."""
     blamed = [name for name in re.findall(r'File "([^"]+)"', output) if name in names]
     modules = re.findall(r"^from (\w+) import", "\n".join(contents.values()), re.MULTILINE)
     unread = [name for name in dict.fromkeys(blamed) if name not in contents]

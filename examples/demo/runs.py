@@ -47,7 +47,7 @@ class Loop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run: an SDK, a form, a model. Without an `endpoint`, the real provider answers."""
+    """A run to make: an SDK, a form, a model. Without an `endpoint`, the real provider answers."""
 
     sdk: str
     form: Form

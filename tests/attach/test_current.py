@@ -32,8 +32,8 @@ def loop(recorder: TrajectoryRecorder | None = None) -> None:
 def told(path: Path) -> Payload:
     """Return what a run records of such an agent."""
     run = load(path)
-    steps = [(one.agent, one.reflection, [tool.name for tool in one.tool_calls]) for one in run.agent_steps]
-    return steps, run.annotations, [(one.name, one.value, one.step_number) for one in run.rewards]
+    steps = [(step.agent, step.reflection, [tool.name for tool in step.tool_calls]) for step in run.agent_steps]
+    return steps, run.annotations, [(reward.name, reward.value, reward.step_number) for reward in run.rewards]
 
 
 EXPECTED = ([("researcher", "found", ["search"])], {"label": "researcher"}, [("found", 1, 1)])
@@ -83,7 +83,7 @@ def test_a_call_in_a_thread_without_a_context_is_of_the_step_around_it(tmp_path:
         thread.start()
         thread.join()
 
-    assert [one.step_number for one in load(tmp_path / "run.json").llm_interactions] == [7]
+    assert [call.step_number for call in load(tmp_path / "run.json").llm_interactions] == [7]
 
 
 def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,7 +113,7 @@ def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
 
     context.run(loop)
 
-    assert [one.kind for one in records_of(tmp_path / "run.json")] == ["start", "finalize"]
+    assert [record.kind for record in records_of(tmp_path / "run.json")] == ["start", "finalize"]
 
 
 def test_several_recorders_are_told_apart_by_the_context_alone(
@@ -153,7 +153,7 @@ def test_an_unknown_attribute_of_a_step_raises(tmp_path: Path, begin: Callable[[
             step.reflexion = "no"
         step.reflection = "yes"
 
-    assert [one.reflection for one in load(tmp_path / "run.json").agent_steps] == ["yes"]
+    assert [step.reflection for step in load(tmp_path / "run.json").agent_steps] == ["yes"]
 
 
 def test_an_unknown_attribute_of_another_block_raises(tmp_path: Path) -> None:

@@ -182,4 +182,4 @@ def test_a_client_without_an_agent_is_recorded(tmp_path: Path, monkeypatch: pyte
 
     path = recorder.get_trajectory_path()
     assert re.fullmatch(r"trajectory_\d{8}_\d{6}\.json", Path(path).name)
-    assert [one.response and one.response.content for one in load(path).llm_interactions] == ["a"]
+    assert [call.response and call.response.content for call in load(path).llm_interactions] == ["a"]

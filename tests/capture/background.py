@@ -56,7 +56,7 @@ def ask(client: Any) -> Any:
 def endings(path: Path) -> list[Record]:
     """The records of responses in a journal."""
     records = read(path.with_suffix(".jsonl").read_bytes())
-    return [one for one in records if isinstance(one, Record) and one.kind == "llm_response"]
+    return [record for record in records if isinstance(record, Record) and record.kind == "llm_response"]
 
 
 def document(path: Path) -> list[dict[str, Any]]:

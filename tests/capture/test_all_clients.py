@@ -55,7 +55,7 @@ def _put_back() -> Iterator[None]:
 def seen(recorder: TrajectoryRecorder) -> list[tuple[str, str | None]]:
     """Who answered each call of a run, and what."""
     calls = load(recorder.trajectory_path).llm_interactions
-    return [(one.api, one.response.content if one.response else None) for one in calls]
+    return [(call.api, call.response.content if call.response else None) for call in calls]
 
 
 def ask(client: openai.OpenAI) -> None:

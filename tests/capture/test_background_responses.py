@@ -74,7 +74,7 @@ def test_other_calls_may_come_between(tmp_path: Path) -> None:
         client.responses.retrieve("resp_2")
         client.responses.retrieve("resp_1")
 
-    found = [one.response.content for one in interactions(path)]
+    found = [call.response.content for call in interactions(path)]
     assert found == ["Here.", "There.", *(f"{number}" for number in range(10, 40))]
     assert [call["response"]["content"] for call in document(path)] == found
 
@@ -169,7 +169,7 @@ def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
                 one = polled(one.id)
 
     [call] = interactions(path)
-    asked = [one[0].partition("?")[0].rpartition("/")[2] for one in server.requests]
+    asked = [request[0].partition("?")[0].rpartition("/")[2] for request in server.requests]
     assert asked == ["interactions", "v1_abc", "v1_abc"]
     assert (call.response.content, call.response.finish_reason) == ("Here.", "completed")
     assert [record.data["body"]["status"] for record in endings(path)] == ["in_progress", "completed"]
@@ -300,7 +300,7 @@ def test_an_answer_that_could_not_be_written_is_written_with_the_next_poll(
             assert client.responses.retrieve("resp_1").output_text == "Here."
         assert client.responses.retrieve("resp_1").output_text == "Here."
 
-    assert ([one.response.content for one in interactions(path)], len(endings(path))) == (["Here."], 2)
+    assert ([call.response.content for call in interactions(path)], len(endings(path))) == (["Here."], 2)
 
 
 def full_disk(fd: int, data: bytes) -> int:

@@ -48,7 +48,7 @@ def test_what_is_long_is_put_together_by_another_thread(tmp_path: Path, words: l
     async def ask(recorder: TrajectoryRecorder) -> tuple[int, list[str]]:
         async with httpx.AsyncClient(transport=Wire(*words)) as client:
             response = await recorder.wrap(client).post(CHAT, json=asked("x", stream=True))
-            return len(response.content), [one.kind for one in records_of(path)]
+            return len(response.content), [record.kind for record in records_of(path)]
 
     with TrajectoryRecorder(path, redact=redact) as recorder:
         length, kinds = asyncio.run(ask(recorder))

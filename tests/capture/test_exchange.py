@@ -99,7 +99,7 @@ def test_responses_that_cannot_be_written_leave_nothing_in_memory(tmp_path: Path
         left_over = alive(Exchange) - before
 
     assert left_over <= 1
-    assert [one.complete for one in load(tmp_path / "run.json").llm_interactions] == [False] * 20
+    assert [call.complete for call in load(tmp_path / "run.json").llm_interactions] == [False] * 20
 
 
 def test_a_stream_that_rests_is_written_when_the_disk_has_room_again(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_raw_and_streaming_responses_are_recorded_once(tmp_path: Path) -> None:
         with chat.stream(model="m", messages=ASK) as events:  # type: ignore[arg-type]
             events.get_final_completion()
 
-    assert [(one.complete, one.response and one.response.content) for one in interactions(path)] == [
+    assert [(call.complete, call.response and call.response.content) for call in interactions(path)] == [
         (True, "hi"),
         (True, "hi"),
         (True, "hi"),
@@ -267,7 +267,7 @@ def test_a_request_that_is_no_json_is_kept(tmp_path: Path) -> None:
     with recorded_client(path, plain(CHAT)) as (client, _):
         client._client.post(f"{client.base_url}chat/completions", content=b"[1, 2")
 
-    assert [one.raw_request for one in interactions(path)] == ["[1, 2"]
+    assert [call.raw_request for call in interactions(path)] == ["[1, 2"]
 
 
 def test_mocked_answers_are_recorded(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_respx_sees_and_mocks_a_wrapped_client(tmp_path: Path) -> None:
     with TrajectoryRecorder(path, strict=True) as recorder, ollama.Client(host="http://server") as client:
         recorder.wrap(client).chat(model="m", messages=ASK)
 
-    assert [(one.complete, one.raw_response) for one in interactions(path)] == [(True, OLLAMA)]
+    assert [(call.complete, call.raw_response) for call in interactions(path)] == [(True, OLLAMA)]
 
 
 def test_a_killed_process_leaves_what_had_come(tmp_path: Path) -> None:

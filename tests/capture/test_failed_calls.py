@@ -54,7 +54,7 @@ def test_equal_requests_side_by_side_are_interactions_of_their_own(tmp_path: Pat
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         asyncio.run(calls(server.url, recorder))
 
-    assert [len(one.attempts) for one in interactions(path)] == [1] * 10
+    assert [len(call.attempts) for call in interactions(path)] == [1] * 10
 
 
 def test_a_provider_error_is_recorded_and_passes(tmp_path: Path) -> None:

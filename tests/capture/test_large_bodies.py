@@ -76,7 +76,7 @@ def test_a_large_answer_is_on_file_in_bounded_parts(tmp_path: Path, *, coded: bo
 
     async def run(recorder: TrajectoryRecorder) -> None:
         await ask(recorder, Wire(answer(content), coded=coded))
-        kinds.extend(one.kind for one in records_of(path))
+        kinds.extend(record.kind for record in records_of(path))
 
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
@@ -99,7 +99,7 @@ def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
         asyncio.run(ask(recorder, Wire(answer("x" * (LARGE_BODY - 1000)))))
 
     assert list(texts(path)) == []
-    assert [one.data["body"] for one in records_of(path) if one.kind == "llm_response"] == [
+    assert [record.data["body"] for record in records_of(path) if record.kind == "llm_response"] == [
         json.loads(answer("x" * (LARGE_BODY - 1000)))
     ]
 
@@ -110,7 +110,9 @@ def test_an_answer_that_packs_beyond_measure_can_be_read(tmp_path: Path) -> None
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("x" * 500_000))))
 
-    packed = sum(len(base64.b64decode(one.data["zlib"])) for one in records_of(path) if one.kind == "llm_stream")
+    packed = sum(
+        len(base64.b64decode(record.data["zlib"])) for record in records_of(path) if record.kind == "llm_stream"
+    )
     assert packed * 64 > 500_000
     assert load(path).llm_interactions[0].raw_response == json.loads(answer("x" * 500_000))
 
@@ -126,7 +128,9 @@ def test_a_large_answer_that_lacks_a_part_is_found(tmp_path: Path) -> None:
     journal.write_bytes(b"".join(line for line in lines if line != third))
 
     assert load(journal).llm_interactions[0].raw_response is None
-    assert "a part of its body is missing, or cannot be unpacked" in [one.what for one in validate(journal).findings]
+    assert "a part of its body is missing, or cannot be unpacked" in [
+        finding.what for finding in validate(journal).findings
+    ]
 
 
 @pytest.mark.parametrize("library", [asyncio, trio])
@@ -142,7 +146,7 @@ def test_a_large_request_is_written_by_another_thread_and_before_it_is_sent(tmp_
         return text
 
     def sends() -> None:
-        sent.append(sum(one.kind == "llm_request" for one in records_of(path)))
+        sent.append(sum(record.kind == "llm_request" for record in records_of(path)))
 
     async def run(recorder: TrajectoryRecorder) -> None:
         await ask(recorder, Wire(answer("hi"), sends), "short question")

@@ -143,7 +143,7 @@ def test_an_older_journal_is_read_by_its_stream(tmp_path: Path, kept: int, compl
     """If an ending does not say whether the last event arrived, the stream's own text decides."""
     url, events, last = STREAMS["openai-chat"]
     recorded(tmp_path / "run.json", url, streamed("openai-chat", [*events, last][:kept]))
-    records = [(one.kind, {**one.data}) for one in records_of(tmp_path / "run.json")]
+    records = [(record.kind, {**record.data}) for record in records_of(tmp_path / "run.json")]
     for kind, data in records:
         if kind == "llm_response":
             assert data.pop("last_event") is complete

@@ -115,8 +115,8 @@ def plain(body: Payload, status: int = 200) -> Answer:
 def streamed(api: str, events: list[Payload]) -> Answer:
     """A stream of these events."""
     if api.startswith("ollama"):
-        return Answer("".join(f"{json.dumps(one)}\n" for one in events).encode(), media="application/x-ndjson")
-    return Answer("".join(f"data: {json.dumps(one)}\n\n" for one in events).encode(), media="text/event-stream")
+        return Answer("".join(f"{json.dumps(event)}\n" for event in events).encode(), media="application/x-ndjson")
+    return Answer("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode(), media="text/event-stream")
 
 
 @pytest.mark.parametrize("api", BODIES)

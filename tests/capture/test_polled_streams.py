@@ -95,7 +95,7 @@ def test_what_follows_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
         client.responses.retrieve("resp_1")
         list(client.responses.create(model="o9", input="Look.", background=True, stream=True))
 
-    assert [one.response.content for one in interactions(path)] == ["Here.", "Second."]
+    assert [call.response.content for call in interactions(path)] == ["Here.", "Second."]
 
 
 def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> No
             tool.result = "second"
 
     [step] = load(path).agent_steps
-    assert {one.call_id: one.result for one in step.tool_results} == {"call_1": "first", "call_2": "second"}
+    assert {result.call_id: result.result for result in step.tool_results} == {"call_1": "first", "call_2": "second"}
 
 
 def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_polled_stream_is_replayed(tmp_path: Path) -> None:
             made = run.wrap(openai.AsyncOpenAI(api_key="k", base_url="http://127.0.0.1:1/v1", max_retries=0))
             await made.responses.create(model="o9", input="Look.", background=True)
             events = await made.responses.retrieve("resp_1", stream=True)
-            return [one.response.output_text async for one in events if one.type == "response.completed"]
+            return [event.response.output_text async for event in events if event.type == "response.completed"]
 
     assert asyncio.run(again()) == ["Here."]
 
@@ -195,8 +195,8 @@ def test_half_a_poll_at_the_end_of_the_process_is_not_on_file(tmp_path: Path) ->
         assert len(server.requests) == 2, ended.stderr
 
     path = tmp_path / "run.json"
-    assert [one.kind for one in records_of(path)] == ["start", "llm_request", "llm_response", "finalize"]
-    assert [one for one in validate(path).findings if one.severity == "error"] == []
+    assert [record.kind for record in records_of(path)] == ["start", "llm_request", "llm_response", "finalize"]
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
 
 
 def test_a_response_that_was_polled_before_its_stream_ended_is_written_once(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_tool_that_raises_inside_an_sdk_has_failed(
         assert run(server.url, recorder, recorder.tool(name="weather")(tool) if is_recorded else tool) == answer
 
     loaded = load(recorder.trajectory_path)
-    assert [one.response.content for one in loaded.llm_interactions] == [None, answer]
+    assert [call.response.content for call in loaded.llm_interactions] == [None, answer]
     [result] = loaded.agent_steps[0].tool_results
     assert (result.name, result.success, result.result) == ("weather", False, None)
     assert "none in Ulm" in str(result.error)

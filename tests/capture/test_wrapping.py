@@ -110,7 +110,7 @@ def test_async_http_client_makes_a_recording_client(tmp_path: Path) -> None:
         asyncio.run(call(server.url, recorder))
         recorder.finalize()
 
-    assert [one.provider for one in load(recorder.trajectory_path).llm_interactions] == ["doubao"]
+    assert [call.provider for call in load(recorder.trajectory_path).llm_interactions] == ["doubao"]
 
 
 def test_an_unknown_client_is_refused() -> None:
@@ -163,7 +163,7 @@ def test_one_client_follows_many_runs(tmp_path: Path) -> None:
     with serving(plain(CHAT)) as server:
         runs = asyncio.run(agents(server.url))
 
-    said = [[one.input_messages[0].content for one in load(path).llm_interactions] for path, _ in runs]
+    said = [[call.input_messages[0].content for call in load(path).llm_interactions] for path, _ in runs]
     assert said == [[str(number)] * 3 for _, number in runs]
 
 

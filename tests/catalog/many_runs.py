@@ -100,8 +100,8 @@ def _matches(run: Trajectory, term: Term) -> bool:
     calls, steps = run.llm_interactions, run.agent_steps
     names: dict[str, list[str]] = {
         "model": [f"{call.provider or ''}/{call.model or ''}" for call in calls if call.provider or call.model],
-        "provider": [one.provider or "" for one in calls],
-        "agent": [one.agent or "" for one in calls] + [one.agent or "" for one in steps],
+        "provider": [call.provider or "" for call in calls],
+        "agent": [call.agent or "" for call in calls] + [step.agent or "" for step in steps],
         "task": [run.task or ""],
         "error": [f"{error.type}: {error.message}" for error in (*(call.error for call in calls), run.error) if error],
     }
@@ -138,7 +138,7 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
     failures = Counter(
         result.name for step in run.agent_steps for result in step.tool_results if result.success is False
     )
-    rewards = {one.name: one.value for one in run.rewards}
+    rewards = {reward.name: reward.value for reward in run.rewards}
     numbers = _numbers(run)
     statuses = {run.status, {True: "success", False: "no-success", None: ""}[run.success]}
     return {
@@ -165,7 +165,7 @@ def plain_texts(run: Trajectory) -> list[str]:
     for call in run.llm_interactions:
         texts += [message.content for message in call.input_messages if isinstance(message.content, str)]
         texts += [call.response.content or ""]
-        texts += [f'{{"cmd": "{one.arguments["cmd"]}"}}' for one in call.response.tool_calls]
+        texts += [f'{{"cmd": "{tool_call.arguments["cmd"]}"}}' for tool_call in call.response.tool_calls]
     return texts
 
 

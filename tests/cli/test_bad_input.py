@@ -170,9 +170,11 @@ def test_every_command_takes_files_and_directories(
     ]
     monkeypatch.chdir(tmp_path / "here")
     results.append(invoke(name, ".", *options))
-    assert [(one.exit_code, one.exception) for one in results] == [(0, None)] * 3
+    assert [(result.exit_code, result.exception) for result in results] == [(0, None)] * 3
     if name == "show":
-        assert [("the newest" in one.output, "the older" in one.output) for one in results] == [(True, False)] * 3
+        assert [("the newest" in result.output, "the older" in result.output) for result in results] == [
+            (True, False)
+        ] * 3
 
 
 def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
@@ -184,7 +186,7 @@ def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
         assert result.exception is None or isinstance(result.exception, SystemExit), (command, repr(result.exception))
         assert "Traceback" not in result.output
 
-    assert [one.name for one in load("good.json").rewards] == ["one"]
+    assert [reward.name for reward in load("good.json").rewards] == ["one"]
     assert '"the good one"' in (place / "out.jsonl").read_text()
     assert (place / "out" / "good.json").is_file()
 
@@ -259,7 +261,7 @@ def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
 )
 def test_an_empty_file_is_not_ok(name: str, what: str, place: Path) -> None:
     """`validate` reports an error for an empty file, and for a file of zeros from a lost disk block."""
-    assert [(one.severity, one.what) for one in validate(name).findings] == [("error", what)]
+    assert [(finding.severity, finding.what) for finding in validate(name).findings] == [("error", what)]
 
 
 def test_an_empty_document_is_said_to_be_empty(place: Path) -> None:
@@ -281,7 +283,7 @@ def test_figures_take_a_provider_that_is_no_string() -> None:
     figures = Stats()
     figures.add(run)
 
-    assert [(one["provider"], one["model"]) for one in figures.to_json()["models"]] == [
+    assert [(model["provider"], model["model"]) for model in figures.to_json()["models"]] == [
         *(("7", "m"), ('["x"]', '{"a": 1}'), ("p", "m"), ("unknown", "unknown"))
     ]
 

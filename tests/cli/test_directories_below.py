@@ -86,7 +86,7 @@ def test_the_viewer_lists_and_opens_them(runs: Path) -> None:
     """The id of a run is its path, encoded as one segment of an address; also if it looks like other addresses."""
     recorded(runs / "demo" / "messages" / "1.json", "gamma")
     with serving(runs) as client:
-        ids = {one["id"] for one in client.get("/api/runs").json()["runs"]}
+        ids = {run["id"] for run in client.get("/api/runs").json()["runs"]}
         answers = [
             client.get(f"/api/runs/demo%2F{name}/interactions/1").text
             for name in ("a.json", "later%2Fb.json", "messages%2F1.json")

@@ -34,7 +34,7 @@ ASKING = """
         answer = httpx.post(URL, json={"model": "m", "messages": asked, **more})
         return answer.json()["choices"][0]["message"]["content"]
 """
-"""What each agent of these tests begins with."""
+"""The first lines of each agent of these tests."""
 WORK = "print(ask('a'), write('x'), ask('b'), write('y'), ask('c'))"
 """An agent of three calls, and a tool between each two."""
 
@@ -63,7 +63,7 @@ def fork(place: Place, *options: object, code: str = WORK, file: str = "child.js
 
 def texts(path: Path) -> list[str | None]:
     """Return the model's texts in a run, call by call."""
-    return [one.response.content if one.response else None for one in load(path).llm_interactions]
+    return [call.response.content if call.response else None for call in load(path).llm_interactions]
 
 
 def sent(server: Server) -> list[tuple[str, str]]:
@@ -95,7 +95,7 @@ def test_the_child_names_its_parent_and_how_it_ended(place: Place) -> None:
     start = records_of(child)[0].data
     assert (start["parent"], start["forked_at"]) == (parent, {"interaction_id": "llm_2", "step_number": 2})
     assert (load(child).task, validate(child).ok) == ("count", True)
-    assert [one.replayed_from for one in load(child).llm_interactions] == [ReplayedFrom(parent, "llm_1"), None, None]
+    assert [call.replayed_from for call in load(child).llm_interactions] == [ReplayedFrom(parent, "llm_1"), None, None]
     assert ending(child) == {"status": "failed", "success": False, "error": "SystemExit", "exit_code": 3, "calls": 3}
 
 
@@ -110,7 +110,7 @@ def test_the_model_and_the_prompt_change_from_there(place: Place, server: Server
 
     better = ("better", "Be brief.")
     assert sent(server) == [better, better, ("small", "Be brief."), ("m", "Be rude.")]
-    recorded = [one.raw_request["model"] for one in load(place.path / "child.json").llm_interactions]  # type: ignore[index]
+    recorded = [call.raw_request["model"] for call in load(place.path / "child.json").llm_interactions]  # type: ignore[index]
     assert recorded == ["m", "better", "better", "small"]
 
 
@@ -121,7 +121,7 @@ def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server
     done = fork(place, "--at", "2", "--answer", "answer.json")
 
     assert (done.stdout, len(server.requests)) == ("running y\none wrote x by hand wrote y live\n", 4)
-    origins = [one.replayed_from for one in load(place.path / "child.json").llm_interactions]
+    origins = [call.replayed_from for call in load(place.path / "child.json").llm_interactions]
     assert [one and (one.interaction_id, one.by_hand) for one in origins] == [("llm_1", False), ("llm_2", True), None]
 
 

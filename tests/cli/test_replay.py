@@ -29,7 +29,7 @@ ASKING = """
         answer = httpx.post(URL, json={"model": "m", "messages": [{"role": "user", "content": text}]})
         return answer.json()["choices"][0]["message"]["content"]
 """
-"""What each agent of these tests begins with."""
+"""The first lines of each agent of these tests."""
 UNSEEN = {
     "urllib": """
     import json, urllib.request

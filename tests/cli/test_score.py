@@ -56,7 +56,8 @@ def runs(tmp_path: Path) -> Path:
 def rewards(directory: Path) -> list[list[tuple[str, float, float]]]:
     """The rewards of each run: name, value, weight."""
     return [
-        [(one.name, one.value, one.weight) for one in load(path).rewards] for path in sorted(directory.glob("*.json"))
+        [(reward.name, reward.value, reward.weight) for reward in load(path).rewards]
+        for path in sorted(directory.glob("*.json"))
     ]
 
 
@@ -273,7 +274,7 @@ def test_a_text_agent_has_its_parser(function: str, parser: str | None, count: i
     options = [] if parser is None else ["--parser", parser]
     result = invoke("score", run, "--reward", f"{tmp_path / 'mine.py'}:{function}", *options)
 
-    assert (result.exit_code, [one.value for one in load(run).rewards]) == (0, [count])
+    assert (result.exit_code, [reward.value for reward in load(run).rewards]) == (0, [count])
 
 
 def test_a_parser_that_is_none_is_misuse(runs: Path, mine: Path) -> None:
@@ -291,7 +292,7 @@ def test_a_variable_may_be_called_parser(tmp_path: Path) -> None:
         *("score", run, "--reward", f"{tmp_path / 'mine.py'}:named", "--set", "parser=2", "--set", "function=3")
     )
 
-    assert (result.exit_code, [one.value for one in load(run).rewards]) == (0, [5])
+    assert (result.exit_code, [reward.value for reward in load(run).rewards]) == (0, [5])
 
 
 def test_export_takes_a_parser_by_the_same_name(tmp_path: Path) -> None:

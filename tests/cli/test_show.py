@@ -1,4 +1,4 @@
-"""What people see of a run: each thing once, literally, and missing things are named."""
+"""`show` prints each content of a run once, literally, and names missing contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `show` prints of runs with several agents, conversations and models, and of unknown times."""
+"""The output of `show` for runs with several agents, conversations and models, and for unknown times."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> 
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
     results = [invoke("sql", QUERY, where, *more) for where in (runs, tmp_path / "out") for more in ([], ["--json"])]
 
-    assert [one.exit_code for one in results] == [0] * 4
+    assert [result.exit_code for result in results] == [0] * 4
     assert (
         results[0].stdout
         == results[2].stdout

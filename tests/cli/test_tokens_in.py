@@ -21,7 +21,7 @@ USAGE = {
     "cache_creation_input_tokens": 50,
 }
 COUNTS = {"anthropic": 1_000_302, "openai": 252}
-"""What goes in by the same usage: Anthropic leaves cached tokens out of its input, others do not."""
+"""The input tokens by the same usage: Anthropic leaves cached tokens out of its input, others do not."""
 
 
 def _recorded(path: Path, provider: str) -> Path:

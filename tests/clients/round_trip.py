@@ -128,7 +128,10 @@ def differences(exchange: Exchange) -> list[Difference]:
 
 def kinds(exchange: Exchange) -> set[str]:
     """The names of the kinds in which a request differs; a difference of no kind is itself the name."""
-    return {next((kind.name for kind in KINDS if kind.applies(one)), str(one)) for one in differences(exchange)}
+    return {
+        next((kind.name for kind in KINDS if kind.applies(difference)), str(difference))
+        for difference in differences(exchange)
+    }
 
 
 def count() -> tuple[Counter[str], Counter[str], Counter[str]]:

@@ -166,7 +166,7 @@ def test_a_client_tells_its_recorder_else_the_current_one(tmp_path):
         own.finalize()
 
     heard = [
-        [one.input_messages[0].content for one in load(recorder.trajectory_path).llm_interactions]
+        [call.input_messages[0].content for call in load(recorder.trajectory_path).llm_interactions]
         for recorder in (current, own)
     ]
     assert heard == [["to the current one", "to the current one again"], ["to its own", "to its own, too"]]

@@ -58,7 +58,7 @@ def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
     called = [[call.name for call in one.response.tool_calls] for one in trajectory.llm_interactions]
     assert (answer, trajectory.gaps, trajectory.annotations) == ("They have 5 lines together.", (), {})
     assert called == [["list_files"], ["count_lines", "count_lines"], ["add"], []]
-    assert {one.provider for one in trajectory.llm_interactions} == {kind.partition("-")[0]}
+    assert {call.provider for call in trajectory.llm_interactions} == {kind.partition("-")[0]}
 
 
 def test_the_documents_differ_only_in_what_the_docs_say(tmp_path):
@@ -100,7 +100,7 @@ def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
             said = [client.chat(*asked, **params), list(client.stream(*asked, **params))[-1].response]
             said += asyncio.run(both(client))
 
-    filed = [one.response for one in load(recorder.trajectory_path).llm_interactions]
+    filed = [call.response for call in load(recorder.trajectory_path).llm_interactions]
     assert [without_turn(response) for response in said] == [without_turn(response) for response in filed]
 
 

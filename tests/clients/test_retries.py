@@ -245,7 +245,7 @@ def test_an_error_in_the_body_of_a_200_is_an_error(tmp_path):
         with client_at(server, "openrouter") as client, pytest.raises(AnswerError, match="no money") as raised:
             client.chat("hello")
 
-    errors_on_file = [one.error is not None for one in load(recorder.trajectory_path).llm_interactions]
+    errors_on_file = [call.error is not None for call in load(recorder.trajectory_path).llm_interactions]
     assert (response.content, raised.value.status_code, errors_on_file) == ("hi", 402, [True, False])
 
 

@@ -69,7 +69,7 @@ def chat(bodies: list[Json], *, streamed: bool) -> Said:
 
 def responses(bodies: list[Json], *, streamed: bool) -> Said:
     """OpenAI's responses: those of a stream end with the whole."""
-    completed = (one["response"] for one in bodies if one.get("type") == "response.completed")
+    completed = (body["response"] for body in bodies if body.get("type") == "response.completed")
     whole = next(completed) if streamed else bodies[0]
     answer = Said()
     for item in whole["output"]:
@@ -133,7 +133,7 @@ def ollama(bodies: list[Json], *, streamed: bool) -> Said:
     for body in bodies:
         answer.text += body["message"].get("content") or ""
         calls = [one["function"] for one in body["message"].get("tool_calls") or ()]
-        answer.calls += [[one["name"], one["arguments"]] for one in calls]
+        answer.calls += [[call["name"], call["arguments"]] for call in calls]
     return answer
 
 

@@ -59,12 +59,12 @@ def call(number: int, *calls: str, results: dict[str, str] | None = None, agent:
 
 def steps_of(*calls: Call) -> list[AgentStep]:
     """The steps of a journal of these calls."""
-    return list(folded(journal_of(*(record for one in calls for record in one.records()))).agent_steps)
+    return list(folded(journal_of(*(record for call in calls for record in call.records()))).agent_steps)
 
 
 def answers(*calls: Call) -> list[dict[str, Payload]]:
     """The results of each derived step, by call id."""
-    return [{one.call_id: one.result for one in step.tool_results} for step in steps_of(*calls)]
+    return [{result.call_id: result.result for result in step.tool_results} for step in steps_of(*calls)]
 
 
 def test_a_call_is_a_step() -> None:
@@ -200,7 +200,7 @@ def test_calls_that_the_agent_has_named_are_answered() -> None:
 
     steps = folded(journal_of(*records)).agent_steps
 
-    assert [{one.call_id: one.result for one in step.tool_results} for step in steps] == [
+    assert [{result.call_id: result.result for result in step.tool_results} for step in steps] == [
         {"call_0": "1", "call_1": "2", "call_2": "3"},
         {"call_0": "4"},
         {},

@@ -73,7 +73,7 @@ def test_the_keys_of_a_captured_run(tmp_path: Path) -> None:
     assert keys(first) == INTERACTION + INTERACTION_ADDED
     assert keys(first["response"])[:5] == RESPONSE
     assert in_order(first["response"]["usage"], USAGE)
-    assert [keys(one)[:2] for one in first["input_messages"]] == [("role", "content")]
+    assert [keys(message)[:2] for message in first["input_messages"]] == [("role", "content")]
     assert keys(first["response"]["tool_calls"][0]) == CALL
     assert keys(step)[:9] == STEP
     assert keys(step["tool_results"][0])[:4] == RESULT
@@ -93,7 +93,7 @@ def test_the_values_of_a_captured_run(tmp_path: Path) -> None:
         "final_result": "done",
         "status": "completed",
     }
-    assert [one["content"] for one in last["input_messages"]] == ["go", "I will", "made"]
+    assert [message["content"] for message in last["input_messages"]] == ["go", "I will", "made"]
     assert (first["response"]["content"], first["response"]["model"], first["response"]["tool_calls"]) == (
         *("I will", "m-1", [made]),
     )
@@ -152,12 +152,16 @@ def test_what_readers_of_the_format_stumble_over_is_never_there(tmp_path: Path) 
     recorder.finalize()
 
     document = json.loads(recorder.trajectory_path.read_text())
-    responses = [one["response"] for one in document["llm_interactions"]]
+    responses = [call["response"] for call in document["llm_interactions"]]
     calls = [made for response in responses for made in response.get("tool_calls") or ()]
     assert responses[0] == {}
-    assert [value for one in responses for value in (one.get("usage") or {}).values() if value is None] == []
+    assert [value for response in responses for value in (response.get("usage") or {}).values() if value is None] == []
     assert {type(made[name]) for made in calls for name in ("call_id", "name")} == {str}
-    times = [document["start_time"], document["end_time"], *(one["timestamp"] for one in document["llm_interactions"])]
+    times = [
+        document["start_time"],
+        document["end_time"],
+        *(call["timestamp"] for call in document["llm_interactions"]),
+    ]
     assert {time[-6:] for time in times} == {"+00:00"}
 
 
@@ -169,14 +173,14 @@ def test_a_history_as_deltas_loads_to_the_same_messages(tmp_path: Path) -> None:
     inline, delta = trajectory.to_document(), trajectory.to_document("delta")
 
     lists = [
-        [one.input_messages for one in from_document(json.loads(json.dumps(document)), "it").llm_interactions]
+        [call.input_messages for call in from_document(json.loads(json.dumps(document)), "it").llm_interactions]
         for document in (inline, delta)
     ]
-    whole = [[message.to_document() for message in one.input_messages] for one in trajectory.llm_interactions]
+    whole = [[message.to_document() for message in call.input_messages] for call in trajectory.llm_interactions]
     assert [[[message.to_document() for message in one] for one in each] for each in lists] == [whole, whole]
     assert lists[0] == lists[1]
     assert (inline["history"], delta["history"]) == ("inline", "delta")
-    assert {"input_messages" in one for one in delta["llm_interactions"] if one["api"]} == {False}
+    assert {"input_messages" in call for call in delta["llm_interactions"] if call["api"]} == {False}
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,7 @@ def test_deltas_of_any_histories_give_the_whole_lists(lists: list[list[Message]]
 
     again = from_document(json.loads(json.dumps(trajectory.to_document("delta"))), "it")
 
-    assert [[message.to_document() for message in one.input_messages] for one in again.llm_interactions] == [
+    assert [[message.to_document() for message in call.input_messages] for call in again.llm_interactions] == [
         [message.to_document() for message in one] for one in lists
     ]
 
@@ -261,9 +265,11 @@ def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Pa
     call(recorder, asked("first", "second"), streamed("y"))
     recorder.finalize()
     records = records_of(recorder.trajectory_path)
-    lost = next(one for one in records if one.kind == "item" and one.data["value"]["content"] == "second")
+    lost = next(record for record in records if record.kind == "item" and record.data["value"]["content"] == "second")
 
-    trajectory = folded(b"".join(line(one.seq, one.kind, one.data) for one in records if one is not lost))
+    trajectory = folded(
+        b"".join(line(record.seq, record.kind, record.data) for record in records if record is not lost)
+    )
 
     for history in ("inline", "delta"):
         first, second = trajectory.to_document(history)["llm_interactions"]  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
     counted = []
     for turns in (40, 80, 120):
         path = histories.record(tmp_path / f"{turns}.json", pattern, turns)
-        counted.append(calls(lambda path=path: [len(one.input_messages) for one in load(path).llm_interactions]))  # type: ignore[misc]
+        counted.append(calls(lambda path=path: [len(call.input_messages) for call in load(path).llm_interactions]))  # type: ignore[misc]
 
     assert counted[2] - counted[1] <= 1.1 * (counted[1] - counted[0])
 

@@ -43,14 +43,15 @@ def pairs() -> list[tuple[str, Payload]]:
 def whole(trajectory: Trajectory) -> Payload:
     """Everything that a trajectory says, expanded."""
     parts = [
-        (one.raw_request, one.raw_response, one.raw_stream, one.input_messages) for one in trajectory.llm_interactions
+        (call.raw_request, call.raw_response, call.raw_stream, call.input_messages)
+        for call in trajectory.llm_interactions
     ]
     documents = [trajectory.to_document(), trajectory.to_document("delta")]
     return json.dumps(documents, ensure_ascii=False, allow_nan=False).encode(), parts
 
 
 def identities(trajectory: Trajectory) -> list[str]:
-    return [one.interaction_id for one in trajectory.llm_interactions]
+    return [call.interaction_id for call in trajectory.llm_interactions]
 
 
 def test_a_run_with_a_record_of_every_kind() -> None:
@@ -63,18 +64,23 @@ def test_a_run_with_a_record_of_every_kind() -> None:
     }
     assert (trajectory.task, trajectory.max_steps, trajectory.metadata) == ("mend it", 5, {"seed": 7})
     assert (trajectory.status, trajectory.success, trajectory.final_result) == ("completed", True, "mended")
-    assert [(one.name, one.value, one.step_number) for one in trajectory.rewards] == [("tests", 0.5, 1)]
-    assert (trajectory.annotations, [one.what for one in trajectory.gaps]) == (
+    assert [(reward.name, reward.value, reward.step_number) for reward in trajectory.rewards] == [("tests", 0.5, 1)]
+    assert (trajectory.annotations, [gap.what for gap in trajectory.gaps]) == (
         {"label": {"good": True}},
         ["read the clock"],
     )
-    assert [(one.step_number, one.state, one.extra) for one in trajectory.agent_steps] == [
+    assert [(step.step_number, step.state, step.extra) for step in trajectory.agent_steps] == [
         (1, "completed", {"lakeview_summary": "it went well"}),
         (2, "error", {}),
     ]
     assert [
-        (one.interaction_id, one.response and one.response.content, one.error and one.error.type, len(one.attempts))
-        for one in trajectory.llm_interactions
+        (
+            call.interaction_id,
+            call.response and call.response.content,
+            call.error and call.error.type,
+            len(call.attempts),
+        )
+        for call in trajectory.llm_interactions
     ] == [
         ("llm_1", None, None, 1),
         ("llm_2", "Wörld", None, 1),
@@ -119,14 +125,16 @@ def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
     records = records_of(recorder.trajectory_path)
     full = {
         one.interaction_id: one
-        for one in folded(journal_of(*[(one.kind, one.data) for one in records])).llm_interactions
+        for one in folded(journal_of(*[(record.kind, record.data) for record in records])).llm_interactions
     }
     before = {identity: (one.raw_request, one.raw_response) for identity, one in full.items()}
 
     for lost in records:
-        trajectory = folded(b"".join(b"#\n" if one is lost else line(one.seq, one.kind, one.data) for one in records))
+        trajectory = folded(
+            b"".join(b"#\n" if record is lost else line(record.seq, record.kind, record.data) for record in records)
+        )
         needing = needed_by(lost, before)
-        after = {one.interaction_id: (one.raw_request, one.raw_response) for one in trajectory.llm_interactions}
+        after = {call.interaction_id: (call.raw_request, call.raw_response) for call in trajectory.llm_interactions}
         assert {one for one in before if after.get(one) != before[one]} == needing, lost
         unreadable = {
             gap.what.removeprefix("the request of ") for gap in trajectory.gaps if gap.what.startswith("the req")
@@ -166,8 +174,8 @@ def test_a_member_that_is_missing_or_wrong_costs_its_own_record(number: int, dat
     whole(trajectory)
     touched = {members.get("interaction_id"), changed.get("interaction_id") if isinstance(value, str) else None}
     if kind != "item":
-        before = {one.interaction_id: one.raw_request for one in folded(journal_of(*pairs())).llm_interactions}
-        after = {one.interaction_id: one.raw_request for one in trajectory.llm_interactions}
+        before = {call.interaction_id: call.raw_request for call in folded(journal_of(*pairs())).llm_interactions}
+        after = {call.interaction_id: call.raw_request for call in trajectory.llm_interactions}
         assert {one for one in before if after.get(one) != before[one]} <= touched
 
 
@@ -217,8 +225,8 @@ def test_one_record_that_makes_no_sense_does_not_cost_the_run(kind: str, members
 
     whole(trajectory)
     own = rich()[[one.kind for one in rich()].index(kind)].data.get("interaction_id")
-    before = {one.interaction_id: one.raw_response for one in folded(journal_of(*pairs())).llm_interactions}
-    after = {one.interaction_id: one.raw_response for one in trajectory.llm_interactions}
+    before = {call.interaction_id: call.raw_response for call in folded(journal_of(*pairs())).llm_interactions}
+    after = {call.interaction_id: call.raw_response for call in trajectory.llm_interactions}
     assert (trajectory.status, {one for one in before if after.get(one) != before[one]} - {own}) == ("completed", set())
 
 
@@ -263,7 +271,7 @@ def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) ->
 
     trajectory = folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes())
 
-    assert [(one.api, one.response and one.response.content) for one in trajectory.llm_interactions] == [
+    assert [(call.api, call.response and call.response.content) for call in trajectory.llm_interactions] == [
         ("openai-chat", "hi"),
         (None, "ho"),
     ]
@@ -317,7 +325,7 @@ def test_whatever_goes_over_the_wire_folds_and_is_a_document(tmp_path: Path, sen
     trajectory = folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes())
 
     document = json.loads(recorder.trajectory_path.read_bytes(), parse_constant=_refuse)
-    assert [(one["interaction_id"], one["attempts"][0]["status"]) for one in document["llm_interactions"]] == [
+    assert [(call["interaction_id"], call["attempts"][0]["status"]) for call in document["llm_interactions"]] == [
         *(("llm_1", 200), ("llm_2", 200), ("llm_3", 500)),
     ]
     assert (document["status"], trajectory.gaps) == ("completed", ())
@@ -336,7 +344,7 @@ def test_a_stream_that_is_cut_off_within_a_character_is_a_document() -> None:
 
     trajectory = folded(journal_of(*pairs()[:until], (kind, data | {"zlib": packed})))
 
-    [document] = [one for one in trajectory.to_document()["llm_interactions"] if one["interaction_id"] == "llm_2"]
+    [document] = [call for call in trajectory.to_document()["llm_interactions"] if call["interaction_id"] == "llm_2"]
     assert json.dumps(document, ensure_ascii=False).encode()[:2] == b'{"'
 
 
@@ -346,7 +354,7 @@ def test_streams_of_interleaved_calls_stay_apart(tmp_path: Path) -> None:
     call(recorder, asked("a", stream=True), streamed("one"))
     call(recorder, asked("b", stream=True), streamed("two"))
     recorder.finalize()
-    records = [(one.kind, one.data) for one in records_of(recorder.trajectory_path)]
+    records = [(record.kind, record.data) for record in records_of(recorder.trajectory_path)]
     items = [pair for pair in records if pair[0] == "item"]
     first, second = (
         [pair for pair in records if pair[1].get("interaction_id") == f"llm_{number}"] for number in (1, 2)
@@ -355,6 +363,6 @@ def test_streams_of_interleaved_calls_stay_apart(tmp_path: Path) -> None:
     mixed = [one for both in zip(first, second, strict=True) for one in reversed(both)]
 
     assert [
-        (one.interaction_id, one.response and one.response.content)
-        for one in folded(journal_of(START, *items, *mixed)).llm_interactions
+        (call.interaction_id, call.response and call.response.content)
+        for call in folded(journal_of(START, *items, *mixed)).llm_interactions
     ] == [("llm_2", "two"), ("llm_1", "one")]

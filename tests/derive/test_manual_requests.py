@@ -84,7 +84,7 @@ def test_a_long_run_costs_what_is_new_in_each_call(tmp_path: Path, history: str)
 
     written = document(recorder)
     assert written["history"] == "delta"
-    deltas = [one["input_messages_delta"] for one in written["llm_interactions"]]
+    deltas = [call["input_messages_delta"] for call in written["llm_interactions"]]
     assert [delta["kept"] for delta in deltas] == [*range(120)]
     assert [len(delta["messages"]) for delta in deltas] == [1] * 120
     assert agrees(recorder)
@@ -101,7 +101,7 @@ def test_calls_that_were_captured_too_are_no_base_of_a_delta(tmp_path: Path) -> 
         recorder.record_llm_interaction(messages, {"id": f"resp_{number}", "content": "yes"}, "openai", "m")
     recorder.finalize()
 
-    by_hand = [one for one in document(recorder)["llm_interactions"] if one["api"] is None]
+    by_hand = [call for call in document(recorder)["llm_interactions"] if call["api"] is None]
     assert [one["input_messages_delta"]["kept"] for one in by_hand] == [0, 1, 3]
     bases = [one["input_messages_delta"]["since"] for one in by_hand[1:]]
     assert bases == [one["interaction_id"] for one in by_hand[:-1]]

@@ -73,9 +73,9 @@ def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
 
     text = path.read_text()
     assert '"kept":[[' in text
-    assert [one for one in validate(path).findings if one.severity == "error"] == []
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
     path.write_text(text.replace("message 13", "message 31"))
-    assert [one.where for one in validate(path).findings if one.severity == "error"] == ["document"]
+    assert [finding.where for finding in validate(path).findings if finding.severity == "error"] == ["document"]
 
 
 def test_a_runaway_recursion_leaves_records_of_the_right_shape(tmp_path: Path) -> None:
@@ -90,5 +90,5 @@ def test_a_runaway_recursion_leaves_records_of_the_right_shape(tmp_path: Path) -
         with pytest.raises(RecursionError):
             deeper(0)
 
-    assert [one for one in validate(path).findings if one.severity == "error"] == []
+    assert [finding for finding in validate(path).findings if finding.severity == "error"] == []
     assert {gap.what for gap in load(path).gaps} <= {"record a tool call", "record a tool result", "write the document"}

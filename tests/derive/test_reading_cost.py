@@ -17,7 +17,7 @@ from trace_recorder.cli.stats import count_run
 
 def read_all(path: Path) -> int:
     """Read every message of every call."""
-    return sum(len([*one.input_messages]) for one in load(path).llm_interactions)
+    return sum(len([*call.input_messages]) for call in load(path).llm_interactions)
 
 
 def per_call(path: Path, few: int, many: int, *, growing: bool) -> float:

@@ -101,7 +101,7 @@ def test_a_long_run_costs_what_is_new_in_each_step(tmp_path: Path, history: Hist
 
     written = document(recorder)
     assert written["history"] == "delta"
-    deltas = [one["llm_messages_delta"] for one in written["agent_steps"]]
+    deltas = [step["llm_messages_delta"] for step in written["agent_steps"]]
     assert [delta["kept"] for delta in deltas] == [*range(120)]
     assert [len(delta["messages"]) for delta in deltas] == [1] * 120
     assert [delta["since"] for delta in deltas[1:]] == [delta["id"] for delta in deltas[:-1]]
@@ -126,7 +126,7 @@ def test_a_loaded_run_has_each_message_once(tmp_path: Path) -> None:
     recorder.finalize()
 
     run = load(recorder.trajectory_path)
-    lists = [step.messages or () for step in run.agent_steps] + [one.input_messages for one in run.llm_interactions]
+    lists = [step.messages or () for step in run.agent_steps] + [call.input_messages for call in run.llm_interactions]
     assert len({id(message) for messages in lists for message in messages}) == 4
 
 
@@ -138,5 +138,5 @@ def test_a_difference_in_a_step_is_found(tmp_path: Path) -> None:
     written["agent_steps"][2]["llm_messages_delta"]["messages"][0]["content"] = "other"
     recorder.trajectory_path.write_text(json.dumps(written))
 
-    [finding] = [one for one in validate(recorder.trajectory_path).findings if one.severity == "error"]
+    [finding] = [finding for finding in validate(recorder.trajectory_path).findings if finding.severity == "error"]
     assert "agent_steps[2].llm_messages[2].content" in finding.what

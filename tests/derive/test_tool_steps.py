@@ -137,8 +137,8 @@ def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: Traj
         call(recorder, asked("a", told), said("done"))
 
     first, second = steps(recorder)
-    assert [(one.call_id, one.call_id_made_up) for one in first.tool_calls] == [("c1", False)]
-    assert [(one.result, one.sent) for one in first.tool_results] == [("bash's result", "short")]
+    assert [(tool_call.call_id, tool_call.call_id_made_up) for tool_call in first.tool_calls] == [("c1", False)]
+    assert [(result.result, result.sent) for result in first.tool_results] == [("bash's result", "short")]
     assert (second.step_number, second.interaction_ids) == (1, ("llm_2",))
 
 
@@ -165,7 +165,7 @@ def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
     use(recorder, "main again")
     call(recorder, asked("a"), said("b"))
 
-    found = [(one.agent, one.agent_id, [tool.name for tool in one.tool_calls]) for one in steps(recorder)]
+    found = [(step.agent, step.agent_id, [tool.name for tool in step.tool_calls]) for step in steps(recorder)]
     assert found == [
         (None, None, ["main", "main again"]),
         ("searcher", "agent_1", ["search"]),
@@ -230,7 +230,11 @@ with recorder.tool_call("retrieve", {"q": 1}):
 
     [step] = load(tmp_path / "run.json").agent_steps
     assert killed.returncode == -signal.SIGKILL
-    assert ([one.name for one in step.tool_calls], step.tool_results, step.state) == (["retrieve"], (), "calling_tool")
+    assert ([tool_call.name for tool_call in step.tool_calls], step.tool_results, step.state) == (
+        ["retrieve"],
+        (),
+        "calling_tool",
+    )
 
 
 def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
@@ -240,7 +244,7 @@ def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
 
     [step] = load(tmp_path / "run.jsonl").agent_steps
 
-    assert [(one.name, one.result) for one in step.tool_results] == [("retrieve", 3)]
+    assert [(result.name, result.result) for result in step.tool_results] == [("retrieve", 3)]
 
 
 def test_a_document_alone_has_the_tools(recorder: TrajectoryRecorder) -> None:
@@ -281,4 +285,4 @@ def test_a_summary_is_that_of_the_step_that_the_agent_numbered(recorder: Traject
         pass
     recorder.update_lakeview(1, "fine")
 
-    assert [one.extra.get("lakeview_summary") for one in steps(recorder)] == [None, "fine"]
+    assert [step.extra.get("lakeview_summary") for step in steps(recorder)] == [None, "fine"]

@@ -254,7 +254,9 @@ def test_a_stream_has_the_same_order(tmp_path: Path) -> None:
         ]
     ):
         events.append({"type": "content_block_start", "index": index, "content_block": begun})
-        events += [{"type": "content_block_delta", "index": index, "delta": {"type": "d", key: one}} for one in pieces]
+        events += [
+            {"type": "content_block_delta", "index": index, "delta": {"type": "d", key: piece}} for piece in pieces
+        ]
     events.append({"type": "message_stop"})
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
     response = response_of(recorded(tmp_path / "run.json", ANSWERS[SIX][0], Answer(stream, media="text/event-stream")))

@@ -102,7 +102,7 @@ def test_an_answer_with_a_tool_call_is_read() -> None:
     read = cohere_chat.read_response(CALLED)
 
     assert (read.content, read.reasoning) == (None, "I list the files.")
-    assert [(one.call_id, one.name, one.arguments) for one in read.tool_calls] == [
+    assert [(tool_call.call_id, tool_call.name, tool_call.arguments) for tool_call in read.tool_calls] == [
         ("bash_1", "bash", {"command": "ls"})
     ]
 
@@ -133,7 +133,7 @@ def test_a_request_is_read() -> None:
     assert [message.role for message in read.messages] == ["system", "user", "assistant", "tool"]
     assert (answer.reasoning, answer.tool_calls) == ("I list the files.", cohere_chat.read_response(CALLED).tool_calls)
     assert (result.call_id, result.content) == ("bash_1", [document])
-    assert ([one.name for one in read.tools], read.model, read.parameters) == (
+    assert ([tool.name for tool in read.tools], read.model, read.parameters) == (
         ["bash"],
         "command-a",
         {"k": 3, "model": "command-a"},

@@ -101,7 +101,7 @@ def test_an_answer_that_is_sent_back() -> None:
 
     assert openai_chat.read_message(message) == [Message("assistant", "hi", CALLS)]
     [handed_over] = by_hand.read_message({**message, "tool_call": {}})
-    assert [(one.call_id, one.name, one.arguments) for one in handed_over.tool_calls] == [
+    assert [(tool_call.call_id, tool_call.name, tool_call.arguments) for tool_call in handed_over.tool_calls] == [
         ("c1", "f", {"a": 1}),
         ("c2", "g", "free"),
     ]

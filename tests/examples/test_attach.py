@@ -21,7 +21,7 @@ BEFORE = {
     "Trae Agent": "config = None\n",
     "Trae Agent (2)": "config = None\n",
 }
-"""What a block requires other than an agent."""
+"""The requirements of a block besides an agent."""
 CALLS = {
     "Wrap a client": {"fix the failing test": 1},
     "Follow the context": {"first": 1, "second": 1},
@@ -59,7 +59,7 @@ def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
 
     runs = [load(path) for path in tmp_path.glob("trajectories/*.json")]
     assert (done.returncode, done.stderr) == (0, "")
-    assert {one.task: len(one.llm_interactions) for one in runs} == CALLS[heading]
+    assert {run.task: len(run.llm_interactions) for run in runs} == CALLS[heading]
     assert len(runs) == len(CALLS[heading])
 
 
@@ -72,7 +72,7 @@ def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
 
     [run] = [load(path) for path in tmp_path.glob("trajectories/*.json")]
     [step] = run.agent_steps
-    assert (step.agent, step.reflection, [one.result for one in step.tool_results]) == (
+    assert (step.agent, step.reflection, [result.result for result in step.tool_results]) == (
         *("calculator", "nothing is left to compute"),
         [{"product": 391}],
     )

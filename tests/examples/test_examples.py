@@ -55,7 +55,7 @@ def test_steps_and_tools(tmp_path: Path) -> None:
         (1, "calling_tool", "calculator"),
         (2, "completed", "calculator"),
     ]
-    assert [(one.call_id, one.result, one.sent) for one in first.tool_results] == [
+    assert [(result.call_id, result.result, result.sent) for result in first.tool_results] == [
         ("call_1", {"product": 391}, "It is 391.")
     ]
     assert (second.reflection, trajectory.final_result) == ("nothing is left to compute", "hi")

@@ -29,7 +29,7 @@ LEFT = (
     (["one", "live", "live"], ["gpt-4o", "gpt-4o"]),
     (["one", "Ask me again.", "live"], ["gpt-4o-mini"]),
 )
-"""What the model said in the run that a block leaves, and the models that were asked live."""
+"""The answers of the model in the run that a block leaves, and the models that were called live."""
 
 
 def test_every_block_is_run() -> None:
@@ -66,5 +66,5 @@ def test_a_block_does_what_it_says(number: int, tmp_path: Path) -> None:
         models = [json.loads(body)["model"] for _, _, body in server.requests[3:]]
 
     [child] = [path for path in (tmp_path / "trajectories").glob("*.json") if path.name != "run.json"]
-    said_in_it = [one.response.content for one in load(child).llm_interactions if one.response]
+    said_in_it = [call.response.content for call in load(child).llm_interactions if call.response]
     assert (said_in_it, models) == LEFT[number]

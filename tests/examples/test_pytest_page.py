@@ -34,7 +34,7 @@ def run_my_agent(question):
         messages += [asked, {"role": "tool", "tool_call_id": call.id, "content": found}]
         return client.chat.completions.create(model="m", messages=messages).choices[0].message.content
 """
-"""What a reader has as `my_agent`: it searches once, and answers."""
+"""The reader's `my_agent`: it searches once, and answers."""
 CALL = {"id": "1", "type": "function", "function": {"name": "search", "arguments": '{"query": "sencha"}'}}
 
 

@@ -116,7 +116,10 @@ def test_the_readme_does_what_it_says(used: Path) -> None:
         "fix the failing test": 1,
         "What is 17 * 23?": 2,
     }
-    assert [[one.result for one in step.tool_results] for step in runs["What is 17 * 23?"].agent_steps] == [[391], []]
+    assert [[result.result for result in step.tool_results] for step in runs["What is 17 * 23?"].agent_steps] == [
+        [391],
+        [],
+    ]
 
 
 def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
@@ -135,7 +138,7 @@ def test_the_commands_do_what_they_say(used: Path, tmp_path: Path) -> None:
 
     assert failed == []
     runs = [load(path) for path in (place / "trajectories").glob("*.json")]
-    assert sorted((str(one.task), len(one.llm_interactions), len(one.rewards)) for one in runs) == [
+    assert sorted((str(run.task), len(run.llm_interactions), len(run.rewards)) for run in runs) == [
         ("How many files are here?", 1, 1),
         ("What is 17 * 23?", 2, 1),
         ("fix the failing test", 1, 1),

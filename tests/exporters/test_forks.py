@@ -61,6 +61,6 @@ def test_a_forked_child_neither_hangs_nor_sends_twice(tmp_path: Path, way: str) 
             "invoke_agent",
         ]
         children = sorted(path for path in tmp_path.glob("*.json") if path.name != "run.json")
-        assert [[one.model for one in load(path).llm_interactions] for path in children] == [["child"]] * 3
+        assert [[call.model for call in load(path).llm_interactions] for path in children] == [["child"]] * 3
         of_children = {span.trace_id.hex() for span in server.spans()} - {of_parent}
         assert of_children == {load(path).trajectory_id for path in children}

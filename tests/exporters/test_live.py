@@ -171,7 +171,7 @@ def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
         invoke("export", path, "--format", "otlp", "--endpoint", second.url, "--resume")
 
         assert (first.names(), second.names()) == (["chat m"], ["chat m", "invoke_agent"])
-        assert {one.span_id for one in first.spans()}.isdisjoint(one.span_id for one in second.spans())
+        assert {span.span_id for span in first.spans()}.isdisjoint(span.span_id for span in second.spans())
 
 
 def test_what_is_said_after_delivery_is_sent_by_resume_once(tmp_path: Path) -> None:
@@ -243,11 +243,11 @@ def test_a_fork_is_sent_with_the_mark_of_what_it_was_given(tmp_path: Path) -> No
         assert (first, second, answers) == ("1", "2", ["1", "b"])
         spans = sorted(server.spans(), key=lambda one: one.start_time_unix_nano)
         calls = [attributes(span) for span in spans if span.name == "chat m"]
-        marks = [json.loads(one.get("trace_recorder.replayed_from", "null")) for one in calls]
+        marks = [json.loads(call.get("trace_recorder.replayed_from", "null")) for call in calls]
         parent_id = load(tmp_path / "parent.json").trajectory_id
         taken = {"input_tokens": 10, "output_tokens": 5}
         assert marks == [{"trajectory_id": parent_id, "interaction_id": "llm_1", "usage": taken}, None]
-        assert [one.get("gen_ai.usage.input_tokens") for one in calls] == [None, 10]
+        assert [call.get("gen_ai.usage.input_tokens") for call in calls] == [None, 10]
         sent = len(server.spans())
         assert invoke("export", path, "-f", "otlp", "--endpoint", server.url, "--resume").exit_code == 0
         assert len(server.spans()) == sent

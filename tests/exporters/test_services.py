@@ -93,7 +93,7 @@ def test_langsmith_has_marks_and_no_tokens_of_calls_that_were_not_made(
     assert [usage[name] for name in ("input_tokens", "output_tokens", "total_tokens")] == [0, 0, 0]
     (tmp_path / "sent.json").write_text(json.dumps({"post": kept.runs, "patch": []}), encoding="utf-8")
     read = load(tmp_path / "sent.json")
-    assert [one.replayed_from for one in read.llm_interactions] == [
-        one.replayed_from for one in load(tmp_path / "replay.json").llm_interactions
+    assert [call.replayed_from for call in read.llm_interactions] == [
+        call.replayed_from for call in load(tmp_path / "replay.json").llm_interactions
     ]
     assert (read.status, read.metrics["llm_calls"]) == ("completed", 0)

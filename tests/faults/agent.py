@@ -25,7 +25,7 @@ from trace_recorder import TrajectoryRecorder
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an agent is to do: of which kind it is, where it asks and records, and how it is to die."""
+    """The orders for an agent: its kind, its server, its directory, and the way in which it dies."""
 
     variant: str
     dying: str

@@ -22,7 +22,10 @@ from trace_recorder.storage.redaction.partial_secrets import unfinished
 
 EXIT = {"SIGKILL": -9, "SIGTERM": -15, "exception": 1, "exception in a block": 1}
 STREAM_DELAY = 1.5
-"""What came of a stream earlier than this many seconds before a kill must be on file; the contract says one."""
+"""The pieces of a stream that came earlier than this many seconds before a kill must be on file.
+
+The contract says one.
+"""
 DOCUMENT_DELAY = 3.0
 """The document shows a call a fifth of a second later, or when twenty times the cost of the next write has passed. For
 a small one that is within half a second, on a busy machine within some."""
@@ -65,7 +68,7 @@ def judge(kill: Kill, death: Death, directory: Path, *, timed: bool = False) -> 
     journal = directory / "run.jsonl"
     if journal.exists() and (journal.stat().st_size or death.reports):  # empty: killed before its first record
         trajectory = load(journal)
-        on_file = {str(one.input_messages[-1].content): one for one in trajectory.llm_interactions}
+        on_file = {str(call.input_messages[-1].content): call for call in trajectory.llm_interactions}
         verdict.lost += (
             _lost(death, on_file, kill.length)
             + (_lost_pieces(kill, death, on_file) if timed else [])
@@ -147,7 +150,9 @@ def _lost_in(document: Any, death: Death) -> list[str]:
     if document is None:
         return ["the document"] if death.reports else []
     there = {
-        one["input_messages"][-1]["content"] for one in document["llm_interactions"] if one["response"].get("content")
+        call["input_messages"][-1]["content"]
+        for call in document["llm_interactions"]
+        if call["response"].get("content")
     }
     reported = death.said_before("answered", death.killed_at - DOCUMENT_DELAY)
     return [f"the call {one} in the document" for one in reported if one not in there]
@@ -175,7 +180,7 @@ def _files(journal: Path, verdict: Verdict) -> list[str]:
     """Return faults of the files: damage, a locked journal, or files that look like documents."""
     report = validate(journal)
     verdict.torn = any("ends in the middle" in finding.what for finding in report.findings)
-    problems = [f"{one.where}: {one.what}" for one in report.findings if one.severity == "error"]
+    problems = [f"{finding.where}: {finding.what}" for finding in report.findings if finding.severity == "error"]
     visible = {path.name for path in journal.parent.iterdir() if not path.name.startswith(".")}
     if not visible <= {"run.json", "run.jsonl"}:
         problems.append(f"files: {sorted(visible)}")

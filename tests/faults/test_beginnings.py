@@ -121,7 +121,7 @@ def test_a_run_that_could_not_begin_begins_when_it_can(tmp_path: Path, client: o
 
     recorder.finalize()
     trajectory = load(tmp_path / "run.json")
-    assert [one.input_messages[-1].content for one in trajectory.llm_interactions] == ["late"]
+    assert [call.input_messages[-1].content for call in trajectory.llm_interactions] == ["late"]
     assert len(trajectory.gaps) == 1
 
 

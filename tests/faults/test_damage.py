@@ -56,15 +56,17 @@ def costs(journal: Path, directory: Path, begin: int, end: int, kind: str) -> No
     data = journal.read_bytes()
     damaged = directory / "run.jsonl"
     damaged.write_bytes(data[:begin] + DAMAGES[kind](data[begin:end]) + data[end:])
-    before = {one.interaction_id: told(one) for one in load(journal).llm_interactions}
+    before = {call.interaction_id: told(call) for call in load(journal).llm_interactions}
     hit = [
-        one for one in records_of(journal.with_suffix(".json")) if one.offset < end and begin < one.offset + one.length
+        record
+        for record in records_of(journal.with_suffix(".json"))
+        if record.offset < end and begin < record.offset + record.length
     ]
     may_differ = set().union(*(needed_by(one, before) for one in hit))
 
     trajectory = load(damaged)
 
-    after = {one.interaction_id: told(one) for one in trajectory.llm_interactions}
+    after = {call.interaction_id: told(call) for call in trajectory.llm_interactions}
     assert {one for one in before if after.get(one) != before[one]} <= may_differ
     assert set(after) <= set(before)
     assert (

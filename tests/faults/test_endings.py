@@ -24,7 +24,7 @@ PIECES = [chat_chunk("one "), 0.1, chat_chunk("two "), 0.1, chat_chunk("three"),
 
 def errors(path: Path) -> list[str]:
     """Return the faults in the files of a run."""
-    return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+    return [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
 
 
 @pytest.mark.parametrize("ending", ["finalize", "block", "start"])
@@ -88,7 +88,7 @@ def test_what_comes_while_the_interpreter_ends_is_recorded(
     ended = python(AT_EXIT.replace("{last}", last), tmp_path, provider.address_for("late"))
 
     trajectory, path = load(tmp_path / "run.json"), tmp_path / "run.json"
-    answers = [one.response.content if one.response else None for one in trajectory.llm_interactions]
+    answers = [call.response.content if call.response else None for call in trajectory.llm_interactions]
     assert (ended.returncode, ended.stderr) == (0, "")
     assert answers == [answer_to(f"late {number}", LENGTH) for number in range(3)]
     assert (trajectory.status, json.loads(path.read_text())["status"], errors(path)) == (status, status, [])

@@ -20,7 +20,7 @@ from trace_recorder import LLMInteraction, Trajectory, load
 from trace_recorder.derive.validate import validate
 
 NO_RECORD_LOST = {"write the document", "keep the journal where it was"}
-"""What may be a gap where every record is on file."""
+"""The gaps that are allowed if every record is on file."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def whole(phase: str) -> list[tuple[str, bool, str]]:
 
 def on_file(trajectory: Trajectory, phase: str) -> list[tuple[str, bool, str]]:
     """The calls of a phase as they are on file."""
-    found = [(str(one.input_messages[-1].content), one) for one in trajectory.llm_interactions]
+    found = [(str(call.input_messages[-1].content), call) for call in trajectory.llm_interactions]
     return [(question, one.complete, _content(one)) for question, one in found if question.startswith(phase)]
 
 

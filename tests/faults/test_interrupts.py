@@ -96,8 +96,8 @@ def problems(directory: Path, answer: Answer, content: str, place: Place) -> lis
             recorder.annotate("lost", "")
         call(recorder, asked("last"), answer)
     whole = {
-        one.input_messages[-1].content: one.response.content if one.complete and one.response else None
-        for one in load(path).llm_interactions
+        call.input_messages[-1].content: call.response.content if call.complete and call.response else None
+        for call in load(path).llm_interactions
     }
     found = [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
     return found + [f"{one} is lost" for one in ("before", "after", "last") if whole.get(one) != content]

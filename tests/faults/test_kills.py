@@ -43,6 +43,6 @@ def test_the_next_run_finds_the_path_free(dying: str, directory: Path, zygote: Z
         recorder.annotate("a", 1)
 
     before, after = load(directory / "run.1.json"), load(directory / "run.json")
-    answered = {one.input_messages[-1].content for one in before.llm_interactions if one.complete}
+    answered = {call.input_messages[-1].content for call in before.llm_interactions if call.complete}
     assert (before.task, before.status, answered >= set(death.said("answered"))) == ("die", "interrupted", True)
     assert (recorder.trajectory_path.name, after.task, after.status) == ("run.json", "next", "completed")

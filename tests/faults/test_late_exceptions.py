@@ -57,7 +57,7 @@ def test_no_exception_of_a_handler_is_swallowed_in_a_call(answer: Answer, tmp_pa
         act()
 
     assert swallowed == []
-    assert [one.what for one in validate(path).findings if one.severity == "error"] == []
+    assert [finding.what for finding in validate(path).findings if finding.severity == "error"] == []
     last = load(path).llm_interactions[-1]
     assert (last.complete, last.error) == (True, None)
 

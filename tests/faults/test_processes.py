@@ -53,7 +53,7 @@ class Ended:
 
 def _run(journal: Path) -> Run:
     trajectory, start = load(journal), records_of(journal.with_suffix(".json"))[0].data
-    questions = [str(one.input_messages[-1].content) for one in trajectory.llm_interactions if one.complete]
+    questions = [str(call.input_messages[-1].content) for call in trajectory.llm_interactions if call.complete]
     return Run(start["trajectory_id"], start.get("parent"), trajectory.status, tuple(questions))
 
 
@@ -74,12 +74,12 @@ def test_each_process_has_a_file_of_its_own(scenario: str, tmp_path: Path, provi
 
     runs = ended.runs()
     parent = runs.pop("run.json")
-    asked = Counter(question.split()[0] for one in runs.values() for question in one.questions)
+    asked = Counter(question.split()[0] for value in runs.values() for question in value.questions)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (parent.status, parent.questions) == ("completed", ("parent calls", "parent calls"))
-    assert [one.parent for one in runs.values()] == [parent.identity] * len(asked)
+    assert [value.parent for value in runs.values()] == [parent.identity] * len(asked)
     assert sum(asked.values()) == {"pool": WORKERS * 3, "preload": WORKERS * 2}.get(scenario, WORKERS)
-    assert all(len({question.split()[0] for question in one.questions}) == 1 for one in runs.values())
+    assert all(len({question.split()[0] for question in value.questions}) == 1 for value in runs.values())
 
 
 def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Provider) -> None:
@@ -90,7 +90,7 @@ def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Prov
     parent = runs.pop("run.json")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (set(parent.questions), parent.status) == ({"parent works"}, "completed")
-    assert [(one.parent, one.questions, one.status) for one in runs.values()] == [
+    assert [(value.parent, value.questions, value.status) for value in runs.values()] == [
         (parent.identity, (), "completed")
     ] * FORKS
 
@@ -110,8 +110,11 @@ def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider
     ended = run("starting", tmp_path, provider)
 
     trajectories = [load(path) for path in (tmp_path / "others").glob("*.jsonl")]
-    found = {(one.task, one.status, *(step.step_number for step in one.agent_steps)) for one in trajectories}
-    children = [one for one in trajectories if one.task == "child's"]
+    found = {
+        (trajectory.task, trajectory.status, *(step.step_number for step in trajectory.agent_steps))
+        for trajectory in trajectories
+    }
+    children = [trajectory for trajectory in trajectories if trajectory.task == "child's"]
     assert (ended.returncode, ended.stderr, len(children)) == (0, "", FORKS)
     assert found == {("parent's", "completed", 0, 1, 2, 3, 4), ("child's", "completed", 7)}
 
@@ -139,7 +142,7 @@ def test_a_grandchild_is_linked_to_the_nearest_run(tmp_path: Path, provider: Pro
     """A process names the run of the nearest process above it that has recorded."""
     ended = run("grandchildren", tmp_path, provider)
 
-    by_question = {one.questions[0]: one for one in ended.runs().values()}
+    by_question = {value.questions[0]: value for value in ended.runs().values()}
     parent, worker = by_question["parent calls"], by_question["worker1 calls"]
     assert (ended.returncode, ended.stderr) == (0, "")
     assert {question: one.parent for question, one in by_question.items()} == {

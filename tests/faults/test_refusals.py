@@ -60,7 +60,7 @@ def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payl
 
 def errors(path: Path) -> list[str]:
     """Return the faults in the files of a run."""
-    return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+    return [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
 
 
 CLOSING = """
@@ -165,7 +165,7 @@ def test_descriptors_that_the_agent_closes(tmp_path: Path) -> None:
 
     assert (len(told), sizes) == (1, [0] * 20)
     trajectory = load(path)
-    asked = [one.input_messages[-1].content for one in trajectory.llm_interactions]
+    asked = [call.input_messages[-1].content for call in trajectory.llm_interactions]
     assert (asked, trajectory.status, trajectory.annotations, errors(path)) == (
         *(["before", "after"], "completed", {"k": 1}, []),
     )

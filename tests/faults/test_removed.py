@@ -19,7 +19,7 @@ KEPT = "keep the journal where it was"
 
 def errors(path: Path) -> list[str]:
     """Return the faults in the files of a run."""
-    return [f"{one.where}: {one.what}" for one in validate(path).findings if one.severity == "error"]
+    return [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
 
 
 @pytest.mark.parametrize("durability", ["process", "disk"])
@@ -37,7 +37,7 @@ def test_what_was_removed_is_made_again(removed: str, durability: str, tmp_path:
 
     call(recorder, asked("before", "after"), said("y"))
 
-    seen = [one.response and one.response.content for one in load(path.with_suffix(".jsonl")).llm_interactions]
+    seen = [call.response and call.response.content for call in load(path.with_suffix(".jsonl")).llm_interactions]
     recorder.finalize(success=True)
     trajectory = load(path)
     assert (seen, errors(path)) == (["x" * 5000, "y"], [])
@@ -57,7 +57,7 @@ def test_it_may_be_removed_again_and_again(tmp_path: Path) -> None:
     recorder.finalize()
 
     records = records_of(recorder.trajectory_path)
-    assert [one.seq for one in records] == list(range(1, len(records) + 1))
+    assert [record.seq for record in records] == list(range(1, len(records) + 1))
     assert [gap.what for gap in load(recorder.trajectory_path).gaps] == [KEPT] * 5
     assert len(load(recorder.trajectory_path).annotations) == 5
 

@@ -52,7 +52,7 @@ def test_a_torn_end_that_stays_costs_no_later_record(tmp_path: Path) -> None:
 
     journal.close()
     lines = list(read(journal.path.read_bytes()))
-    texts = [one.data["text"].strip("_") for one in lines if isinstance(one, Record)]
+    texts = [line.data["text"].strip("_") for line in lines if isinstance(line, Record)]
     assert (texts, len(lines)) == (["first", "second", "third", "fourth"], 5)
 
 
@@ -125,4 +125,4 @@ def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
         {"before": 1, "after": 1},
         ["record an annotation"],
     )
-    assert [one.seq for one in records_of(recorder.trajectory_path)] == [1, 2, 3, 4, 5]
+    assert [record.seq for record in records_of(recorder.trajectory_path)] == [1, 2, 3, 4, 5]

@@ -197,9 +197,9 @@ def test_a_time_limit_in_the_middle_of_recording(tmp_path: Path) -> None:
         interrupting = False
         call(recorder, asked("after"), said("x"))
 
-    asked_for = [one.input_messages[-1].content for one in load(tmp_path / "run.json").llm_interactions]
+    asked_for = [call.input_messages[-1].content for call in load(tmp_path / "run.json").llm_interactions]
     assert [one for one in asked_for if one != "during"] == ["before", "after"]
-    assert [one for one in validate(tmp_path / "run.json").findings if one.severity == "error"] == []
+    assert [finding for finding in validate(tmp_path / "run.json").findings if finding.severity == "error"] == []
 
 
 def handled(act: Callable[[], object], moment: int, handler: Callable[[], object]) -> bool:

@@ -65,7 +65,7 @@ class Runs:
     place: Path
 
     ignore: tuple[str, ...] = ()
-    """What requests of a replay may differ in: ids that a framework makes up anew each time."""
+    """The allowed differences between requests of a replay: ids that a framework makes up each time."""
 
     def ignoring(self, *paths: str) -> Runs:
         """The same, for programs whose requests are never twice the same."""
@@ -168,8 +168,8 @@ def judged(document: Path, model: Model) -> list[Step]:
 def on_file(trajectory: Trajectory) -> list[Payload]:
     """Each exchange that was recorded: the request, and what came back, of a stream its text."""
     return [
-        (one.raw_request, one.raw_stream if one.stream else one.raw_response, len(one.attempts))
-        for one in trajectory.llm_interactions
+        (call.raw_request, call.raw_stream if call.stream else call.raw_response, len(call.attempts))
+        for call in trajectory.llm_interactions
     ]
 
 

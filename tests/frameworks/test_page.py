@@ -50,7 +50,7 @@ def test_the_results_are_those_of_the_sessions() -> None:
     """Each framework of noxfile.py has tests and results on the same Pythons, without failures and skips."""
     tables = matrix()
     results = [(name, python, failed, skipped) for name, python, _, _, failed, skipped in results_of(RESULTS)]
-    pythons = [python for python in tables["PYTHONS"] if any(one[1] == python for one in results)]  # type: ignore[attr-defined]
+    pythons = [python for python in tables["PYTHONS"] if any(result[1] == python for result in results)]  # type: ignore[attr-defined]
 
     assert results == [(*one, "0", "0") for one in product(tables["FRAMEWORKS"], pythons)]  # type: ignore[call-overload]
     assert pythons

@@ -203,9 +203,9 @@ def test_it_is_what_the_run_says(tmp_path: Path) -> None:
     bare = {**FOREIGN, "steps": [{"step_id": 1, "source": "agent", "message": "x"}], "subagent_trajectories": None}
     stated = load(written(tmp_path / "bare.json", bare)).metrics
     assert (stated["input_tokens"], stated["cost"]) == (999, 1.5)
-    calls = {one.agent: one for one in run.llm_interactions}
+    calls = {call.agent: call for call in run.llm_interactions}
     assert (calls["looker"].parent_agent_id, calls["reader"].parent_agent_id) == (calls["reader"].agent_id, None)
-    assert [one.parameters.get("reasoning_effort") for one in run.llm_interactions if one.agent == "terminus-2"] == [
+    assert [call.parameters.get("reasoning_effort") for call in run.llm_interactions if call.agent == "terminus-2"] == [
         "high",
         0.5,
     ]

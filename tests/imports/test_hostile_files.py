@@ -68,7 +68,7 @@ def test_a_hostile_journal_is_read(name: str, tmp_path: Path) -> None:
 
     assert {command: one.exit_code for command, one in done.items() if one.exit_code not in {0, 1}} == {}
     raised = {command: one.exception for command, one in done.items()}
-    assert [one for one in raised.items() if not isinstance(one[1], SystemExit | None)] == []
+    assert [item for item in raised.items() if not isinstance(item[1], SystemExit | None)] == []
 
 
 def test_a_range_names_no_more_than_there_is() -> None:

@@ -154,7 +154,9 @@ def test_a_document_alone_says_what_the_journal_says(tmp_path: Path) -> None:
     trajectory = load(path)
 
     assert trajectory.to_document() == from_journal
-    assert {(one.raw_request, one.raw_response, one.raw_stream) for one in trajectory.llm_interactions} == {(None,) * 3}
+    assert {(call.raw_request, call.raw_response, call.raw_stream) for call in trajectory.llm_interactions} == {
+        (None,) * 3
+    }
 
 
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:

@@ -68,11 +68,11 @@ def test_no_answer_comes_back_twice(name: str, tmp_path: Path) -> None:
 def facts(trajectories: list[Trajectory]) -> dict[str, list[Any]]:
     """Return the content of runs in an order that does not depend on the format, without white space."""
     calls = [one for trajectory in trajectories for one in trajectory.llm_interactions]
-    counts = [counts_of(one) for one in calls]
+    counts = [counts_of(call) for call in calls]
     seen = {
         (message.call_id, lines_of(message))
-        for one in calls
-        for message in one.input_messages
+        for call in calls
+        for message in call.input_messages
         if message.role == "tool"
     }
     steps = [step for trajectory in trajectories for step in trajectory.agent_steps]
@@ -81,11 +81,15 @@ def facts(trajectories: list[Trajectory]) -> dict[str, list[Any]]:
         (one.call_id, result_text(one)) for step in steps for one in step.tool_results if one.call_id not in shown
     }
     return {
-        "answers": sorted(one.response.content or "" for one in calls),
+        "answers": sorted(call.response.content or "" for call in calls),
         "calls": sorted((call.name, json.dumps(call.arguments)) for one in calls for call in one.response.tool_calls),
-        "prompts": sorted([[one.role, "".join(text_of(one).split())] for one in call.input_messages] for call in calls),
+        "prompts": sorted(
+            [[message.role, "".join(text_of(message).split())] for message in call.input_messages] for call in calls
+        ),
         "results": sorted(seen | unseen),
-        "tokens": sorted((one.prompt or 0, one.completion or 0, one.cache_read or 0) for one in counts if one),
+        "tokens": sorted(
+            (count.prompt or 0, count.completion or 0, count.cache_read or 0) for count in counts if count
+        ),
     }
 
 

@@ -61,7 +61,7 @@ def attempts(one: LLMInteraction) -> list[tuple[int | None, str | None, bool]]:
 
 def on_file(path: Path) -> list[list[tuple[int | None, str | None, bool]]]:
     """The attempts of every interaction of a run."""
-    return [attempts(one) for one in load(path).llm_interactions]
+    return [attempts(call) for call in load(path).llm_interactions]
 
 
 FIRST = (429, "rate_limit", False)
@@ -180,7 +180,7 @@ def test_the_pause_before_a_retry_is_time_of_the_call_and_not_of_the_tool_before
     assert pause >= 0.3
     assert retried.duration_seconds == pytest.approx(sum(part for part in parts if part is not None), abs=1e-5)
     assert time_of(run)["tool"] == pytest.approx(result.duration_seconds, abs=0.02)
-    assert run.metrics["llm_seconds"] == pytest.approx(sum(one.duration_seconds or 0 for one in run.llm_interactions))
+    assert run.metrics["llm_seconds"] == pytest.approx(sum(call.duration_seconds or 0 for call in run.llm_interactions))
 
 
 def test_a_call_that_is_cancelled_between_its_attempts_has_those_that_were_made(tmp_path: Path) -> None:

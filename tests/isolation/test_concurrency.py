@@ -150,7 +150,7 @@ def test_to_thread_takes_the_context_along(tmp_path: Path) -> None:
 
 
 def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
-    """Of many open recorders, the one that a client is bound to records its calls in any thread."""
+    """Among many open recorders, the recorder that a client is bound to records its calls in any thread."""
     with serving(plain(CHAT)) as server:
 
         def agent(number: int) -> None:

@@ -19,5 +19,5 @@ def test_a_stream_that_is_left_while_another_call_is_recorded(tmp_path: Path) ->
         command = [sys.executable, "-m", "tests.isolation.garbage", str(path), f"{server.url}/v1"]
         subprocess.run(command, cwd=ROOT, check=True, timeout=120)
 
-    recorded = [(one.complete, one.response and one.response.content) for one in load(path).llm_interactions]
+    recorded = [(call.complete, call.response and call.response.content) for call in load(path).llm_interactions]
     assert recorded == [(False, "one"), (True, "hi")]

@@ -45,7 +45,7 @@ def test_the_bytes_on_the_wire_are_the_same(tmp_path: Path, call: str, kind: str
         unwrapped, wrapped = sent(server.url, lambda _: None), sent(server.url, recorder.wrap)
 
     assert wrapped == unwrapped
-    assert sum(len(one.attempts) for one in load(recorder.trajectory_path).llm_interactions) == 2
+    assert sum(len(call.attempts) for call in load(recorder.trajectory_path).llm_interactions) == 2
 
 
 def looks(value: object) -> Payload:
@@ -167,7 +167,7 @@ def test_an_inner_transport_that_reads_is_left_alone(tmp_path: Path) -> None:
         with recorder.wrap(httpx2.Client(transport=Reading())) as client:
             said = client.post(f"{server.url}/v1/chat/completions", json=ASK).json()
 
-    assert [one.raw_response for one in load(recorder.trajectory_path).llm_interactions] == [said] == [CHAT]
+    assert [call.raw_response for call in load(recorder.trajectory_path).llm_interactions] == [said] == [CHAT]
 
 
 def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_response_that_was_used_up_is_left_alone(tmp_path: Path) -> None:
     recorder.finalize()
 
     trajectory = load(recorder.trajectory_path)
-    assert [(one.complete, one.ended_by) for one in trajectory.llm_interactions] == [
+    assert [(call.complete, call.ended_by) for call in trajectory.llm_interactions] == [
         (False, "it could not be recorded")
     ]
     assert [gap.what for gap in trajectory.gaps] == ["wrap a response"]
@@ -205,7 +205,7 @@ def test_a_body_that_is_made_while_it_is_sent_is_left_alone(tmp_path: Path) -> N
 
     trajectory = load(recorder.trajectory_path)
     assert [body for _, _, body in server.requests] == [b"{}"]
-    assert [(one.raw_request, one.raw_response) for one in trajectory.llm_interactions] == [(None, CHAT)]
+    assert [(call.raw_request, call.raw_response) for call in trajectory.llm_interactions] == [(None, CHAT)]
     assert [gap.what for gap in trajectory.gaps] == ["record the body of a request"]
 
 
@@ -254,4 +254,4 @@ def test_an_iteration_is_closed_as_it_would_be(tmp_path: Path, module: ModuleTyp
         wrapped = _break_out(run, module, recorder.wrap)
 
     assert wrapped == _break_out(run, module, lambda client: client)
-    assert [one.complete for one in load(recorder.trajectory_path).llm_interactions] == [False]
+    assert [call.complete for call in load(recorder.trajectory_path).llm_interactions] == [False]

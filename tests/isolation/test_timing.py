@@ -178,7 +178,7 @@ def test_a_run_that_ends_waits_for_a_response_that_is_being_written(tmp_path: Pa
     finalizing.join()
 
     trajectory = load(recorder.trajectory_path)
-    assert ([one.complete for one in trajectory.llm_interactions], trajectory.gaps) == ([True], ())
+    assert ([call.complete for call in trajectory.llm_interactions], trajectory.gaps) == ([True], ())
 
 
 def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:

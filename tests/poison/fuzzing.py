@@ -35,7 +35,7 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload
 
 SLOW = 5.0
-"""What takes more seconds than this is a finding of a search by the command."""
+"""The limit in seconds. An input that takes longer is a finding of a search by the command."""
 TOKENS = (
     *(b"data: ", b"data:", b"\ndata: ", b"event: error\n", b"\n\n", b"\r\n\r\n", b"\r", b"[DONE]", b": x\n"),
     *(b'"', b"\\", b"\\u", b"\\ud83d", b"{", b"}", b"[", b"]", b":", b",", b"null", b"NaN", b"1e999", b"\xff", b"\0"),

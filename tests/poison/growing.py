@@ -215,7 +215,7 @@ WORKS: dict[str, tuple[Callable[..., None], Mapping[str, Callable[[int], str | b
     "stream": (join, STREAMS),
     "journal": (split, JOURNALS),
 }
-"""What is done with each kind of text."""
+"""The operations on each kind of text."""
 
 
 def work(kind: str, name: str, size: int) -> Callable[[], None]:

@@ -90,7 +90,7 @@ def runs(place: Path) -> dict[str, list[dict[str, Payload]] | dict[str, Payload]
     contents: dict[str, list[dict[str, Payload]] | dict[str, Payload]] = {}
     for name, path in {**every(place), "rich": rich_run(place / "rich.json")}.items():
         if path.with_suffix(".jsonl").exists():
-            contents[f"{name}.jsonl"] = [{"kind": one.kind, "data": one.data} for one in records_of(path)]
+            contents[f"{name}.jsonl"] = [{"kind": record.kind, "data": record.data} for record in records_of(path)]
         contents[f"{name}.json"] = load(path).to_document()
     return contents
 

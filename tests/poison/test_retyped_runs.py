@@ -105,7 +105,7 @@ def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path)
     assert_viewed(load(recorder.trajectory_path))
     stats = Stats()
     stats.add(load(recorder.trajectory_path))
-    assert [one["name"] for one in stats.to_json()["rewards"]] == ["even"]
+    assert [reward["name"] for reward in stats.to_json()["rewards"]] == ["even"]
 
 
 def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def recorded(server: Server, directory: Path, asked: dict[str, Any] = ASKED, /, 
             body = {"model": "m", "max_tokens": 9, "messages": messages}
             httpx.post(f"{proxy.url}/anthropic/v1/messages", json=body, headers=headers)
     (path,) = proxy.sessions.documents
-    assert [one for one in validate(path).findings if one.severity != "note"] == []
+    assert [finding for finding in validate(path).findings if finding.severity != "note"] == []
     return load(path)
 
 
@@ -183,7 +183,9 @@ def test_a_session_is_found_by_its_calls_where_no_header_names_it(server: Server
     """Gemini CLI sends no session id, and the ids in its file are its own."""
     gemini_cli(home, "g")
     run = recorded(server, tmp_path / "runs")
-    assert [(one.call_id, one.duration_seconds, one.result) for one in results(run)] == [("t1", 3.0, "made")]
+    assert [(result.call_id, result.duration_seconds, result.result) for result in results(run)] == [
+        ("t1", 3.0, "made")
+    ]
     assert (run.gaps, run.annotations["joined_from"]["session_id"]) == ((), "g")
 
 
@@ -195,7 +197,7 @@ def test_of_two_sessions_that_fit_neither_is_joined(server: Server, tmp_path: Pa
     assert [(gap.what, gap.why) for gap in run.gaps] == [
         ("join the session file of the program", "several sessions fit: g, h")
     ]
-    assert ([one.duration_seconds for one in results(run)], "joined_from" in run.annotations) == ([None], False)
+    assert ([result.duration_seconds for result in results(run)], "joined_from" in run.annotations) == ([None], False)
 
 
 def test_a_session_with_a_known_id_is_joined_though_its_file_is_there_twice(

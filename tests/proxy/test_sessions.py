@@ -208,4 +208,4 @@ def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: S
     for body in bodies:
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)
     calls: list[Any] = [run.llm_interactions for run in proxy.runs()]
-    assert ([len(one) for one in calls], [body for _, _, body in server.requests]) == ([1, 1, 1], bodies)
+    assert ([len(call) for call in calls], [body for _, _, body in server.requests]) == ([1, 1, 1], bodies)

@@ -68,9 +68,10 @@ def _same_as_built(ours: Any) -> None:
     )
     known = {"tool_response": None, "tool_definitions": None}
     stripped = [
-        [replace(one, **known, metadata=one.metadata or None) for one in step.messages] for step in theirs.steps
+        [replace(message, **known, metadata=message.metadata or None) for message in step.messages]
+        for step in theirs.steps
     ]
-    assert [[replace(one, **known) for one in step.messages] for step in ours.steps] == stripped
+    assert [[replace(message, **known) for message in step.messages] for step in ours.steps] == stripped
     for mine, built in zip(ours.steps[-1].messages, messages, strict=True):
         if mine.tool_response is not None:
             assert replace(mine.tool_response, arguments={}, error=None) == built.tool_response

@@ -54,7 +54,7 @@ def words(messages: list[dict[str, Any]]) -> list[str]:
         texts += [content] if isinstance(content, str) else [part["text"] for part in content if part.get("text")]
         for call in message.get("tool_calls", ()):
             texts += [call["function"]["name"], *(f"{name}=" for name in call["function"]["arguments"])]
-    return [one for one in texts if one]
+    return [text for text in texts if text]
 
 
 def render(row: dict[str, Any], template: PreTrainedTokenizerFast) -> None:

@@ -27,7 +27,7 @@ class Environment:
     python: tuple[int, int] = (3, 11)
     first: tuple[Arguments, ...] = ()
     alone: Arguments = ()
-    """What is installed without what it needs, which is not needed here."""
+    """The packages that are installed without their requirements, which are not used here."""
 
 
 ENVIRONMENTS = (

@@ -72,6 +72,8 @@ def plain(value: Any) -> Any:
         return {name: member for name, member in members.items() if member not in {None, False}} or None
     if isinstance(value, list | tuple):
         elements = [plain(one) for one in value]
-        named = elements and all(isinstance(one, dict) and one.keys() <= {"name", "value"} for one in elements)
-        return {one["name"]: one.get("value") for one in elements} if named else elements or None
+        named = elements and all(
+            isinstance(element, dict) and element.keys() <= {"name", "value"} for element in elements
+        )
+        return {element["name"]: element.get("value") for element in elements} if named else elements or None
     return value

@@ -35,7 +35,7 @@ def test_what_a_reader_has_is_counted_by_aspect() -> None:
         ("messages", "calls", "results"), EQUAL
     )
     assert contents.result()["aspects"]["images"] == {"equal": 0, "different": 0, "why": "R shows none"}
-    assert all(one["equal"] == one["different"] == 0 and one["why"] for one in not_carried.values())
+    assert all(value["equal"] == value["different"] == 0 and value["why"] for value in not_carried.values())
     assert (contents.accepted, contents.refused) == (3, 0)
 
 

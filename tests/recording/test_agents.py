@@ -35,7 +35,7 @@ def whose(recorder: TrajectoryRecorder) -> list[Payload]:
     recorder.save_trajectory()
     path = recorder.trajectory_path
     document = json.loads(path.read_bytes())["llm_interactions"]
-    ones = [(one.agent, one.agent_id, one.parent_agent_id) for one in load(path).llm_interactions]
+    ones = [(call.agent, call.agent_id, call.parent_agent_id) for call in load(path).llm_interactions]
     assert [tuple(one.get(name) for name in ("agent", "agent_id", "parent_agent_id")) for one in document] == ones
     return ones
 
@@ -68,7 +68,7 @@ def test_everything_that_is_recorded_knows_its_agent(recorder: TrajectoryRecorde
 
     ours = {"agent": "two", "agent_id": "agent_2", "parent_agent_id": "agent_1"}
     kinds = ("llm_interaction", "agent_step", "step_start", "tool_call", "tool_result")
-    told = [one for one in records_of(recorder.trajectory_path) if one.kind in kinds]
+    told = [record for record in records_of(recorder.trajectory_path) if record.kind in kinds]
     assert [{name: one.data.get(name) for name in ours} for one in told] == [ours] * 6
     steps = load(recorder.trajectory_path).agent_steps
     assert [{name: getattr(step, name) for name in ours} for step in steps] == [ours] * 2
@@ -98,7 +98,7 @@ def test_ten_agents_in_tasks_stay_apart(recorder: TrajectoryRecorder) -> None:
     by_agent: dict[Payload, set[Payload]] = {}
     for one in trajectory.llm_interactions:
         by_agent.setdefault(one.agent_id, set()).add(one.input_messages[0].content)
-    assert {(one.agent, one.parent_agent_id) for one in trajectory.llm_interactions} == {("researcher", "agent_1")}
+    assert {(call.agent, call.parent_agent_id) for call in trajectory.llm_interactions} == {("researcher", "agent_1")}
     assert sorted(map(sorted, by_agent.values())) == sorted([f"question {number}"] for number in range(10))
     ids = [(step.agent_id, step.interaction and step.interaction.agent_id) for step in trajectory.agent_steps]
     assert (len(ids), [one for one, other in ids if one != other]) == (20, [])
@@ -132,7 +132,7 @@ def test_agents_whose_sibling_fails_are_on_file_as_cancelled(recorder: Trajector
 
     trajectory = load(recorder.trajectory_path)
     cancelled = "CancelledError" if backend == "asyncio" else "Cancelled"
-    told = {(one.agent, one.step_number): one for one in trajectory.llm_interactions}
+    told = {(call.agent, call.step_number): call for call in trajectory.llm_interactions}
     steps = {(step.agent, step.step_number): step for step in trajectory.agent_steps}
     assert (len(told), told.keys()) == (2, steps.keys() - {("lead", 1)})
     for one in told.values():
@@ -216,7 +216,9 @@ def test_a_secret_in_an_agent_s_name_is_masked(recorder: TrajectoryRecorder) -> 
 
     assert secret not in recorder.trajectory_path.with_suffix(".jsonl").read_text()
     kinds = ("llm_request", "llm_interaction", "step_start", "agent_step")
-    assert [one.data.get("redacted") for one in records_of(recorder.trajectory_path) if one.kind in kinds] == [1] * 4
+    assert [record.data.get("redacted") for record in records_of(recorder.trajectory_path) if record.kind in kinds] == [
+        1
+    ] * 4
 
 
 CHILD = """
@@ -243,7 +245,7 @@ def test_an_agent_in_another_process_names_its_parent(
 
     [start, *_] = records_of(tmp_path / "child.json")
     assert start.data["parent"] == load(recorder.trajectory_path).trajectory_id
-    assert [one.agent for one in load(tmp_path / "child.json").llm_interactions] == ["child"]
+    assert [call.agent for call in load(tmp_path / "child.json").llm_interactions] == ["child"]
 
 
 def test_in_atif_sub_agents_of_one_name_are_apart(recorder: TrajectoryRecorder) -> None:

@@ -157,7 +157,7 @@ def test_a_document_of_another_name_is_found_by_its_journal(tmp_path: Path) -> N
 
     append_rewards(tmp_path / "run.journal.jsonl", [GOOD])
 
-    assert [one["name"] for one in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
+    assert [reward["name"] for reward in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
 
 
 def test_how_the_process_ended_is_appended(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
 def shown(recorder: TrajectoryRecorder) -> list[Payload]:
     """Return of each step its number, its state, its interactions, and the names of its tool calls."""
     return [
-        (one.step_number, one.state, [*one.interaction_ids], [tool.name for tool in one.tool_calls])
-        for one in steps(recorder)
+        (step.step_number, step.state, [*step.interaction_ids], [tool.name for tool in step.tool_calls])
+        for step in steps(recorder)
     ]
 
 
@@ -66,13 +66,13 @@ def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
         (1, "calling_tool", ["llm_1", "llm_2"], ["bash"]),
         (2, "calling_tool", ["llm_3"], ["other"]),
     ]
-    assert [(one.result, one.sent) for one in first.tool_results] == [({"out": 1}, "one")]
+    assert [(result.result, result.sent) for result in first.tool_results] == [({"out": 1}, "one")]
     assert (last.reflection, last.derived, last.interaction and last.interaction.interaction_id) == (
         "that went well",
         False,
         "llm_3",
     )
-    assert [one.step_number for one in load(recorder.trajectory_path).llm_interactions] == [1, 1, 2]
+    assert [call.step_number for call in load(recorder.trajectory_path).llm_interactions] == [1, 1, 2]
 
 
 def test_a_step_that_is_open_is_thinking(recorder: TrajectoryRecorder) -> None:
@@ -127,7 +127,7 @@ def test_an_exception_is_the_step_s_error_and_passes(recorder: TrajectoryRecorde
         step.error = OSError("busy")
 
     assert caught.value is raised
-    assert [(one.state, one.error) for one in steps(recorder)] == [
+    assert [(step.state, step.error) for step in steps(recorder)] == [
         ("error", "ValueError: no"),
         ("error", "OSError: busy"),
     ]
@@ -162,7 +162,7 @@ def test_a_thread_with_a_copied_context_is_inside(recorder: TrajectoryRecorder) 
             thread.start()
             thread.join()
 
-    assert [one.step_number for one in load(recorder.trajectory_path).llm_interactions] == [1, None]
+    assert [call.step_number for call in load(recorder.trajectory_path).llm_interactions] == [1, None]
     assert shown(recorder) == [(1, "completed", ["llm_1"], [])]
 
 
@@ -234,7 +234,7 @@ def test_a_step_of_another_number_is_another(recorder: TrajectoryRecorder) -> No
     with recorder.step():
         recorder.record_agent_step(7, "completed")
 
-    assert [one.step_number for one in steps(recorder)] == [1, 7]
+    assert [step.step_number for step in steps(recorder)] == [1, 7]
 
 
 def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
@@ -246,7 +246,7 @@ def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
             pass
     recorder.update_lakeview(2, "late")
 
-    assert [(one.step_number, one.extra) for one in steps(recorder) if one.extra] == [
+    assert [(step.step_number, step.extra) for step in steps(recorder) if step.extra] == [
         (1, {"lakeview_summary": "first"}),
         (2, {"lakeview_summary": "late"}),
     ]
@@ -300,7 +300,7 @@ def test_a_generator_that_is_closed_in_a_step_has_not_failed(recorder: Trajector
     next(running)
     running.close()  # type: ignore[attr-defined]
 
-    assert [(one.state, one.error) for one in steps(recorder)] == [("completed", None)]
+    assert [(step.state, step.error) for step in steps(recorder)] == [("completed", None)]
 
 
 KILLED = """
@@ -320,7 +320,7 @@ def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
 
-    found = [(one.state, one.interaction_ids) for one in load(path).agent_steps]
+    found = [(step.state, step.interaction_ids) for step in load(path).agent_steps]
     assert found == [("completed", ()), ("thinking", ("llm_1",))]
 
 

@@ -24,8 +24,8 @@ def ask(recorder: TrajectoryRecorder, text: str) -> None:
 def where(recorder: TrajectoryRecorder) -> dict[Payload, tuple[Payload, Payload, Payload]]:
     """The agent, the agent around it and the step of each call, by what was asked."""
     return {
-        one.input_messages[0].content: (one.agent, one.parent_agent_id, one.step_number)
-        for one in load(recorder.trajectory_path).llm_interactions
+        call.input_messages[0].content: (call.agent, call.parent_agent_id, call.step_number)
+        for call in load(recorder.trajectory_path).llm_interactions
     }
 
 
@@ -107,8 +107,11 @@ def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder,
 
     asyncio.run(lead())
 
-    results = [one.data for one in records_of(recorder.trajectory_path) if one.kind == "tool_result"]
-    assert [(one["execution_id"], one.get("result")) for one in results] == [("tool_1", None), ("tool_2", "later")]
+    results = [record.data for record in records_of(recorder.trajectory_path) if record.kind == "tool_result"]
+    assert [(result["execution_id"], result.get("result")) for result in results] == [
+        ("tool_1", None),
+        ("tool_2", "later"),
+    ]
     [one] = load(recorder.trajectory_path).llm_interactions
     assert (one.agent, one.parent_execution_id) == ("writer", None)
 

@@ -24,7 +24,7 @@ def _started(run: Trajectory) -> dict[str | None, str | None]:
     """For which call each agent was started."""
     results = [result for step in run.agent_steps for result in step.tool_results if result.execution_id]
     calls = {result.execution_id: result.call_id for result in results}
-    return {one.agent: calls.get(one.parent_execution_id) for one in run.llm_interactions}
+    return {call.agent: calls.get(call.parent_execution_id) for call in run.llm_interactions}
 
 
 def _ask(name: str, **arguments: Payload) -> Payload:

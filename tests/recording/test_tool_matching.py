@@ -33,7 +33,7 @@ def test_views_have_the_object_and_the_text(recorder: TrajectoryRecorder) -> Non
 
 def results(step: AgentStep) -> list[Payload]:
     """Call id, result and the text that the model got, of each result."""
-    return [(one.call_id, one.result, one.sent) for one in step.tool_results]
+    return [(result.call_id, result.result, result.sent) for result in step.tool_results]
 
 
 def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
@@ -111,7 +111,7 @@ def test_a_single_call_is_found_whatever_became_of_its_arguments(recorder: Traje
 
     first, second = steps(recorder)
     assert results(first) == [("c1", 1, "1")]
-    assert [(one.call_id, one.call_id_made_up) for one in second.tool_calls][2:] == [("tool_2", True)]
+    assert [(tool_call.call_id, tool_call.call_id_made_up) for tool_call in second.tool_calls][2:] == [("tool_2", True)]
 
 
 def test_a_tool_that_failed_may_be_tried_again(recorder: TrajectoryRecorder) -> None:
@@ -140,9 +140,10 @@ def test_a_tool_that_no_model_asked_for_has_an_id_of_ours(recorder: TrajectoryRe
     recorder.tool(plain)(1)
 
     [step] = steps(recorder)
-    assert [(one.call_id, one.name, one.arguments, one.call_id_made_up) for one in step.tool_calls] == [
-        ("tool_1", "plain", {"a": 1}, True)
-    ]
+    assert [
+        (tool_call.call_id, tool_call.name, tool_call.arguments, tool_call.call_id_made_up)
+        for tool_call in step.tool_calls
+    ] == [("tool_1", "plain", {"a": 1}, True)]
     assert (step.state, results(step)) == ("calling_tool", [("tool_1", "1x", None)])
 
 

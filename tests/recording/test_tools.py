@@ -271,7 +271,7 @@ def test_a_tool_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytes
 
     assert [end(), recorder.tool(plain)(1), recorder.tool(plain)(1)] == ["ended", "1x", "1x"]
     assert [one[0] for one in facts(recorder)] == ["tool_call"]
-    assert [one.getMessage().partition(":")[0] for one in caplog.records] == ["a tool goes on unrecorded"]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["a tool goes on unrecorded"]
 
 
 def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
 
     [step] = load(path).agent_steps
     assert (ended.returncode, step.state, step.tool_results) == (-signal.SIGKILL, "thinking", ())
-    assert [(one.name, one.arguments) for one in step.tool_calls] == [("die", {"how": "hard"})]
+    assert [(tool_call.name, tool_call.arguments) for tool_call in step.tool_calls] == [("die", {"how": "hard"})]
 
 
 @pytest.mark.parametrize("marked", [True, False])
@@ -352,7 +352,7 @@ def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Pat
         running.append(endless())
         next(running[0])
         recorder.record_llm_interaction(["a" if locked else Value()], {"content": "the answer"}, "p", "m")
-        kinds = [one.kind for one in records_of(recorder.trajectory_path) if one.kind != "item"]
+        kinds = [record.kind for record in records_of(recorder.trajectory_path) if record.kind != "item"]
 
     ends = ["agent_step", *(["tool_result"] if marked else [])]
     ends = ["llm_interaction", *ends] if locked else [*ends, "llm_interaction"]

@@ -13,8 +13,8 @@ from trace_recorder.values.trajectory import AgentStep
 
 def facts(recorder: TrajectoryRecorder, *names: str) -> list[Payload]:
     """Return these members of the records of tools, in order."""
-    tools = [one for one in records_of(recorder.trajectory_path) if one.kind.startswith("tool_")]
-    return [(one.kind, *(one.data.get(name) for name in names)) for one in tools]
+    tools = [record for record in records_of(recorder.trajectory_path) if record.kind.startswith("tool_")]
+    return [(tool.kind, *(tool.data.get(name) for name in names)) for tool in tools]
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:

@@ -59,7 +59,7 @@ class Project:
     pytester: pytest.Pytester
     monkeypatch: pytest.MonkeyPatch
     requests: list[int] = field(default_factory=list)
-    """Of each run, how many requests came to the provider."""
+    """Return how many requests of each run came to the provider."""
 
     @property
     def journals(self) -> dict[str, bytes]:

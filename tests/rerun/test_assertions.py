@@ -42,8 +42,8 @@ def test_what_a_run_is_asked_most(path: Path) -> None:
     run = TrajectoryAssertions(path)
 
     assert run.tools_called == ["search", "fetch"]
-    assert [one.arguments for one in run.tool_calls("search")] == [{"query": "tea"}]
-    assert [one.result for one in run.tool_results("search")] == [["green"]]
+    assert [tool_call.arguments for tool_call in run.tool_calls("search")] == [{"query": "tea"}]
+    assert [result.result for result in run.tool_results("search")] == [["green"]]
     assert (run.total_tokens, run.cost, run.final_text, len(run.steps)) == (32, 1.0, "Tea is green.", 2)
     assert run.errors == ["fetch: OSError: gone"]
     assert run.trajectory.status == "completed"

@@ -23,9 +23,9 @@ CALLS = 9
 FINISHED = 5
 """So many calls are answered before the agent is killed: it has mended one of two files then."""
 MISMATCHES = (openai.APIConnectionError, anthropic.APIConnectionError, ReplayMismatchError, ConnectionError)
-"""What each SDK raises where a replay has no answer."""
+"""The exception of each SDK if a replay has no answer."""
 TIMES_OF_TESTS: Any = ("ids", "times", "prompt", "tool_result")
-"""What of two runs differs: the project's tests say how many seconds they took."""
+"""The part that differs between two runs: the project's tests print their seconds."""
 
 
 @pytest.fixture
@@ -48,9 +48,10 @@ def recorded(sdk: str, provider: LocalProvider, place: Path) -> Done:
 
 def said(path: Path) -> list[tuple[Any, ...]]:
     """Return the model's answers in a run, call by call: text, thoughts and tool calls."""
-    answers = [one.response for one in load(path).llm_interactions if one.response]
+    answers = [call.response for call in load(path).llm_interactions if call.response]
     return [
-        (one.content, one.reasoning, [(call.name, call.arguments) for call in one.tool_calls or ()]) for one in answers
+        (answer.content, answer.reasoning, [(call.name, call.arguments) for call in answer.tool_calls or ()])
+        for answer in answers
     ]
 
 
@@ -100,10 +101,14 @@ def test_it_is_forked_at_step_4_to_another_model(sdk: str, provider: LocalProvid
         second = work(sdk, provider.url, tmp_path / "forked", branch.wrap)
 
     child = branch.recorder.trajectory_path
-    models = [one.model for one in load(child).llm_interactions]
+    models = [call.model for call in load(child).llm_interactions]
     assert (provider.hits - asked, models) == (CALLS - 3, ["local-model"] * 3 + ["another-model"] * (CALLS - 3))
     assert load(child).metadata["forked_from"]["step_number"] == 4
     assert (second.answer, second.files, second.ran) == (MENDED, first.files, first.ran[-len(second.ran) :])
     assert (len(second.ran) < len(first.ran), said(child)) == (True, said(tmp_path / "run.json"))
     compared = diff(load(tmp_path / "run.json"), load(child), ignore=(*TIMES_OF_TESTS, "model"))
-    assert (len(compared.steps), compared.equal, all(one.a and one.b for one in compared.steps)) == (CALLS, True, True)
+    assert (len(compared.steps), compared.equal, all(step.a and step.b for step in compared.steps)) == (
+        CALLS,
+        True,
+        True,
+    )

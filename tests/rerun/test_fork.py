@@ -65,7 +65,7 @@ def record(tmp_path: Path, answers: list[Answer], act: Callable[[openai.OpenAI],
 
 def texts(path: Path) -> list[str | None]:
     """Return the model's texts in a run, call by call."""
-    return [one.response.content if one.response else None for one in load(path).llm_interactions]
+    return [call.response.content if call.response else None for call in load(path).llm_interactions]
 
 
 @pytest.mark.parametrize("point", [{"at": "llm_2"}, {"at_step": 2}])
@@ -99,7 +99,7 @@ def test_live_requests_are_edited_and_recorded_as_they_were_sent(path: Path, ser
         work(branch.wrap(client(f"{server.url}/v1")))
 
     sent = [json.loads(body)["model"] for _, _, body in server.requests]
-    recorded = [one.raw_request["model"] for one in load(branch.recorder.trajectory_path).llm_interactions]  # type: ignore[index]
+    recorded = [call.raw_request["model"] for call in load(branch.recorder.trajectory_path).llm_interactions]  # type: ignore[index]
     assert (sent, recorded) == (["better", "better"], ["m", "better", "better"])
 
 

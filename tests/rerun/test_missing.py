@@ -58,7 +58,7 @@ def test_async_calls_are_sent_too(server: Server, path: Path) -> None:
             run.wrap(made)
             asked: list[Any] = [[{"role": "user", "content": text}] for text in ("other", "known")]
             answers = [await made.chat.completions.create(model="m", messages=one) for one in asked]
-            return [one.choices[0].message.content for one in answers]
+            return [answer.choices[0].message.content for answer in answers]
 
     with replay(path, missing="live") as run:
         assert asyncio.run(both()) == ["new", "old"]

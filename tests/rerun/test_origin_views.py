@@ -93,8 +93,8 @@ def test_no_figure_counts_a_call_that_was_not_made(name: str, runs: Runs) -> Non
         "list": figures_in(row, "llm_calls", "replayed_llm_calls", "input_tokens", "output_tokens"),
         "runs": figures_in(frame, "calls", "replayed_calls", "input_tokens", "output_tokens"),
         "calls": (
-            *(sum(not one["is_replayed"] for one in calls), sum(one["is_replayed"] for one in calls)),
-            *(sum(one[what] or 0 for one in calls) or None for what in ("input_tokens", "output_tokens", "cost")),
+            *(sum(not call["is_replayed"] for call in calls), sum(call["is_replayed"] for call in calls)),
+            *(sum(call[what] or 0 for call in calls) or None for what in ("input_tokens", "output_tokens", "cost")),
         ),
         "diff": (
             *(compared.calls, compared.replayed_calls or 0),

@@ -60,7 +60,7 @@ def source(tmp_path: Path) -> Path:
 
 def origins(path: Path) -> list[tuple[str, ReplayedFrom | None]]:
     """The calls of a run, each with the recorded one that gave its answer."""
-    return [(one.interaction_id, one.replayed_from) for one in load(path).llm_interactions]
+    return [(call.interaction_id, call.replayed_from) for call in load(path).llm_interactions]
 
 
 def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_replay_names_its_run_and_each_call_its_source(source: Path, tmp_path:
 
     identity = load(source).trajectory_id
     kinds = ("llm_stream", "llm_response", "llm_error")
-    marks = {(one.kind, str(one.data["replayed_from"])) for one in records_of(path) if one.kind in kinds}
+    marks = {(record.kind, str(record.data["replayed_from"])) for record in records_of(path) if record.kind in kinds}
     again = load(path)
     assert records_of(path)[0].data["replay_of"] == identity
     assert again.metadata["replay_of"] == {"trajectory_id": identity, "file": "source.jsonl"}
@@ -196,7 +196,7 @@ def test_a_tool_that_did_not_run_is_marked(tmp_path: Path) -> None:
         stats.add(load(path))
     assert (replayed(load(first)), replayed(load(again))) == ([False] * 4, [True] * 4)
     assert replayed(from_document(json.loads(again.read_text()), "again.json")) == [True] * 4
-    assert [(one["name"], one["calls"], one["replayed"]) for one in stats.to_json()["tools"]] == [
+    assert [(tool["name"], tool["calls"], tool["replayed"]) for tool in stats.to_json()["tools"]] == [
         *(("count", 2, 2), ("letters", 1, 1), ("wait", 1, 1))
     ]
     assert invoke("show", again).output.count("the tool did not run") == 4

@@ -95,7 +95,7 @@ def test_new_episodes_are_added(project: Project) -> None:
         result.assert_outcomes(passed=1)
     assert (project.requests, project.ran) == ([1, 1, 0], 2)
     run = load(project.pytester.path / "trajectories" / "test_it" / "test_one.jsonl")
-    assert [one.response.content for one in run.llm_interactions] == ["hi", "new"]
+    assert [call.response.content for call in run.llm_interactions] == ["hi", "new"]
 
 
 def test_a_journal_stays_as_it_is_where_nothing_is_new(project: Project) -> None:

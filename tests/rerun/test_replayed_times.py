@@ -67,7 +67,7 @@ def test_spans_and_logs_mark_the_tool_and_give_it_no_time(again: Path) -> None:
     """Readers of both formats add up times."""
     run = load(again)
     [span] = [span for span in to_spans(run) if span.name == "execute_tool count"]
-    [event] = [one for one in to_inspect(run)["samples"][0]["events"] if one["event"] == "tool"]
+    [event] = [event for event in to_inspect(run)["samples"][0]["events"] if event["event"] == "tool"]
 
     assert (dict(span.attributes)["trace_recorder.replayed"], span.end - span.start) == (True, 0)
     assert (event["metadata"], event["completed"], event.get("working_time")) == (

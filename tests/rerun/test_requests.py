@@ -35,7 +35,7 @@ def test_a_redirect_is_followed_again(tmp_path: Path, status: int) -> None:
 
     [call] = load(again).llm_interactions
     assert (answer, came) == ("from elsewhere", "from elsewhere")
-    assert [one.status for one in call.attempts] == [status, 200]
+    assert [attempt.status for attempt in call.attempts] == [status, 200]
 
 
 class Agent:

@@ -27,7 +27,7 @@ def test_retries_happen_as_they_happened_and_wait_for_nothing(tmp_path: Path) ->
     with TrajectoryRecorder(tmp_path / "again.json", strict=True) as recorder, replay(path) as run:
         assert ask(run.wrap(recorder.wrap(client()))) == "at last"
 
-    assert [one.status for one in load(tmp_path / "again.json").llm_interactions[0].attempts] == [429, 200]
+    assert [attempt.status for attempt in load(tmp_path / "again.json").llm_interactions[0].attempts] == [429, 200]
 
 
 def _wrapped(run: Any, made: Any) -> Any:

@@ -71,7 +71,7 @@ def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> N
 
     came = record(path, [said(text)], ask)
 
-    assert [one["data"]["plain"] for one in lines_of(path) if one["kind"] == "llm_stream"] != []
+    assert [line["data"]["plain"] for line in lines_of(path) if line["kind"] == "llm_stream"] != []
     with replay(path) as run:
         assert ask(run.wrap(client())) == came == text
 
@@ -80,7 +80,7 @@ def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
     """The received part is given, and then an error says that the recording ends."""
     path = tmp_path / "run.json"
     record(path, [stream(*THREE, *DONE)], chunks_of)
-    kinds = [one["kind"] for one in lines_of(path)]
+    kinds = [line["kind"] for line in lines_of(path)]
     rewritten(path, lambda _: None, kinds.index("llm_stream") + 1)
 
     came: list[str | None] = []
@@ -108,7 +108,7 @@ def test_a_call_that_was_not_answered_says_so(tmp_path: Path) -> None:
     """A run that was killed while it waited has no answer to give, and no retry hides that."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
-    kinds = [one["kind"] for one in lines_of(path)]
+    kinds = [line["kind"] for line in lines_of(path)]
     rewritten(path, lambda _: None, kinds.index("llm_request") + 1)
 
     def call() -> None:

@@ -107,7 +107,10 @@ def problems(
         if recorder._lifecycle.is_running():
             recorder.finalize()
         wrong = disagreement(path)
-        return [*([wrong] if wrong else []), *(f"{one.where}: {one.what}" for one in validate(path).findings)]
+        return [
+            *([wrong] if wrong else []),
+            *(f"{finding.where}: {finding.what}" for finding in validate(path).findings),
+        ]
     finally:
         if recorder._lifecycle.is_running():
             recorder.finalize()

@@ -79,7 +79,7 @@ def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp
     recorder.finalize()
 
     assert disagreement(recorder.trajectory_path) is None
-    ids = [one.response.id for one in load(recorder.trajectory_path).llm_interactions]
+    ids = [call.response.id for call in load(recorder.trajectory_path).llm_interactions]
     assert ids == ["r1", *(f"s{number}" for number in range(16))]
 
 
@@ -99,7 +99,7 @@ def test_a_call_that_is_found_at_the_end_of_a_stream_is_shown_in_its_step(tmp_pa
 
     assert disagreement(recorder.trajectory_path) is None
     (step,) = load(recorder.trajectory_path).agent_steps
-    assert [one.call_id for one in step.tool_calls] == ["c2"]
+    assert [tool_call.call_id for tool_call in step.tool_calls] == ["c2"]
 
 
 def test_an_answer_that_is_tried_again_is_read_as_it_came(tmp_path: Path) -> None:

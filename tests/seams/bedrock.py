@@ -27,6 +27,6 @@ def only_call(path: Path) -> LLMInteraction:
 def lines_on_file(path: Path) -> str:
     """Return the text of the stream of a run, as it is on file."""
     records = map(json.loads, path.with_suffix(".jsonl").read_text().splitlines())
-    parts = [one["data"] for one in records if one["kind"] == "llm_stream"]
+    parts = [record["data"] for record in records if record["kind"] == "llm_stream"]
     assert {part["framing"] for part in parts} == {"aws-eventstream"}
     return b"".join(zlib.decompress(base64.b64decode(part["zlib"])) for part in parts).decode()

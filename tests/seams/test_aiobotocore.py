@@ -82,7 +82,9 @@ def test_a_stream_of_converse_is_on_file(tmp_path: Path) -> None:
             True,
             "Grüße",
         )
-        assert [(one.name, one.arguments) for one in call.response.tool_calls] == [("bash", {"command": "ls"})]
+        assert [(tool_call.name, tool_call.arguments) for tool_call in call.response.tool_calls] == [
+            ("bash", {"command": "ls"})
+        ]
         assert call.raw_request == server.bodies()[0]
         assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join(CONVERSE)
 
@@ -126,7 +128,7 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, transport: s
         finally:
             uninstrument()
 
-    assert [one.response.content for one in load(tmp_path / "a.json").llm_interactions] == ["hi", "hi"]
+    assert [call.response.content for call in load(tmp_path / "a.json").llm_interactions] == ["hi", "hi"]
 
 
 @each_transport

@@ -50,11 +50,14 @@ def test_a_stream_of_converse_is_on_file(tmp_path: Path, size: int) -> None:
     texts = [event["contentBlockDelta"]["delta"].get("text", "") for event in events if "contentBlockDelta" in event]
     assert (call.api, call.provider, call.model, call.complete) == ("bedrock-converse", "bedrock", MODEL, True)
     assert (call.response.content, call.response.reasoning) == ("".join(texts), "I greet.")
-    assert [(one.call_id, one.name, one.arguments) for one in call.response.tool_calls] == [
+    assert [(tool_call.call_id, tool_call.name, tool_call.arguments) for tool_call in call.response.tool_calls] == [
         ("t1", "bash", {"command": "ls"})
     ]
     assert (call.response.finish_reason, call.response.usage.input_tokens) == ("tool_use", 3)
-    assert [(one.role, one.content) for one in call.input_messages] == [("system", "Be brief."), ("user", "hello")]
+    assert [(message.role, message.content) for message in call.input_messages] == [
+        ("system", "Be brief."),
+        ("user", "hello"),
+    ]
     assert b"".join(map(encode_line, lines_on_file(path).splitlines())) == b"".join(CONVERSE)
     assert load(path).metrics["total_input_tokens"] == 10
 
@@ -119,7 +122,7 @@ def test_bodies_of_other_makers(
         client.invoke_model(modelId="maker.model-v1:0", body=json.dumps(body))["body"].read()
     call = only_call(tmp_path / "a.json")
 
-    assert [one.content for one in call.input_messages] == [prompt]
+    assert [message.content for message in call.input_messages] == [prompt]
     assert (call.response.content, call.response.usage.input_tokens) == (content, tokens)
 
 
@@ -262,7 +265,7 @@ def test_a_masked_stream_is_replayed_as_frames(tmp_path: Path) -> None:
     def texts(client: Payload) -> str:
         events = client.converse_stream(modelId=MODEL, messages=ASK)["stream"]
         return "".join(
-            one["contentBlockDelta"]["delta"].get("text", "") for one in events if "contentBlockDelta" in one
+            event["contentBlockDelta"]["delta"].get("text", "") for event in events if "contentBlockDelta" in event
         )
 
     with recorded(tmp_path / "run.json", cut(pieces, 9)) as (client, _):
@@ -299,7 +302,7 @@ def test_rotating_headers_cost_nothing(tmp_path: Path) -> None:
         for _ in range(3):
             client.converse(modelId=MODEL, messages=ASK)
     records = map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines())
-    headers = [one["data"].get("headers") for one in records if one["kind"] == "llm_request"]
+    headers = [record["data"].get("headers") for record in records if record["kind"] == "llm_request"]
 
     assert headers == [headers[0]] * 3
     assert not {"authorization", "x-amz-date", "x-amz-security-token", "amz-sdk-invocation-id"} & {

@@ -119,14 +119,14 @@ def test_no_exception_of_a_handler_is_swallowed(tmp_path: Path, kind: type[Libra
 
     assert len(places) > 10
     assert swallowed == []
-    assert [one.what for one in validate(path).findings if one.severity == "error"] == []
+    assert [finding.what for finding in validate(path).findings if finding.severity == "error"] == []
     assert (last.complete, last.error) == (True, None)
 
 
 def asked_and_told(path: Path) -> list[Payload]:
     """Return the recorded questions, and the answer to each."""
     calls = load(path).llm_interactions
-    return [(one.input_messages[0].content, one.response.content, one.complete) for one in calls]
+    return [(call.input_messages[0].content, call.response.content, call.complete) for call in calls]
 
 
 def question(agent: int, number: int) -> Payload:

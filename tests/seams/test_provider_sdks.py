@@ -38,7 +38,7 @@ TOLD_EVENTS = [
     {"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": TOLD["usage"]}},
 ]
 WHOLE, STREAM, COHERE = plain(CHAT), stream(*CHAT_STREAM), plain(TOLD)
-COHERE_STREAM = stream(*(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in TOLD_EVENTS))
+COHERE_STREAM = stream(*(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in TOLD_EVENTS))
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what these packages warn of is theirs
 
@@ -151,5 +151,5 @@ def test_a_call_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     calls = load(tmp_path / "a.json").llm_interactions
 
     assert recorded == alone
-    assert [(one.raw_request, one.complete, one.error) for one in calls] == [(server.bodies()[0], True, None)]
-    assert [one.response.content for one in calls] in (["hi"], ["Grüße"])
+    assert [(call.raw_request, call.complete, call.error) for call in calls] == [(server.bodies()[0], True, None)]
+    assert [call.response.content for call in calls] in (["hi"], ["Grüße"])

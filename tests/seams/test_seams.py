@@ -58,7 +58,7 @@ ANSWERS = {
     "cut off": (stream(chat_chunk("one"), 0.02, DROP), "lines"),
     "silent": (UNANSWERED, "impatient"),
 }
-"""What the server answers, and the way in which the caller asks."""
+"""The server's answer, and the way in which the caller sends the request."""
 
 
 def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple[Payload, Payload, Any]:
@@ -173,7 +173,7 @@ def test_an_answer_is_on_file_before_the_caller_has_its_end(tmp_path: Path, kind
 
         def hear(piece: Payload) -> None:
             if isinstance(piece, bytes):
-                seen.append([one.response.content for one in load(path.with_suffix(".jsonl")).llm_interactions])
+                seen.append([call.response.content for call in load(path.with_suffix(".jsonl")).llm_interactions])
 
         library = kind()
         client = library.client()
@@ -330,7 +330,7 @@ def test_a_library_that_is_imported_later(tmp_path: Path, kind: type[Library]) -
         ended = python(code, server.url + PATH, tmp_path / "a.json", kind.name)
 
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert [one.response.content for one in load(tmp_path / "a.json").llm_interactions] == ["hi"]
+    assert [call.response.content for call in load(tmp_path / "a.json").llm_interactions] == ["hi"]
 
 
 def call_openai(url: str) -> None:
@@ -368,4 +368,4 @@ def test_libraries_on_each_other_record_once(tmp_path: Path, call: Callable[[str
         finally:
             uninstrument()
 
-    assert [one.response.content for one in load(tmp_path / "a.json").llm_interactions] == ["hi"]
+    assert [call.response.content for call in load(tmp_path / "a.json").llm_interactions] == ["hi"]

@@ -71,7 +71,7 @@ def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tup
 
 def on_file(call: LLMInteraction) -> Payload:
     """Return the members of a record about a call, without times."""
-    attempts = [(one.number, one.status) for one in call.attempts]
+    attempts = [(attempt.number, attempt.status) for attempt in call.attempts]
     return (
         *(call.api, call.provider, call.model, attempts, call.complete, call.ended_by, call.error),
         *(call.raw_request, call.raw_response, call.response, [*call.input_messages], call.tools, call.parameters),
@@ -88,7 +88,7 @@ def test_real_exchanges_are_recorded_as_by_httpx(tmp_path: Path, kind: type[Libr
     assert expected == [exchange.response_text.encode() for exchange in EXCHANGES]
     assert got == expected
     assert sum(len(call.attempts) for call in calls) == len(EXCHANGES)  # an equal request after a failure is a retry
-    assert {json.dumps(call.raw_request) for call in calls} == {json.dumps(one.request) for one in EXCHANGES}
+    assert {json.dumps(call.raw_request) for call in calls} == {json.dumps(exchange.request) for exchange in EXCHANGES}
     assert len(calls) == len(by_httpx)
     pairs = zip(calls, by_httpx, strict=True)
     assert [one.interaction_id for one, other in pairs if on_file(one) != on_file(other)] == []

@@ -74,7 +74,9 @@ def _called(text: str) -> Answer:
     arguments = json.dumps({"command": text, "timeout": 5})
     events: list[Payload] = [{"id": "c1", "function": {"name": "bash", "arguments": ""}}]
     events += [{"function": {"arguments": piece}} for piece in _pieces(arguments, 4)]
-    chunks = [{"id": "s", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, **one}]}}]} for one in events]
+    chunks = [
+        {"id": "s", "choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, **event}]}}]} for event in events
+    ]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
     return Answer(f"{body}data: [DONE]\n\n".encode(), media="text/event-stream")
 
@@ -172,7 +174,7 @@ def bytes_of(path: Path) -> bytes:
     packed = [base64.b64decode(found[1]) for file in files for found in _PACKED.finditer(file)]
     streams = b"".join(zlib.decompress(one) for one in packed if one.startswith(b"\x78"))
     spelled = [bytes_said(piece) for piece in _PIECE.findall(streams)]
-    plainer = [json.loads(b'"%s"' % one).encode("utf-8", "replace") for one in set(_strings(files))]
+    plainer = [json.loads(b'"%s"' % string).encode("utf-8", "replace") for string in set(_strings(files))]
     return b"\n".join([*files, *packed, streams, b"".join(spelled), *plainer])
 
 

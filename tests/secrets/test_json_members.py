@@ -251,5 +251,5 @@ def test_a_request_and_an_answer_of_a_real_client_are_masked(tmp_path: Path) -> 
     data = bytes_of(recorder.trajectory_path)
     assert [said for said in (b"opensesame", b"purpleheader", b"SECRETTOK9", b"horse", b"x y") if said in data] == []
     calls = load(recorder.trajectory_path).llm_interactions
-    arguments = [one.response.tool_calls[0].arguments for one in calls if one.response]
+    arguments = [call.response.tool_calls[0].arguments for call in calls if call.response]
     assert arguments == [json.loads(EXPECTED)] * 2

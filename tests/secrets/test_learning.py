@@ -1,4 +1,4 @@
-"""What a run learns from its clients' headers is bounded, works in any thread, and masks earlier records too."""
+"""A run learns secrets from its clients' headers: a bounded number, in any thread, and masked in earlier records."""
 
 from __future__ import annotations
 

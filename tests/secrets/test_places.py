@@ -46,7 +46,11 @@ def bytes_of(path: Path) -> bytes:
 def leaks(path: Path, *secrets: str) -> list[str]:
     """Which of the secrets, or of their halves, are in the files of a run."""
     there = bytes_of(path)
-    spelled = {spelled: one for one in secrets for spelled in (one, json.dumps(one)[1:-1], json.dumps(json.dumps(one)))}
+    spelled = {
+        spelled: secret
+        for secret in secrets
+        for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(json.dumps(secret)))
+    }
     halves = {
         half: one
         for spelling, one in spelled.items()
@@ -177,7 +181,10 @@ def test_no_byte_of_a_secret_is_on_file(
     recorder.finalize(success=True, final_result={"x": secret})
 
     path = recorder.trajectory_path
-    assert (leaks(path, secret), [one for one in validate(path).findings if one.severity == "error"]) == ([], [])
+    assert (leaks(path, secret), [finding for finding in validate(path).findings if finding.severity == "error"]) == (
+        [],
+        [],
+    )
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "final result"])

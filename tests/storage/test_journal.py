@@ -33,7 +33,7 @@ WHOLE = b"".join(line(seq, "note", data) for seq, data in enumerate(DATA, start=
 
 def untouched(begin: int, end: int) -> list[Record]:
     """Return the records of WHOLE that have no byte in [begin, end); a lost newline costs no record."""
-    return [one for one in records(WHOLE) if one.offset + one.length <= begin or end <= one.offset]
+    return [record for record in records(WHOLE) if record.offset + record.length <= begin or end <= record.offset]
 
 
 def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
     for place in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
             broken = WHOLE[:place] + bytes([WHOLE[place] ^ 1 << bit]) + WHOLE[place + 1 :]
-            found = [(one.seq, one.data) for one in records(broken)]
+            found = [(record.seq, record.data) for record in records(broken)]
             assert found == [(one.seq, one.data) for one in untouched(place, place + 1)], (place, bit)
             assert damages(broken), (place, bit)
 
@@ -98,7 +98,7 @@ def test_a_block_of_nuls_between_two_lines_costs_neither() -> None:
     second = records(WHOLE)[1].offset
     broken = WHOLE[:second] + bytes(4096) + WHOLE[second:]
 
-    assert [one.data for one in records(broken)] == list(DATA)
+    assert [record.data for record in records(broken)] == list(DATA)
 
 
 def test_a_record_welded_onto_a_torn_one_is_read() -> None:
@@ -115,7 +115,7 @@ def test_any_number_of_records_in_one_line_are_read() -> None:
     """Where every newline is lost, no record is."""
     lines = [line(seq, "note", {}) for seq in range(1, 2001)]
 
-    assert [one.seq for one in records(b"".join(one.rstrip(b"\n") for one in lines))] == list(range(1, 2001))
+    assert [one.seq for one in records(b"".join(line.rstrip(b"\n") for line in lines))] == list(range(1, 2001))
 
 
 INNER = line(1, "finalize", {}).rstrip(b"\n")

@@ -66,7 +66,7 @@ def test_ctrl_c_and_a_short_write_cost_no_record_that_was_appended(tmp_path: Pat
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         journal.append("note", '{"text":"last"}', TIME)
         journal.close()
-        texts = [one.data["text"] for one in records(journal.path.read_bytes())]
+        texts = [record.data["text"] for record in records(journal.path.read_bytes())]
         if texts[-2:] != ["between", "last"] or damages(journal.path.read_bytes()):
             lost.append((moment, texts))
         if not reached:
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_whole_lines_and_the_next_one_works(tmp_path: Path) -
     finally:
         subprocess.run(["umount", tmp_path], check=True)
 
-    assert ([one.seq for one in records(data)], damages(data)) == (written, [])
+    assert ([record.seq for record in records(data)], damages(data)) == (written, [])
     assert written == list(range(1, len(written) + 1))
 
 
@@ -122,7 +122,10 @@ def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> Non
     data += drained(reading)
     os.close(reading)
     journal.close()
-    assert ([(one.seq, one.data) for one in records(data)], len(damages(data))) == ([(1, {}), (2, {"text": "last"})], 1)
+    assert ([(record.seq, record.data) for record in records(data)], len(damages(data))) == (
+        [(1, {}), (2, {"text": "last"})],
+        1,
+    )
 
 
 def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +140,7 @@ def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch
     journal.append("note", '{"text":"4"}', TIME)
 
     journal.close()
-    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())] == [
+    assert [(record.seq, record.data["text"]) for record in records(journal.path.read_bytes())] == [
         (number, str(number)) for number in range(1, 5)
     ]
 
@@ -157,7 +160,7 @@ def test_a_short_write_to_a_file_that_others_have_cut_or_grown_costs_nothing_els
 
     journal.close()
     assert remaining == size
-    assert [(one.seq, one.data["text"]) for one in records(journal.path.read_bytes())][-1] == (3, "3")
+    assert [(record.seq, record.data["text"]) for record in records(journal.path.read_bytes())][-1] == (3, "3")
 
 
 def drained(reading: int) -> bytes:

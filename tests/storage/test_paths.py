@@ -116,7 +116,7 @@ def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
     names = ["run", "run.json", "run.journal", "run.journal.json", "run.journal.json.journal.json"]
     documents = [run(tmp_path / name, name).trajectory_path for name in names]
 
-    assert [(one.name, load(one).task) for one in documents] == [(name, name) for name in names]
+    assert [(document.name, load(document).task) for document in documents] == [(name, name) for name in names]
 
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])

@@ -50,7 +50,9 @@ def test_fixed_forms_are_types_of_arrow(trajectories: Mapping[str, Trajectory]) 
     [called] = [row["requested_calls"] for row in messages if row["requested_calls"]][:1]
 
     assert run["started_at"] == trajectories["tools"].started_at
-    assert run["rewards"] == [{"name": one.name, "value": one.value} for one in trajectories["tools"].rewards[:1]]
+    assert run["rewards"] == [
+        {"name": reward.name, "value": reward.value} for reward in trajectories["tools"].rewards[:1]
+    ]
     assert json.loads(run["metadata"]) == trajectories["tools"].metadata
     assert set(called[0]) == {"call_id", "name", "arguments"}
     assert (
@@ -153,7 +155,7 @@ def test_calls_that_share_an_id_have_numbers_of_their_own(tmp_path: Path) -> Non
         for _ in range(2):
             recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
     run = load(tmp_path / "run.json")
-    calls = tuple(replace_struct(one, interaction_id="llm_1") for one in run.llm_interactions)
+    calls = tuple(replace_struct(call, interaction_id="llm_1") for call in run.llm_interactions)
     table = to_arrow(replace(run, llm_interactions=calls), of="calls")
 
     assert table["call_number"].to_pylist() == [1, 2]

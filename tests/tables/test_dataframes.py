@@ -46,11 +46,16 @@ def test_a_row_is_a_call(run: Trajectory, library: Any) -> None:
     rows = _rows(to_dataframe(run, library=library))
 
     assert [(row["interaction_id"], row["model"], row["messages"], row["tool_calls"]) for row in rows] == [
-        (one.interaction_id, one.response.model or one.model, len(one.input_messages), len(one.response.tool_calls))
-        for one in run.llm_interactions
+        (
+            call.interaction_id,
+            call.response.model or call.model,
+            len(call.input_messages),
+            len(call.response.tool_calls),
+        )
+        for call in run.llm_interactions
     ]
     assert rows[0]["started_at"] == run.llm_interactions[0].started_at
-    assert [row["duration_seconds"] for row in rows] == [one.duration_seconds for one in run.llm_interactions]
+    assert [row["duration_seconds"] for row in rows] == [call.duration_seconds for call in run.llm_interactions]
 
 
 def test_a_row_is_a_step_or_a_tool_call(run: Trajectory, library: Any) -> None:
@@ -143,7 +148,7 @@ def test_runs_of_every_shape_have_the_same_columns(
     trajectories: Mapping[str, Trajectory], library: Any, of: Any
 ) -> None:
     """Also a run without any row has them."""
-    columns = {tuple(to_dataframe(one, of=of, library=library).columns) for one in trajectories.values()}
+    columns = {tuple(to_dataframe(value, of=of, library=library).columns) for value in trajectories.values()}
 
     assert columns == {tuple(to_dataframe([], of=of, library=library).columns)}
 
@@ -162,7 +167,7 @@ def test_a_library_that_is_not_installed_is_named(run: Trajectory) -> None:
 
 def test_a_trajectory_has_short_names_and_times(run: Trajectory) -> None:
     """Its last conversation, its steps, its document, and its times as datetimes."""
-    answered = [one for one in run.llm_interactions if one.answered][-1]
+    answered = [call for call in run.llm_interactions if call.answered][-1]
 
     assert run.messages[:-1] == answered.input_messages
     assert (run.messages[-1].role, run.messages[-1].content) == ("assistant", answered.response.content)

@@ -70,9 +70,11 @@ def test_files_say_what_their_columns_mean(runs: list[Trajectory], tmp_path: Pat
     read = pq.ParquetFile(tmp_path / "out" / "calls" / "part-00000.parquet")
     columns = json.loads(read.metadata.metadata[b"trace_recorder.columns"])
 
-    assert [(one["name"], one["meaning"]) for one in columns] == [(one.name, one.meaning) for one in TABLES["calls"]]
-    assert [one["type"] for one in columns] == [str(field.type) for field in read.schema_arrow]
-    meanings = {one.name: one.meaning for one in TABLES["calls"]}
+    assert [(column["name"], column["meaning"]) for column in columns] == [
+        (call.name, call.meaning) for call in TABLES["calls"]
+    ]
+    assert [column["type"] for column in columns] == [str(field.type) for field in read.schema_arrow]
+    meanings = {call.name: call.meaning for call in TABLES["calls"]}
     assert read.schema_arrow.field("cost").metadata[b"description"].decode() == meanings["cost"]
     assert read.metadata.row_group(0).column(0).compression == "ZSTD"
 

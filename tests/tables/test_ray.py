@@ -125,7 +125,9 @@ def test_a_node_that_is_killed_changes_nothing(cluster: Any, runs: Path, tmp_pat
     killer.join()
     again = by_ray(cluster, "score", runs, "--reward", f"{tmp_path / 'rewards.py'}:slow")
 
-    rewards = [[(one.name, one.value) for one in load(path).rewards] for path in sorted(runs.glob("run*.json"))]
+    rewards = [
+        [(reward.name, reward.value) for reward in load(path).rewards] for path in sorted(runs.glob("run*.json"))
+    ]
     assert killed == [True]
     assert rewards == [[("slow", float(len(f"answer {number}")))] for number in range(40)]
     assert (result.exit_code, again.exit_code) == (1, 1)

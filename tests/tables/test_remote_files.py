@@ -105,7 +105,7 @@ def test_an_export_goes_to_an_address(address: str, tmp_path: Path, name: str, o
     found = {path: memory.cat_file(path) for path in memory.find("/out")}
     memory.rm("/out", recursive=True)
 
-    assert [one.exit_code for one in results] == [0, 1, 0, 2]
+    assert [result.exit_code for result in results] == [0, 1, 0, 2]
     assert found == {
         f"/{path.relative_to(tmp_path)}": path.read_bytes()
         for path in (tmp_path / "out").rglob("*.*")

@@ -155,7 +155,12 @@ def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorde
     recorder.finalize()
 
     run = load(recorder.trajectory_path)
-    found = [run.max_steps, step.step_number, *(one.step_number for one in run.agent_steps), run.rewards[0].step_number]
+    found = [
+        run.max_steps,
+        step.step_number,
+        *(step.step_number for step in run.agent_steps),
+        run.rewards[0].step_number,
+    ]
     assert exactly(found) == exactly([3, 3, 3, 3, 4, 3])
     assert (following.step_number, run.agent_steps[0].extra) == (4, {"lakeview_summary": "fine"})
 
@@ -177,7 +182,7 @@ def test_any_other_step_number_is_refused_and_nothing_is_lost(recorder: Trajecto
             act()
     recorder.finalize()
 
-    kinds = [one.kind for one in records_of(recorder.trajectory_path) if one.kind != "item"]
+    kinds = [record.kind for record in records_of(recorder.trajectory_path) if record.kind != "item"]
     assert kinds == ["start", "agent_step", "annotation", "reward", "finalize"]
     assert load(recorder.trajectory_path).agent_steps[0].reflection == "told"
 
@@ -190,7 +195,7 @@ def test_a_refused_beginning_leaves_an_open_run_alone(recorder: TrajectoryRecord
         recorder.start(max_steps="many")  # type: ignore[arg-type]
 
     is_running = recorder._lifecycle.is_running()
-    assert (is_running, [one.kind for one in records_of(recorder.trajectory_path)]) == (True, ["start"])
+    assert (is_running, [record.kind for record in records_of(recorder.trajectory_path)]) == (True, ["start"])
 
 
 def test_a_name_that_is_a_number_is_its_text(recorder: TrajectoryRecorder) -> None:

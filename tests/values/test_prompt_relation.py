@@ -37,7 +37,7 @@ def test_the_most_similar_prompt_is_found() -> None:
 
 
 def test_the_longest_prompt_that_is_extended_is_found() -> None:
-    """Of two equal prompts the newer is found, and no prompt that is shorter than asked for."""
+    """The newer of two equal prompts is found, and no prompt that is shorter than the requested length."""
     prompts: EarlierPrompts[str] = EarlierPrompts()
     for name, numbers in [("short", [1]), ("old", [1, 2]), ("new", [1, 2]), ("other", [3])]:
         prompts.add(name, array("q", numbers))

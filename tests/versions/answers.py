@@ -52,7 +52,7 @@ def response_of(text: str, status: str = "completed") -> Payload:
 
 def events(*pieces: Payload) -> Answer:
     """A server-sent stream whose events have names, as Anthropic's and the Responses API's do."""
-    return stream(*(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in pieces))
+    return stream(*(f"event: {piece['type']}\ndata: {json.dumps(piece)}\n\n".encode() for piece in pieces))
 
 
 def _response_events(text: str) -> Sequence[Payload]:

@@ -91,7 +91,7 @@ def test_each_attempt_of_a_retried_call_is_recorded(tmp_path: Path, name: str) -
         shape.run(client)
 
     attempts = [
-        [one.error is None for one in call.attempts] for call in load(recorder.trajectory_path).llm_interactions
+        [attempt.error is None for attempt in call.attempts] for call in load(recorder.trajectory_path).llm_interactions
     ]
     assert (attempts, len(server.requests)) == ([[False, True]], 2)
 

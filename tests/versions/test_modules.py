@@ -53,7 +53,7 @@ def ask_openai(module: Payload, server: Server) -> Payload:
 
 def recorded(recorder: TrajectoryRecorder) -> list[str | None]:
     """The dialect of each call on file."""
-    return [one.api for one in load(recorder.trajectory_path).llm_interactions]
+    return [call.api for call in load(recorder.trajectory_path).llm_interactions]
 
 
 def test_the_module_openai_is_wrapped_before_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:

@@ -41,7 +41,7 @@ def answering(client: Payload, body: Payload) -> Payload:
 def served(path: Path) -> list[tuple[str | None, str | None, str | None]]:
     """Return the provider, dialect and answer of each recorded call."""
     calls = load(path).llm_interactions
-    return [(one.provider, one.api, one.response.content if one.response else None) for one in calls]
+    return [(call.provider, call.api, call.response.content if call.response else None) for call in calls]
 
 
 @pytest.mark.parametrize(("url", "provider"), OF_OPENAI.items())

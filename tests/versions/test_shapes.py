@@ -19,7 +19,7 @@ def test_a_call_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         shape.run(recorder.wrap(shape.client(server.url)))
 
-    recorded = [said(one) for one in load(recorder.trajectory_path).llm_interactions]
+    recorded = [said(call) for call in load(recorder.trajectory_path).llm_interactions]
     expected = [(api, True, None, body) for api, body in zip(shape.call.apis, server.bodies(), strict=False)]
     assert (len(recorded), recorded) == (len(shape.call.apis), expected)
 

@@ -32,7 +32,7 @@ def test_a_call_through_a_proxy_is_recorded_once(tmp_path: Path, monkeypatch: py
 
     [(path, _, _)] = asked(proxy)
     assert path.startswith("http://provider.test/")
-    recorded = [said(one) for one in load(recorder.trajectory_path).llm_interactions]
+    recorded = [said(call) for call in load(recorder.trajectory_path).llm_interactions]
     assert recorded == [(api, True, None, body) for api, body in zip(shape.call.apis, proxy.bodies(), strict=True)]
 
 
@@ -48,7 +48,7 @@ def test_a_compressed_answer_is_read(tmp_path: Path, shape: Shape) -> None:
     with serving(packed) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         shape.run(recorder.wrap(shape.client(server.url)))
 
-    assert [one.raw_response for one in load(recorder.trajectory_path).llm_interactions] == [json.loads(body)]
+    assert [call.raw_response for call in load(recorder.trajectory_path).llm_interactions] == [json.loads(body)]
 
 
 def test_a_recording_transport_can_be_copied(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_google_stays_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
 
     wrapped, unwrapped = [headers for _, headers, _ in server.requests]
     assert wrapped == unwrapped
-    assert [one.response.content for one in load(recorder.trajectory_path).llm_interactions] == ["hi"]
+    assert [call.response.content for call in load(recorder.trajectory_path).llm_interactions] == ["hi"]
 
 
 def test_google_on_a_session_of_the_user(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_google_on_a_session_of_the_user(tmp_path: Path) -> None:
         asyncio.run(call(server.url))
 
     assert len(server.requests) == 2
-    assert [one.response.content for one in load(recorder.trajectory_path).llm_interactions] == ["hi"]
+    assert [call.response.content for call in load(recorder.trajectory_path).llm_interactions] == ["hi"]
 
 
 def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_client_certificate_is_recorded(tmp_path: Path) -> None:
         text = recorder.wrap(client).models.generate_content(model="m", contents="hello").text
 
     assert text == "hi"
-    assert [one.response.content for one in load(recorder.trajectory_path).llm_interactions] == ["hi"]
+    assert [call.response.content for call in load(recorder.trajectory_path).llm_interactions] == ["hi"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
@@ -188,5 +188,5 @@ def test_aiohttp_is_recorded_and_replayed_from_outside(tmp_path: Path, monkeypat
         ended = replay_program([sys.executable, "-c", AGENT + REPLAYED], path)
 
     assert (recorded.returncode, recorded.stderr, len(server.requests)) == (0, "", 2)
-    assert [one.response.content for one in load(tmp_path / "other.json").llm_interactions] == ["hi"]
+    assert [call.response.content for call in load(tmp_path / "other.json").llm_interactions] == ["hi"]
     assert (ended.code, ended.mismatches, ended.unused) == (0, [], None)

@@ -173,8 +173,8 @@ def test_a_call_says_why_it_is_incomplete_while_its_run_goes_on_and_afterwards(t
         before, version = run.outline(), run.version
     run.refresh()
 
-    assert [one["incomplete"] for one in before["interactions"]] == [None, "in flight, no answer yet"]
-    assert [one["incomplete"] for one in run.since(version)["interactions"]] == ["no answer is on file"]
+    assert [call["incomplete"] for call in before["interactions"]] == [None, "in flight, no answer yet"]
+    assert [call["incomplete"] for call in run.since(version)["interactions"]] == ["no answer is on file"]
 
 
 def test_a_run_opens_while_another_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,8 +228,8 @@ def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
     record(tmp_path / "done.json", growing(3), provider="openai")
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
     (tmp_path / "other.json").write_text("[]")
-    rows = {one["id"]: one for one in RunList(tmp_path).page(ListRequest())["runs"]}
-    stated = {one.file: one for one in listing([tmp_path]).trajectories}
+    rows = {run["id"]: run for run in RunList(tmp_path).page(ListRequest())["runs"]}
+    stated = {trajectory.file: trajectory for trajectory in listing([tmp_path]).trajectories}
 
     assert rows.keys() == stated.keys()
     for name, facts in stated.items():
@@ -255,8 +255,8 @@ def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> N
     for suffix in (".json", ".jsonl"):
         (copy / f"run{suffix}").write_bytes(path.with_suffix(suffix).read_bytes())
 
-    assert [one["status"] for one in running["runs"]] == ["running"]
-    assert [one["status"] for one in RunList(copy).page(ListRequest())["runs"]] == ["interrupted"]
+    assert [run["status"] for run in running["runs"]] == ["running"]
+    assert [run["status"] for run in RunList(copy).page(ListRequest())["runs"]] == ["interrupted"]
 
 
 def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_some_files_of_a_directory_are_listed_alone(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         record(tmp_path / f"{name}.json", growing(1))
     runs = RunList(tmp_path / "a.json", tmp_path / "c.jsonl")
-    assert sorted(one["id"] for one in runs.page(ListRequest())["runs"]) == ["a.json", "c.json"]
+    assert sorted(run["id"] for run in runs.page(ListRequest())["runs"]) == ["a.json", "c.json"]
     assert (runs.path_of("c.json"), runs.path_of("b.json"), runs.first_name()) == (tmp_path / "c.json", None, None)
     (tmp_path / "other").mkdir()
     with pytest.raises(ValueError, match="one directory"):

@@ -21,7 +21,7 @@ def answers_of(tmp_path: Path, prompts: list[list[Payload]]) -> RunAnswers:
 
 
 def prompts_of(answers: RunAnswers) -> list[dict[str, Payload]]:
-    return [one["prompt"] for one in answers.outline()["interactions"]]
+    return [call["prompt"] for call in answers.outline()["interactions"]]
 
 
 def texts_of(answers: RunAnswers, number: int) -> list[str]:
@@ -98,7 +98,7 @@ def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
     answers.update(load(recorder.trajectory_path))
     recorder.finalize()
 
-    assert [one["side_call"] for one in answers.outline()["interactions"]] == [False, True, True, False]
+    assert [call["side_call"] for call in answers.outline()["interactions"]] == [False, True, True, False]
     assert answers.outline()["interactions"] == RunAnswers(load(recorder.trajectory_path)).outline()["interactions"]
 
 
@@ -113,7 +113,7 @@ def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
 
     assert answers.outline() == RunAnswers(whole).outline()
     changed = answers.since(before)
-    assert {one["number"] for one in changed["interactions"]} >= {5, 6}
+    assert {call["number"] for call in changed["interactions"]} >= {5, 6}
     assert answers.since(answers.version)["interactions"] == answers.since(answers.version)["steps"] == []
 
 
@@ -205,7 +205,7 @@ def test_a_raw_request_refers_to_items(tmp_path: Path) -> None:
     answers = RunAnswers(run)
 
     raw = answers.raw(3)
-    items = {one["number"]: one["value"] for one in answers.items(range(answers.counts["items"]))}
+    items = {item["number"]: item["value"] for item in answers.items(range(answers.counts["items"]))}
     body = dict(raw["request"]["body"])
     for name, ranges in raw["request"]["items"].items():
         body[name] = [items[at] for first, last in ranges for at in range(first, last + 1)]
@@ -251,7 +251,7 @@ def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
     ]
     assert json.loads(json.dumps(everything)) == everything
     assert counts["interactions"] == len(run.llm_interactions)
-    assert [one["state"] for one in outline["steps"]] == [step.state for step in run.agent_steps]
+    assert [step["state"] for step in outline["steps"]] == [step.state for step in run.agent_steps]
     assert outline["run"]["rewards"] == [reward.to_document() for reward in run.rewards]
 
 

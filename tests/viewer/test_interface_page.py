@@ -109,8 +109,8 @@ def test_the_parts_of_a_run_have_the_types(answers: dict[str, Payload]) -> None:
     check("Message", *answers["messages"])
     interactions = [*answers["interactions"], answers["interaction"]]
     check("Answer", *interactions)
-    check("Response", *(one["response"] for one in interactions if one["response"]))
-    check("Attempt", *(attempt for one in interactions for attempt in one["attempts"]))
+    check("Response", *(call["response"] for call in interactions if call["response"]))
+    check("Attempt", *(attempt for call in interactions for attempt in call["attempts"]))
     assert "prompt" in answers["interaction"]
     check("Raw", *answers["raw"])
     check("Item", *answers["items"])
@@ -132,7 +132,7 @@ def test_a_comparison_has_the_types(answers: dict[str, Payload]) -> None:
     pairs: Iterator[Payload] = (pair[side] for pair in answers["compare"]["pairs"] for side in "ab")
     check("ComparedStep", *filter(None, pairs))
     check("PairDifferences", answers["pair"])
-    check("ValueChange", *(change for one in answers["pair"]["differences"] for change in one["changes"]))
+    check("ValueChange", *(change for difference in answers["pair"]["differences"] for change in difference["changes"]))
 
 
 def test_every_address_is_described() -> None:

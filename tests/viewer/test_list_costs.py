@@ -37,12 +37,12 @@ def answers(tmp_path: Path) -> dict[str, Payload]:
     with serving(tmp_path) as client:
         first = client.get("/api/runs").json()
         second = client.get("/api/runs", params={"since": first["version"]}).json()
-        outlines = {one["id"]: client.get(f"/api/runs/{one['id']}").json() for one in first["runs"]}
+        outlines = {run["id"]: client.get(f"/api/runs/{run['id']}").json() for run in first["runs"]}
     return {"first": first, "second": second, "outlines": outlines}
 
 
 def costs(listed: Payload) -> dict[str, Payload]:
-    return {one["id"]: (one["cost"], one["cost_estimated"], one["calls_without_price"]) for one in listed["runs"]}
+    return {run["id"]: (run["cost"], run["cost_estimated"], run["calls_without_price"]) for run in listed["runs"]}
 
 
 def test_the_list_comes_before_its_costs(answers: dict[str, Payload]) -> None:
@@ -65,7 +65,7 @@ def test_a_run_costs_in_the_list_what_it_costs_on_its_page(answers: dict[str, Pa
         "stated.json": (0.25, False, 0),
         "unknown.json": (None, None, 1),
     }
-    assert [one["cost"] for one in calls[:2]] == [pytest.approx(0.0026), pytest.approx(0.000756)]
+    assert [call["cost"] for call in calls[:2]] == [pytest.approx(0.0026), pytest.approx(0.000756)]
     assert calls[2]["cost"] is None
 
 
@@ -108,6 +108,6 @@ def test_a_run_that_goes_on_is_not_read_for_its_costs(tmp_path: Path) -> None:
         version = client.get("/api/runs").json()["version"]
         after = client.get("/api/runs", params={"since": version}).json()
 
-    assert [one["total_input_tokens"] for one in during["runs"]] == [1000]
+    assert [run["total_input_tokens"] for run in during["runs"]] == [1000]
     assert (costs(during), during["without_costs"]) == ({"run.json": (None, None, None)}, 0)
     assert costs(after) == {"run.json": (pytest.approx(0.0026), True, 0)}

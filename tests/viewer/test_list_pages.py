@@ -146,9 +146,9 @@ def test_pages_are_the_list(directory: Path) -> None:
         whole = page(client, sort="task")
         pages = [page(client, sort="task", first=first, to=first + 6) for first in range(0, RUNS + 7, 7)]
 
-    assert [row for one in pages for row in one["runs"]] == whole["runs"]
-    assert [one["from"] for one in pages] == [0, 7, 14, 21, 28]
-    assert {(one["count"], one["version"]) for one in pages} == {(RUNS + 1, whole["version"])}
+    assert [row for page in pages for row in page["runs"]] == whole["runs"]
+    assert [page["from"] for page in pages] == [0, 7, 14, 21, 28]
+    assert {(page["count"], page["version"]) for page in pages} == {(RUNS + 1, whole["version"])}
 
 
 def test_what_runs_have_is_counted(directory: Path) -> None:

@@ -156,7 +156,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
         _, errors = served.communicate(timeout=60)
 
     assert page.text.startswith("<!doctype html>")
-    assert [one["id"] for one in listed["runs"]] == ["run.json"]
+    assert [run["id"] for run in listed["runs"]] == ["run.json"]
     assert (served.returncode, errors) == (0, "")
 
 

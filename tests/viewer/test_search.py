@@ -32,7 +32,7 @@ def test_a_search_finds_what_the_language_says(directory: Path, query: str) -> N
     """The ids are those of the list."""
     expected = [run.path for run in load_all(directory, where=query, strict=False) if run.path]
     with serving(directory) as client:
-        listed = {one["id"] for one in client.get("/api/runs").json()["runs"]}
+        listed = {run["id"] for run in client.get("/api/runs").json()["runs"]}
         answer = found(client, query)
 
     assert answer["runs"] == [path.relative_to(directory).as_posix() for path in expected]

@@ -39,8 +39,8 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
             client.get(address, headers=headers) for address in ("/", "/api/runs", RUN, "/?token=wrong", "/nothing")
         ]
 
-    assert {one.status_code for one in answers} == {401}
-    assert not any("fix the failing test" in one.text for one in answers)
+    assert {answer.status_code for answer in answers} == {401}
+    assert not any("fix the failing test" in answer.text for answer in answers)
 
 
 def test_a_cookie_that_cannot_be_read_hides_no_other(directory: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_listed_run_that_becomes_a_link_elsewhere_is_not_served(directory: Pat
         (directory / replaced).symlink_to((directory.parent / "secret.json").with_suffix(Path(replaced).suffix))
         answers = [client.get(RUN), client.get(f"{RUN}/interactions/1/raw"), client.get(f"{RUN}/file")]
 
-    assert (before, [one.status_code for one in answers]) == (200, [404, 404, 404])
+    assert (before, [answer.status_code for answer in answers]) == (200, [404, 404, 404])
 
 
 def test_only_get_and_post_are_known(directory: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_damaged_journal_is_shown_as_far_as_it_goes(directory: Path, damage: s
         listed = client.get("/api/runs").json()
         answered = client.get("/api/runs/bad.jsonl")
 
-    assert "run.json" in [one["id"] for one in listed["runs"]]
+    assert "run.json" in [run["id"] for run in listed["runs"]]
     assert "bad.jsonl" in [one["id"] for one in listed["runs"] + listed["unreadable"]]
     assert answered.status_code == (422 if damage == "garbage" else 200)
     assert isinstance(answered.json().get("error", ""), str)

@@ -35,7 +35,7 @@ def test_a_directory_is_listed_again_if_it_changed(directory: Path) -> None:
         third = client.get("/api/runs", params={"since": second["version"]}).json()
         fourth = client.get("/api/runs", params={"since": third["version"]}).json()
 
-    assert [(one["id"], one["status"], one["llm_calls"]) for one in first["runs"]] == [("run.json", "completed", 3)]
+    assert [(run["id"], run["status"], run["llm_calls"]) for run in first["runs"]] == [("run.json", "completed", 3)]
     assert [row["id"] for row in second["runs"]] == ["other.json", "run.json"]
     assert [row["id"] for row in third["runs"]] == ["other.json"]
     assert (fourth["changed"], fourth["runs"], fourth["version"]) == (False, [], third["version"])
@@ -64,15 +64,15 @@ def test_every_address_of_a_run_answers(directory: Path) -> None:
         }
 
     assert got[""]["counts"]["messages"] == 6
-    assert [one["number"] for one in got["/messages?from=1&to=99"]["messages"]] == [1, 2, 3, 4, 5]
-    assert [one["role"] for one in got["/messages?numbers=0,3"]["messages"]] == ["system", "tool"]
+    assert [message["number"] for message in got["/messages?from=1&to=99"]["messages"]] == [1, 2, 3, 4, 5]
+    assert [message["role"] for message in got["/messages?numbers=0,3"]["messages"]] == ["system", "tool"]
     assert got["/messages/0"] == {
         "number": 0,
         "role": "system",
         "characters": 9,
         "parts": [{"type": "text", "text": "Be brief."}],
     }
-    assert [one["number"] for one in got["/interactions?from=2"]["interactions"]] == [2, 3]
+    assert [call["number"] for call in got["/interactions?from=2"]["interactions"]] == [2, 3]
     assert got["/interactions/2"]["prompt"] == [[0, 3]]
     assert got["/interactions/2/raw"]["request"]["items"]["messages"] == [[0, 3]]
     assert got["/items?to=0"] == {"items": [{"number": 0, "value": SYSTEM}]}
@@ -116,7 +116,7 @@ def test_a_run_is_followed_while_it_is_recorded(tmp_path: Path) -> None:
 
     assert (outline["run"]["status"], outline["writable"]) == ("running", False)
     assert news["counts"]["interactions"] == 2
-    assert 2 in [one["number"] for one in news["interactions"]]
+    assert 2 in [call["number"] for call in news["interactions"]]
     assert (end["run"]["status"], end["writable"], end["reset"]) == ("completed", True, False)
     assert (idle["version"], idle["interactions"], idle["steps"]) == (end["version"], [], [])
 
@@ -153,7 +153,7 @@ def test_a_reward_and_a_note_are_appended_to_the_journal(directory: Path) -> Non
     assert (reward.status_code, note.status_code) == (201, 201)
     assert listed[0]["rewards"] == {"good": 0.5}
     run = load(directory / "run.json")
-    assert [(one.name, one.value) for one in run.rewards] == [("good", 0.5)]
+    assert [(reward.name, reward.value) for reward in run.rewards] == [("good", 0.5)]
     assert "REDACTED" in (run.rewards[0].explanation or "")
     assert run.annotations["note"]["text"] == "<b>"
     assert "a1B2a1B2" not in (directory / "run.jsonl").read_text()
@@ -255,7 +255,7 @@ def test_two_runs_are_aligned_by_number(directory: Path) -> None:
 
     assert [one["a"] for one in pairs] == [{"step": number, "interaction": number} for number in (1, 2, 3)]
     assert (same["equal"], same["parts_at"]) == (True, None)
-    assert pairs[pair_number]["differs"] == [one["kind"] for one in changes["differences"]]
+    assert pairs[pair_number]["differs"] == [difference["kind"] for difference in changes["differences"]]
     assert "another output" in str(changes)
     assert refused == [404, 404]
 
@@ -270,5 +270,5 @@ def test_two_requests_at_once_get_the_same_run(directory: Path) -> None:
         for thread in threads:
             thread.join()
 
-    assert {one.status_code for one in answers} == {200}
-    assert len({one.text for one in answers}) == 1
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.text for answer in answers}) == 1

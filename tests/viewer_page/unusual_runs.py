@@ -30,8 +30,13 @@ def hostile_address(directory: Path) -> Path:
     records = records_of(path)
     last = max(record.seq for record in records if record.kind == "llm_request")
     lines = [
-        line(one.seq, one.kind, {**one.data, "url": HOSTILE_URL} if one.seq == last else one.data, one.time)
-        for one in records
+        line(
+            record.seq,
+            record.kind,
+            {**record.data, "url": HOSTILE_URL} if record.seq == last else record.data,
+            record.time,
+        )
+        for record in records
     ]
     path.with_suffix(".jsonl").write_bytes(b"".join(lines))
     return path

@@ -29,7 +29,7 @@ def recordings() -> list[list[Exchange]]:
 
 def compared(exchanges: list[Exchange]) -> list[tuple[Exchange, real.Said]]:
     """Return the exchanges with an answer of a form that is compared."""
-    answered = [one for one in exchanges if one.status == 200 and one.dialect in real.ANSWERS]
+    answered = [exchange for exchange in exchanges if exchange.status == 200 and exchange.dialect in real.ANSWERS]
     found = [(one, real.answer_of(one.dialect, one.response_text, streamed=one.stream)) for one in answered]
     return [(one, answer) for one, answer in found if answer is not None]
 
@@ -54,11 +54,15 @@ def conversations(run: Path, export: str) -> list[Conversation]:
 
 def keys(conversations: list[Conversation], export: str) -> set[str]:
     """Return the shown answers; in ToolBrain the text before a tool call is a thought."""
-    answers = [message for one in conversations for message in one.messages if message.role == "assistant"]
-    shown_as = [(one.text, one.calls) for one in answers]
+    answers = [
+        message for conversation in conversations for message in conversation.messages if message.role == "assistant"
+    ]
+    shown_as = [(answer.text, answer.calls) for answer in answers]
     if export == "toolbrain":
-        shown_as += [(one.thought, one.calls) for one in answers if one.calls]
-        shown_as += [("", [("final_answer", {"answer": one.text})]) for one in answers]  # a tool that is no tool there
+        shown_as += [(answer.thought, answer.calls) for answer in answers if answer.calls]
+        shown_as += [
+            ("", [("final_answer", {"answer": answer.text})]) for answer in answers
+        ]  # a tool that is no tool there
     return {real.Said(text, [[*call] for call in calls]).key() for text, calls in shown_as}
 
 

@@ -57,7 +57,7 @@ def say(chat: Any, text: str) -> None:
 
 
 def roles_and_texts(messages: list[Payload]) -> list[Payload]:
-    return [[one["role"], one["content"]] for one in messages]
+    return [[message["role"], message["content"]] for message in messages]
 
 
 ANSWERS = (
@@ -75,7 +75,7 @@ def chat(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     with chatting(tmp_path / "run.json", *ANSWERS, history=request.param) as (chat, server):
         for text in ("one", "two", "three"):
             say(chat, text)
-        sent = [len(one["contents"]) for one in server.bodies()]  # type: ignore[index]
+        sent = [len(body["contents"]) for body in server.bodies()]  # type: ignore[index]
     assert sent[0] == 1
     assert sent[1] > 3  # the SDK keeps a content a chunk
     return tmp_path / "run.json"
@@ -113,8 +113,8 @@ def test_traces(chat: Path) -> None:
     messages = [line["message"] for line in traced if line.get("type") == "message"]
     events = to_invariant(load(chat))
 
-    assert [[one["role"], _text(one["content"])] for one in messages] == SAID
-    assert [[one["role"], _text(one["content"])] for one in events] == SAID
+    assert [[message["role"], _text(message["content"])] for message in messages] == SAID
+    assert [[event["role"], _text(event["content"])] for event in events] == SAID
 
 
 def _text(content: Payload) -> str:
@@ -137,10 +137,10 @@ def test_automatic_function_calling(tmp_path: Path) -> None:
     [call] = last[1].tool_calls
     assert (call.name, call.arguments, last[2].call_id) == ("weather", {"city": "Oslo"}, call.call_id)
     for rows in (to_openai_finetuning(run), to_trl(run)):
-        assert [[one["role"] for one in row["messages"]] for row in rows] == [
+        assert [[message["role"] for message in row["messages"]] for row in rows] == [
             ["user", "assistant", "tool", "assistant", "user", "assistant"]
         ]
-        assert [one["content"] for one in rows[0]["messages"]] == [
+        assert [message["content"] for message in rows[0]["messages"]] == [
             "weather?",
             "I look",
             "rain in Oslo",

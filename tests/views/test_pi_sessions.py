@@ -62,8 +62,8 @@ def test_each_line_is_the_child_of_the_one_before() -> None:
     [session] = to_traces(run(call([system("s"), "q"], "a")))
 
     entries = session[1:]
-    assert [one["parentId"] for one in entries] == [None, *(one["id"] for one in entries[:-1])]
-    assert len({one["id"] for one in entries}) == len(entries)
+    assert [entry["parentId"] for entry in entries] == [None, *(entry["id"] for entry in entries[:-1])]
+    assert len({entry["id"] for entry in entries}) == len(entries)
 
 
 def test_a_rewritten_history_is_a_session_that_names_its_parent() -> None:
@@ -92,8 +92,8 @@ def test_a_tool_that_failed_is_an_error(trajectories: Mapping[str, Trajectory]) 
     [thinking] = to_traces(trajectories["thinking"])
     alone = to_traces(trajectories["steps_alone"])[0]
 
-    assert [one["isError"] for one in messages(thinking) if one["role"] == "toolResult"] == [False, True]
-    [denied] = [one for one in messages(alone) if one["role"] == "toolResult"]
+    assert [message["isError"] for message in messages(thinking) if message["role"] == "toolResult"] == [False, True]
+    [denied] = [message for message in messages(alone) if message["role"] == "toolResult"]
     assert (denied["isError"], denied["content"]) == (True, [{"type": "text", "text": "denied"}])
 
 

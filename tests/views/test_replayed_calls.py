@@ -64,7 +64,10 @@ def test_a_format_keeps_the_calls_that_were_not_made(name: str) -> None:
     """Messages, calls and results equal those of the run without marks."""
 
     def said(trajectory: Trajectory) -> Payload:
-        return [[(one.role, one.text, one.calls) for one in talk.messages] for talk in conversations(name, trajectory)]
+        return [
+            [(message.role, message.text, message.calls) for message in talk.messages]
+            for talk in conversations(name, trajectory)
+        ]
 
     assert said(told()) == said(told(None))
     assert "look" in str(said(told()))
@@ -170,7 +173,7 @@ def test_trae_has_no_place_for_a_mark() -> None:
     """Its documents have the members that it writes, and no others: the mark and the usage are left out and counted."""
     document, left_out = to_trae.with_report(told())
 
-    assert ["usage" in one["response"] for one in document["llm_interactions"]] == [False, True]
+    assert ["usage" in call["response"] for call in document["llm_interactions"]] == [False, True]
     assert left_out["marks of calls that were not made, and the usage of their answers"] == 1
 
 
@@ -187,7 +190,7 @@ def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> Non
     """The run that comes of an export says of the same calls that they were not made, and counts the others alone."""
     [again] = read_again(name, exported(name, told(origin)), tmp_path)
 
-    marks = [one.replayed_from and one.replayed_from.to_document() for one in again.llm_interactions]
+    marks = [call.replayed_from and call.replayed_from.to_document() for call in again.llm_interactions]
     assert marks == [origin, None]
     if READ_BACK[name]:
         assert again.metrics["total_input_tokens"] == 7
@@ -202,7 +205,7 @@ def test_a_mark_is_in_the_journal_that_an_import_writes(tmp_path: Path) -> None:
     [path] = (tmp_path / "runs").glob("*.jsonl")
 
     assert (imported.exit_code, invoke("validate", path).exit_code) == (0, 0)
-    assert [one.replayed_from for one in load(path).llm_interactions] == [ReplayedFrom(**ORIGIN), None]
+    assert [call.replayed_from for call in load(path).llm_interactions] == [ReplayedFrom(**ORIGIN), None]
 
 
 def read_again(name: str, contents: list[Payload], directory: Path) -> list[Trajectory]:

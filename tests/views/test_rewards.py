@@ -35,7 +35,7 @@ def ranked(traces: list[list[dict[str, object]]], **kwargs: object) -> list[floa
 
 
 def compared(trajectories: list[Trajectory]) -> list[float | None]:
-    return [float(one is RUN) or None for one in trajectories]
+    return [float(trajectory is RUN) or None for trajectory in trajectories]
 
 
 def forgetful(traces: list[object]) -> list[float]:

@@ -83,7 +83,9 @@ def test_models_stand_side_by_side() -> None:
     figures.add(run(call(["q"], "a", response=used(input_tokens=20)), call(["q"]) | FAILED))
 
     models = figures.to_json()["models"]
-    assert [(one["provider"], one["model"], one["calls"], one["failed"], one["tokens"]) for one in models] == [
+    assert [
+        (model["provider"], model["model"], model["calls"], model["failed"], model["tokens"]) for model in models
+    ] == [
         ("openai", "m", 3, 1, {"prompt": 30, "completion": 2, "calls_without": 1}),
         ("groq", "n", 1, 0, {"calls_without": 1}),
     ]

@@ -1,7 +1,7 @@
 """Functions that record to the current recorder, so that a client or a tool at module level can serve many runs.
 
 A method of a `TrajectoryRecorder` records to that recorder. A function of this module looks up, at each call, the
-recorder that is active in the context of the call. If there is none, it records nothing.
+recorder that is active in the context of the call. If no recorder is active, the function records nothing.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _MOST_MISMATCHES = 10
 
 
 class Tools(StrEnum):
-    """What happens when the program calls a recorded tool."""
+    """The behaviour when the program calls a recorded tool."""
 
     recorded = "recorded"
     live = "live"

@@ -76,7 +76,7 @@ def _version(document: Mapping[str, Payload]) -> int:
 def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     table = MessageTable()
     interactions = list(_interactions(document["llm_interactions"], _DocumentMessages(table)))
-    by_id = {one.interaction_id: one for one in interactions}
+    by_id = {call.interaction_id: call for call in interactions}
     records, status = document.get("journal_records"), document.get("status")
     if not isinstance(status, str) or status not in get_args(Status):
         status = "completed" if document.get("end_time") else "unknown"
@@ -122,7 +122,7 @@ def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteracti
     numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
         numbers = metrics_of(interactions, ()) | numbers
-    if "llm_seconds" in numbers and any(len(one.attempts) > 1 for one in interactions):
+    if "llm_seconds" in numbers and any(len(call.attempts) > 1 for call in interactions):
         numbers["llm_seconds"] = metrics_of(interactions, ()).get("llm_seconds", numbers["llm_seconds"])
     return numbers
 
@@ -134,8 +134,10 @@ def expanded(document: Mapping[str, Payload]) -> dict[str, Payload]:
     calls, steps = document["llm_interactions"], document["agent_steps"]
     return {
         **document,
-        "llm_interactions": [_expanded(one, lists, "input_messages", one["interaction_id"]) for one in calls],
-        "agent_steps": [_expanded(one, of_steps, "llm_messages", one.get(STEP_DELTA, {}).get("id")) for one in steps],
+        "llm_interactions": [_expanded(call, lists, "input_messages", call["interaction_id"]) for call in calls],
+        "agent_steps": [
+            _expanded(step, of_steps, "llm_messages", step.get(STEP_DELTA, {}).get("id")) for step in steps
+        ],
     }
 
 

@@ -43,7 +43,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
         del expected["journal_records"]
     interactions = trajectory.llm_interactions
     if any(map(_has_time_of_newest_attempt, document[_INTERACTIONS])):
-        interactions = [_with_time_of_newest_attempt(one) for one in interactions]
+        interactions = [_with_time_of_newest_attempt(call) for call in interactions]
         sums = metrics_of(interactions, ()).items()
         expected["metrics"] = {**trajectory.metrics, **{name: value for name, value in sums if name == "llm_seconds"}}
     if are_of_older_version(document.get("metrics") or {}):

@@ -317,7 +317,7 @@ class ItemChecks:
 
     def __init__(self, items: ItemTable, records: Iterable[Record]) -> None:
         self._items = items
-        numbered = (one for one in records if one.kind == "item" and "s" not in one.data)
+        numbered = (record for record in records if record.kind == "item" and "s" not in record.data)
         self._crcs = {one.data["n"]: b"%08x" % one.crc for one in numbered if isinstance(one.data.get("n"), int)}
         self._lists: dict[str, deque[tuple[array[int], int]]] = {}
 

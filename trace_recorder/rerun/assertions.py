@@ -64,9 +64,9 @@ class TrajectoryAssertions:
         """The input and output tokens of all answers, or None if an answer does not state its tokens."""
         counts = [counts_of(one) for one in self._answered()]
         known = [
-            one.prompt + one.completion
-            for one in counts
-            if one is not None and one.prompt is not None and one.completion is not None
+            count.prompt + count.completion
+            for count in counts
+            if count is not None and count.prompt is not None and count.completion is not None
         ]
         return sum(known) if len(known) == len(counts) else None
 
@@ -78,19 +78,19 @@ class TrajectoryAssertions:
         return sum(known) if len(known) == len(costs) else None
 
     def _answered(self) -> list[LLMInteraction]:
-        return [one for one in self.trajectory.llm_interactions if one.answered]
+        return [call for call in self.trajectory.llm_interactions if call.answered]
 
     @property
     def final_text(self) -> str | None:
         """The text of the last answer that has a text, or None."""
-        answers = [one.response.content for one in self.trajectory.llm_interactions if one.response.content]
+        answers = [call.response.content for call in self.trajectory.llm_interactions if call.response.content]
         return answers[-1] if answers else None
 
     @property
     def errors(self) -> list[str]:
         """The failures with their places: LLM calls after their last attempt, tools, recorded steps, the run."""
         run = self.trajectory
-        messages = [f"{one.interaction_id}: {_text(one.error)}" for one in run.llm_interactions if one.error]
+        messages = [f"{call.interaction_id}: {_text(call.error)}" for call in run.llm_interactions if call.error]
         messages += [
             f"{use.name}: {use.result.error or 'no reason given'}"
             for use in self._tool_uses()

@@ -36,7 +36,7 @@ def _texts(body: Payload) -> set[str]:
 
 def _texts_of_member(name: str, value: Payload) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    return [_text(name, one) for one in values]
+    return [_text(name, value) for value in values]
 
 
 def _text(name: str, value: Payload) -> str:

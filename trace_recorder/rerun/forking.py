@@ -48,10 +48,10 @@ class ForkPoint:
             raise ValueError('fork() takes one of at="llm_7" (a call) and at_step=3 (the first call of a step)')
         run = load(recording.path)
         self.task = run.task
-        begun = {one.interaction_id: one for one in reversed(recording.exchanges)}
+        begun = {exchange.interaction_id: exchange for exchange in reversed(recording.exchanges)}
         steps = _steps_of(run)
-        calls = [one.interaction_id for one in run.llm_interactions if one.interaction_id in begun]
-        wanted = (one for one in calls if (steps.get(one) == at_step if at is None else one == at))
+        calls = [call.interaction_id for call in run.llm_interactions if call.interaction_id in begun]
+        wanted = (call for call in calls if (steps.get(call) == at_step if at is None else call == at))
         meant = next(wanted, None)
         if meant is None:
             named = at or f"of step {at_step}"
@@ -73,7 +73,7 @@ class ForkPoint:
 
 
 def _named(calls: Sequence[str], steps: Mapping[str, int]) -> str:
-    named = (f"{one} (step {steps[one]})" if one in steps else one for one in calls[:20])
+    named = (f"{call} (step {steps[call]})" if call in steps else call for call in calls[:20])
     return ", ".join(named) or "none"
 
 

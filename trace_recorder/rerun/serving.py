@@ -58,7 +58,7 @@ class ReplayServer(ThreadingHTTPServer):
 
 def base_urls(recording: Recording, url: str) -> dict[str, str]:
     """Return the environment variables that direct the SDKs of a recording's dialects to a server."""
-    speaking = {sdk_of(one.endpoint) for one in recording.exchanges}
+    speaking = {sdk_of(exchange.endpoint) for exchange in recording.exchanges}
     return {variable: f"{url}{path}" for sdk, (variable, path) in BASE_URL_VARIABLES.items() if sdk in speaking}
 
 

@@ -47,7 +47,7 @@ class NumberedCalls:
     """
 
     def __init__(self, calls: Sequence[LLMInteraction]) -> None:
-        prompts = [_prompt(one) for one in calls]
+        prompts = [_prompt(call) for call in calls]
         arrays: dict[int, int] = {}
         for prompt in prompts:
             arrays.setdefault(prompt.place[0], len(arrays))

@@ -25,7 +25,7 @@ _AS_ISO_TIME = (datetime.date, datetime.time)
 
 
 def json_equivalent(value: object) -> object:
-    """Return the equivalent of a value, or the value itself if it has none."""
+    """Return the equivalent of a value, or the value itself if it has no equivalent."""
     if isinstance(value, _AS_TEXT) or _is_decimal(value):
         return str(value)
     if isinstance(value, _AS_ISO_TIME):

@@ -72,7 +72,7 @@ def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float |
     if newest is None:
         return recorded
     apart = seconds_between(attempts[0].timestamp, attempts[-1].timestamp) or 0.0
-    return round(newest + max(apart, sum(one.duration_seconds or 0.0 for one in attempts[:-1])), 6)
+    return round(newest + max(apart, sum(attempt.duration_seconds or 0.0 for attempt in attempts[:-1])), 6)
 
 
 def pause_between(before: Attempt, attempt: Attempt) -> float | None:
@@ -274,7 +274,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
             reading = self.source.request() if messages is None else self.source.request_without_messages()
         if messages is None:
             is_known = self.source.has_request()
-            messages = {"input_messages": [one.to_document() for one in reading.messages]} if is_known else {}
+            messages = {"input_messages": [message.to_document() for message in reading.messages]} if is_known else {}
         answer = {
             "response": self.response.to_document() if response is None else response,
             "tools_available": [tool.name for tool in reading.tools] or None,

@@ -107,7 +107,7 @@ def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[C
 def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[int, int]]:
     """Return the positions of the numbers that stay, increasing in both lists.
 
-    Of repeated numbers, only one is considered.
+    If a number is repeated, only one of its places is considered.
     """
     positions = {number: place for place, number in enumerate(old[at_old:], at_old)}
     ends: list[int] = []
@@ -213,7 +213,7 @@ class EarlierPrompts(Generic[Name]):
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
         """Return the longest earlier prompt with which a prompt begins, or None if none has `at_least` messages.
 
-        Of equal prompts, the newest is returned.
+        If several prompts are equal, the newest is returned.
         """
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
         begins = [(name, prompt) for name, prompt in prompts if _begins(numbers, prompt)]
@@ -223,8 +223,8 @@ class EarlierPrompts(Generic[Name]):
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the earlier prompt that has most messages in common with a prompt, or None if no message is in common.
 
-        Of several such prompts, an identical one is returned, or else the newest. An earlier prompt that is too short
-        to have more messages in common is not compared.
+        If there are several such prompts, an identical prompt is returned, or else the newest. An earlier prompt that
+        is too short to have more messages in common is not compared.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))

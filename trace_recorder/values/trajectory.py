@@ -87,7 +87,8 @@ class AgentStep(Struct, frozen=True, gc=False):
         """Show the step in a notebook."""
         calls = [(call.name, call.arguments) for call in self.tool_calls]
         results = [
-            (one.name, one.success, one.error if one.error is not None else one.result) for one in self.tool_results
+            (result.name, result.success, result.error if result.error is not None else result.result)
+            for result in self.tool_results
         ]
         return table(
             f"AgentStep {self.step_number}",
@@ -235,7 +236,7 @@ class Trajectory(_ReadOnDemand):
     @property
     def messages(self) -> Sequence[Message]:
         """The last conversation: the messages of the last call that the model answered, and its answer."""
-        last = next((one for one in reversed(self.llm_interactions) if one.answered), None)
+        last = next((call for call in reversed(self.llm_interactions) if call.answered), None)
         if last is None:
             return SharedSequence()
         said = last.response
@@ -301,7 +302,8 @@ class Trajectory(_ReadOnDemand):
         return {
             **self.head(),
             "llm_interactions": [
-                one.to_document(deltas.delta_of(one) if history == "delta" else None) for one in self.llm_interactions
+                call.to_document(deltas.delta_of(call) if history == "delta" else None)
+                for call in self.llm_interactions
             ],
             "agent_steps": [
                 step.to_document(messages=messages_of(step, number)) for number, step in enumerate(self.agent_steps)

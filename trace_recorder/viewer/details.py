@@ -59,7 +59,7 @@ def _choice(choice: Choice, limits: TextLimits) -> Json:
 
 def step_detail(number: int, step: AgentStep, limits: TextLimits) -> Json:
     """Return a step with its tool calls and results, and with the messages and the answer that only the step has."""
-    messages = None if step.messages is None else [message_json(None, one, limits) for one in step.messages]
+    messages = None if step.messages is None else [message_json(None, message, limits) for message in step.messages]
     return {
         "number": number,
         "reflection": text_part("text", step.reflection, limits) if step.reflection else None,

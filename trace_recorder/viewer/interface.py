@@ -200,7 +200,7 @@ def _at(elements: Sequence[Element], place: int) -> Element:
 
 def _is_settled(before: AgentStep, step: AgentStep) -> bool:
     """Whether the entry of a step is still correct. A tool with an execution id may have started more sub-agents."""
-    if before.interaction is not step.interaction or any(one.execution_id for one in step.tool_results):
+    if before.interaction is not step.interaction or any(result.execution_id for result in step.tool_results):
         return False
     return before == step
 

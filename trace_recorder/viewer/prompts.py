@@ -47,7 +47,7 @@ class ShownPrompt:
             "characters": self.characters,
             "base": self.base,
             "relation": self.relation,
-            "changes": [[one.position, one.removed, ranges_of(one.inserted)] for one in self.changes],
+            "changes": [[change.position, change.removed, ranges_of(change.inserted)] for change in self.changes],
             "answers": [*self.answers],
             "instructions": self.instructions,
         }

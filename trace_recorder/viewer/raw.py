@@ -39,8 +39,8 @@ class RawItems:
     @classmethod
     def of(cls, trajectory: Trajectory) -> RawItems:
         """Return the items of a run."""
-        sources = (one.source for one in trajectory.llm_interactions)
-        return cls(next((one.items for one in sources if isinstance(one, CallRecords)), None))
+        sources = (call.source for call in trajectory.llm_interactions)
+        return cls(next((source.items for source in sources if isinstance(source, CallRecords)), None))
 
     @property
     def count(self) -> int:

@@ -154,19 +154,19 @@ def _count_step_notes(trajectory: Trajectory) -> int:
 
 
 def _count_sampled(trajectory: Trajectory) -> int:
-    tokens = [tokens_of(one) for one in trajectory.llm_interactions]
+    tokens = [tokens_of(call) for call in trajectory.llm_interactions]
     return sum(any((one.prompt_ids, one.completion_ids, one.logprobs)) for one in tokens)
 
 
 _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {
-    UNANSWERED: lambda run: sum(_is_unanswered(one) for one in interactions_of(run)),
+    UNANSWERED: lambda run: sum(_is_unanswered(call) for call in interactions_of(run)),
     ARGUMENTS: _count_odd_arguments,
-    CHOICES: lambda run: sum(max(0, len(one.response.choices) - 1) for one in run.llm_interactions),
-    EMBEDDINGS: lambda run: sum(is_embedding(one.api) for one in run.llm_interactions),
-    ATTEMPTS: lambda run: sum(max(0, len(one.attempts) - 1) for one in run.llm_interactions),
+    CHOICES: lambda run: sum(max(0, len(call.response.choices) - 1) for call in run.llm_interactions),
+    EMBEDDINGS: lambda run: sum(is_embedding(call.api) for call in run.llm_interactions),
+    ATTEMPTS: lambda run: sum(max(0, len(call.attempts) - 1) for call in run.llm_interactions),
     SAMPLED: _count_sampled,
     STEP_NOTES: _count_step_notes,
-    UNREQUESTED_TOOLS: lambda run: sum(len(one.calls) for one in unrequested_tools_of(run)),
+    UNREQUESTED_TOOLS: lambda run: sum(len(tool.calls) for tool in unrequested_tools_of(run)),
     REWARDS: lambda run: len(run.rewards),
     ANNOTATIONS: lambda run: len(run.annotations),
     GAPS: lambda run: len(run.gaps),

@@ -1,4 +1,4 @@
-"""What a run and its document keep in memory and open does not grow with the run, and is released with it."""
+"""The memory and the open files of a run and its document do not grow with the run, and are released at its end."""
 
 from __future__ import annotations
 

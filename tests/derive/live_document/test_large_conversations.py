@@ -28,7 +28,7 @@ HISTORIES: list[History] = ["auto", "delta"]
 def whole_prompts(recorder: TrajectoryRecorder, array: str, delta: str) -> list[bool]:
     """Which parts of the document have all of their messages, and not only what is new."""
     parts: list[Payload] = document(recorder)[array]
-    return [one[delta]["since"] is None for one in parts]
+    return [part[delta]["since"] is None for part in parts]
 
 
 @pytest.mark.parametrize("history", HISTORIES)

@@ -142,7 +142,7 @@ def agrees(recorder: TrajectoryRecorder) -> bool:
 
 def lost(recorder: TrajectoryRecorder) -> list[str]:
     """The tools that no model can have asked for, that ran in no block, and are not in exactly one step."""
-    ran = [one.data for one in records_of(recorder.trajectory_path) if one.kind == "tool_call"]
+    ran = [record.data for record in records_of(recorder.trajectory_path) if record.kind == "tool_call"]
     shown = [call.name for step in told(recorder).agent_steps for call in step.tool_calls]
     return [
         one["name"] for one in ran if one["name"][0] == "u" and "step_id" not in one and shown.count(one["name"]) != 1

@@ -38,7 +38,7 @@ def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path:
     recorder.finalize()
 
     assert agrees(recorder)
-    assert [one.response.extra["request"] for one in load(recorder.trajectory_path).llm_interactions] == [0, 0]
+    assert [call.response.extra["request"] for call in load(recorder.trajectory_path).llm_interactions] == [0, 0]
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
@@ -145,7 +145,7 @@ def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> N
     recorder.record_agent_step(1, "thinking", llm_messages=[{"role": "user", "content": "by hand"}])
     recorder.finalize()
     run = load(recorder.trajectory_path)
-    prompts = [*(one.input_messages for one in run.llm_interactions), run.agent_steps[0].messages or []]
+    prompts = [*(call.input_messages for call in run.llm_interactions), run.agent_steps[0].messages or []]
     texts = [json.dumps(message.to_document(), separators=(",", ":")) for prompt in prompts for message in prompt]
     size = sum(map(len, texts))
     histories = []

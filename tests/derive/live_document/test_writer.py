@@ -34,7 +34,7 @@ CAPTURED: tuple[Action, ...] = (
     lambda recorder: call(recorder, asked("a", stream=True), streamed("b", "c")),
     lambda recorder: call(recorder, asked("a" * 5000), said(None, calls=[("c", "n", "{")])),
 )
-"""What is in the document as soon as the agent waits for something: on a busy machine a thread writes it."""
+"""The document has these records as soon as the agent waits. On a busy machine a thread writes it."""
 ACTIONS: tuple[Action, ...] = (
     lambda recorder: recorder.start(task="t"),
     *CAPTURED,
@@ -86,7 +86,7 @@ class Looking(httpx.BaseTransport):
         return httpx.Response(200, json={})
 
     def _is_shown(self) -> bool:
-        self.seen = [one["complete"] for one in document(self._recorder)["llm_interactions"]]
+        self.seen = [call["complete"] for call in document(self._recorder)["llm_interactions"]]
         return bool(self.seen)
 
 
@@ -222,7 +222,7 @@ def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: 
 
     assert (document(recorder)["history"], recorder.trajectory_path.read_text().count(TEXT)) == ("delta", 5)
     (tmp_path / "alone.json").write_bytes(recorder.trajectory_path.read_bytes())
-    assert [len(one.input_messages) for one in load(tmp_path / "alone.json").llm_interactions] == [1, 2, 3, 4, 5]
+    assert [len(call.input_messages) for call in load(tmp_path / "alone.json").llm_interactions] == [1, 2, 3, 4, 5]
 
 
 def test_the_limit_is_of_bytes(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_two_recorders_in_one_directory(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
 
-    assert [step_numbers(one) for one in recorders] == [list(range(50)), list(range(100, 150))]
+    assert [step_numbers(recorder) for recorder in recorders] == [list(range(50)), list(range(100, 150))]
 
 
 def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:

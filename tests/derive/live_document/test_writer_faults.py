@@ -61,12 +61,12 @@ def complaints(recorder: TrajectoryRecorder) -> list[str]:
     """Return the faults in the files of a run whose second of three acts was interrupted."""
     trajectory = load(recorder.trajectory_path)
     if trajectory.llm_interactions:
-        seen = [[message.content for message in one.input_messages] for one in trajectory.llm_interactions]
+        seen = [[message.content for message in call.input_messages] for call in trajectory.llm_interactions]
         expected = [[str(one) for one in range(number + 1)] for number in (1, 2, 3)]
     else:
-        seen = [[message.content for message in one.llm_messages or ()] for one in trajectory.agent_steps]
+        seen = [[message.content for message in step.llm_messages or ()] for step in trajectory.agent_steps]
         expected = [["x", str(number)] for number in (1, 2, 3)]
-    seqs = [one.seq for one in records_of(recorder.trajectory_path)]
+    seqs = [record.seq for record in records_of(recorder.trajectory_path)]
     verdicts = {
         "the journal does not have what was recorded": seen not in (expected, [expected[0], expected[2]]),
         "the document says something else than the journal": not agrees(recorder),

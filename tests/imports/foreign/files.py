@@ -68,7 +68,7 @@ def said_in(run: Trajectory) -> list[dict[str, Any]]:
 def results_in(run: Trajectory) -> list[tuple[str, str | None, bool | None, Any]]:
     """Return the results of tools: the id of the call, the tool, whether it succeeded, and the result or the error."""
     results = [result for step in run.agent_steps for result in step.tool_results]
-    return [(one.call_id, one.name, one.success, one.error or one.result) for one in results]
+    return [(result.call_id, result.name, result.success, result.error or result.result) for result in results]
 
 
 def check_run(run: ForeignRun, directory: Path) -> Trajectory:

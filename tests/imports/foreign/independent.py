@@ -42,7 +42,7 @@ def ours(path: Path) -> Reading:
     results: dict[str, str] = {}
     for run in loaded(path):
         for call in run.llm_interactions:
-            asked = [(one.call_id, one.name, one.arguments) for one in call.response.tool_calls]
+            asked = [(tool_call.call_id, tool_call.name, tool_call.arguments) for tool_call in call.response.tool_calls]
             usage = call.response.usage
             text = call.response.content or None
             answers.append(Answer(call.timestamp or "", usage.input_tokens, usage.output_tokens, text, asked))
@@ -202,7 +202,7 @@ def _cline(path: Path) -> Reading:
             texts = [block["text"] for block in blocks if block["type"] == "text"]
             calls = [(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
             answers.append(Answer(_time(message["ts"]), *counts, "\n\n".join(texts) or None, calls))
-        results |= {one["tool_use_id"]: _text(one["content"]) for one in blocks if one["type"] == "tool_result"}
+        results |= {block["tool_use_id"]: _text(block["content"]) for block in blocks if block["type"] == "tool_result"}
     return Reading(answers, results)
 
 
@@ -210,7 +210,8 @@ def _completion_log(path: Path) -> Reading:
     log = json.loads(path.read_text())
     message, usage = log["response"]["choices"][0]["message"], log["response"]["usage"]
     calls = [
-        (one["id"], one["function"]["name"], json.loads(one["function"]["arguments"])) for one in message["tool_calls"]
+        (tool_call["id"], tool_call["function"]["name"], json.loads(tool_call["function"]["arguments"]))
+        for tool_call in message["tool_calls"]
     ]
     time = _time(1000 * (log["timestamp"] - log["latency_sec"]))
     counts = usage["prompt_tokens"], usage["completion_tokens"]
@@ -269,7 +270,9 @@ def main() -> None:
     """Print the table of the newest files."""
     for path, read, _, said in readings():
         calls = sum(len(answer.calls) for answer in read.answers)
-        tokens = [sum(getattr(one, name) or 0 for one in read.answers) for name in ("input_tokens", "output_tokens")]
+        tokens = [
+            sum(getattr(answer, name) or 0 for answer in read.answers) for name in ("input_tokens", "output_tokens")
+        ]
         source = "`truth.json`; the rest the raw file" if said else "the raw file"
         counts = f"{len(read.answers)} | {calls} | {len(read.results)} | {tokens[0]} / {tokens[1]}"
         print(f"| `{path.relative_to(NEWEST)}` | {counts} | {source} |")

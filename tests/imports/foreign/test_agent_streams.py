@@ -125,12 +125,12 @@ def test_claude_code_s_stream_does_not_state_the_tokens_of_its_answers() -> None
 def test_with_its_events_claude_code_s_stream_states_all_tokens() -> None:
     run = load(PRODUCED / "claude-code" / "weather.partial.jsonl")
     responses = [call.response for call in run.llm_interactions]
-    assert [(one.usage.output_tokens, one.finish_reason) for one in responses] == [
+    assert [(response.usage.output_tokens, response.finish_reason) for response in responses] == [
         *((30, "tool_use"), (30, "tool_use"), (8, "end_turn"))
     ]
     stated = run.annotations["usage"]
-    assert sum(one.usage.output_tokens or 0 for one in responses) == stated["output_tokens"]
-    assert sum(one.usage.input_tokens or 0 for one in responses) == stated["input_tokens"]
+    assert sum(response.usage.output_tokens or 0 for response in responses) == stated["output_tokens"]
+    assert sum(response.usage.input_tokens or 0 for response in responses) == stated["input_tokens"]
 
 
 @pytest.mark.parametrize("name", ["weather.stream.jsonl", "weather.partial.jsonl"])
@@ -208,6 +208,6 @@ def test_items_without_ids_are_told_apart_by_what_they_ask_for(tmp_path: Path) -
     run = load(_written(tmp_path, lines))
 
     [call] = run.llm_interactions
-    assert [one.arguments["command"] for one in call.response.tool_calls] == commands
-    assert len({one.call_id for one in call.response.tool_calls}) == len(commands)
+    assert [tool_call.arguments["command"] for tool_call in call.response.tool_calls] == commands
+    assert len({tool_call.call_id for tool_call in call.response.tool_calls}) == len(commands)
     assert [(name, text) for _, name, _, text in results_in(run)] == [("shell", "LS"), ("shell", "PWD")]

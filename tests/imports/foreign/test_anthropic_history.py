@@ -108,7 +108,7 @@ def test_the_real_session_has_each_call_and_result() -> None:
     assert asked == [(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
     results = [result.call_id for step in run.agent_steps for result in step.tool_results]
     assert results == [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-    read = [(one.response.usage.input_tokens, one.response.usage.cost) for one in run.llm_interactions]
+    read = [(call.response.usage.input_tokens, call.response.usage.cost) for call in run.llm_interactions]
     metrics = [message.get("metrics", {}) for message in answers]
     assert read == [(stated.get("inputTokens"), stated.get("cost")) for stated in metrics]
 
@@ -129,6 +129,8 @@ def test_the_real_completion_logs_have_their_responses() -> None:
         [call] = load(path).llm_interactions
         message = log["response"]["choices"][0]["message"]
         assert call.response.content == message["content"]
-        assert [asked.call_id for asked in call.response.tool_calls] == [one["id"] for one in message["tool_calls"]]
+        assert [asked.call_id for asked in call.response.tool_calls] == [
+            tool_call["id"] for tool_call in message["tool_calls"]
+        ]
         assert len(call.input_messages) == len(log["messages"])
         assert call.response.usage.output_tokens == log["response"]["usage"]["completion_tokens"]

@@ -71,7 +71,7 @@ def test_results_of_tau_bench(tmp_path: Path) -> None:
     first, second = loaded(_written(tmp_path, [_RESULT, broken]))
     _check(first)
     assert (first.task, first.success, first.status) == ("Book a seat.", True, "completed")
-    assert [(one.name, one.value) for one in first.rewards] == [("reward", 1.0)]
+    assert [(reward.name, reward.value) for reward in first.rewards] == [("reward", 1.0)]
     assert (first.metadata["imported_from"]["task_id"], first.annotations["info"]["user_cost"]) == (3, 0.5)
     assert (second.status, second.success, second.error and second.error.message) == ("failed", False, "no answer")
 
@@ -112,8 +112,8 @@ def test_real_files(tmp_path: Path) -> None:
 
 def _check_real(run: Trajectory, messages: list[dict[str, Any]]) -> None:
     said = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-    assert [len(one.input_messages) for one in run.llm_interactions] == said
-    assert [one.response.content for one in run.llm_interactions] == [messages[at]["content"] for at in said]
+    assert [len(call.input_messages) for call in run.llm_interactions] == said
+    assert [call.response.content for call in run.llm_interactions] == [messages[at]["content"] for at in said]
     asked = [[call["id"] for call in messages[at].get("tool_calls") or []] for at in said]
     assert [[call.call_id for call in one.response.tool_calls] for one in run.llm_interactions] == asked
     results = [message["content"] for message in messages if message["role"] == "tool"]

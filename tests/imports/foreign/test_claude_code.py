@@ -74,7 +74,7 @@ def _written(directory: Path, lines: list[Any], name: str = "s-1.jsonl") -> Path
 
 
 def _contents(run: Trajectory) -> list[list[Any]]:
-    return [[message.content for message in one.input_messages] for one in run.llm_interactions]
+    return [[message.content for message in call.input_messages] for call in run.llm_interactions]
 
 
 def test_the_parts_of_an_answer_are_one_call_with_the_usage_of_the_last(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_parts_of_an_answer_are_one_call_with_the_usage_of_the_last(tmp_path
     assert (first.response.usage.output_tokens, second.response.usage.output_tokens) == (90, 7)
     assert [message.role for message in second.input_messages] == ["user", "assistant", "tool", "tool"]
     assert second.input_messages[1].reasoning == "Two at once."
-    assert [(one.result, one.error, one.success) for one in run.agent_steps[0].tool_results] == [
+    assert [(result.result, result.error, result.success) for result in run.agent_steps[0].tool_results] == [
         ("a.py", None, True),
         (None, "Exit code 1", False),
     ]
@@ -153,7 +153,7 @@ def test_a_compaction_begins_a_new_conversation(tmp_path: Path, boundary: bool) 
     run = load(_written(tmp_path, lines if boundary else [*lines[:3], *lines[4:]]))
     assert _contents(run) == [["One."], ["The summary."]]
     assert run.llm_interactions[1].input_messages[0].extra == {"isCompactSummary": True}
-    assert [one.result for one in run.agent_steps[0].tool_results] == ["a.py"]
+    assert [result.result for result in run.agent_steps[0].tool_results] == ["a.py"]
     assert run.task == "One."
 
 
@@ -262,7 +262,9 @@ def test_failures_and_interruptions_are_stated(tmp_path: Path) -> None:
 def test_results_that_no_call_saw_are_executions(tmp_path: Path) -> None:
     lines = _SESSION[:-1]
     (run,) = runs_of(_written(tmp_path, lines))
-    states = [(one.call_id, one.success, one.result, one.error) for one in run.events if isinstance(one, ToolRun)]
+    states = [
+        (event.call_id, event.success, event.result, event.error) for event in run.events if isinstance(event, ToolRun)
+    ]
     assert states == [("t1", True, "a.py", None), ("t2", False, None, "Exit code 1")]
 
 
@@ -281,7 +283,7 @@ def test_the_export_of_the_web_page_has_the_same_lines(tmp_path: Path) -> None:
     path = tmp_path / "export.json"
     path.write_text(json.dumps({"loglines": _SESSION}, indent=1))
     read = load(path)
-    assert [one.response.content for one in read.llm_interactions] == ["I look.", "Done."]
+    assert [call.response.content for call in read.llm_interactions] == ["I look.", "Done."]
 
 
 @pytest.mark.parametrize("as_lines", [True, False])
@@ -298,12 +300,12 @@ def test_the_messages_of_the_sdk_state_how_the_run_ended(tmp_path: Path, as_line
         {"type": "assistant", "message": _said("", None, "m3", _text("Out."))["message"], **session},
         {"type": "result", "subtype": "success", "is_error": False, "result": "Out.", "total_cost_usd": 0.5, **session},
     ]
-    exchanged = {"messages": [{"direction": "recv", "message": one} for one in messages]}
+    exchanged = {"messages": [{"direction": "recv", "message": message} for message in messages]}
     run = load(_written(tmp_path, messages if as_lines else [exchanged]))
     assert (run.trajectory_id, run.status, run.final_result) == ("s-9", "completed", "Out.")
     assert run.annotations["total_cost_usd"] == 0.5
     assert _contents(run) == [["Go."], ["P"], ["Go.", None, "In."]]
-    assert [one.agent_id for one in run.llm_interactions] == [None, "t1", None]
+    assert [call.agent_id for call in run.llm_interactions] == [None, "t1", None]
     assert [tool.name for tool in run.llm_interactions[0].tools] == ["Task"]
 
 

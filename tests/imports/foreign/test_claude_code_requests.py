@@ -66,7 +66,9 @@ def _written(path: Path, lines: list[_Line]) -> Path:
 
 
 def _prompts(path: Path) -> list[list[tuple[str, Any]]]:
-    return [[(one.role, one.content) for one in call.input_messages] for call in load(path).llm_interactions]
+    return [
+        [(message.role, message.content) for message in call.input_messages] for call in load(path).llm_interactions
+    ]
 
 
 def test_a_call_is_the_request_that_its_answer_names(tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_a_result_that_was_too_large_is_read_from_its_file(tmp_path: Path) -> No
     full.write_text("1\n2\n3\n")
     run = load(path)
     assert run.llm_interactions[1].input_messages[-1].content == shown
-    assert [(one.call_id, one.result) for one in run.agent_steps[0].tool_results] == [("t1", "1\n2\n3\n")]
+    assert [(result.call_id, result.result) for result in run.agent_steps[0].tool_results] == [("t1", "1\n2\n3\n")]
     assert run.gaps == ()
 
 
@@ -301,7 +303,7 @@ def test_the_requests_of_a_real_session(tmp_path: Path) -> None:
         assert [tool.raw for tool in call.tools] == shapes[line["shapeHash"]]["tools"]
         assert {**call.parameters, "model": call.model} == line["params"]
         blocks = [block for part in parts for block in part["message"]["content"]]
-        assert [(one.call_id, one.arguments) for one in call.response.tool_calls] == [
+        assert [(tool_call.call_id, tool_call.arguments) for tool_call in call.response.tool_calls] == [
             (block["id"], block["input"]) for block in blocks if block["type"] == "tool_use"
         ]
         hashes = _hashes(line, sent)

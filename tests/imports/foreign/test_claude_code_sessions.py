@@ -53,9 +53,9 @@ def test_real_sessions(tmp_path: Path) -> None:
         last = {line["message"].get("id", at): line["message"] for at, line in enumerate(answered)}
         (run,) = runs_of(path)
         read = check_run(run, tmp_path)
-        calls = [one for one in read.llm_interactions if one.error is None]
+        calls = [call for call in read.llm_interactions if call.error is None]
         assert len(calls) == len(last), path
-        assert sum(one.response.usage.output_tokens or 0 for one in calls) == sum(
+        assert sum(call.response.usage.output_tokens or 0 for call in calls) == sum(
             (message.get("usage") or {}).get("output_tokens", 0) for message in last.values()
         )
         uses = _blocks(answered, "tool_use", lambda _: True)
@@ -66,14 +66,14 @@ def test_real_sessions(tmp_path: Path) -> None:
         results = _blocks(lines, "tool_result", lambda line: line["type"] == "user")
         answers = [block["tool_use_id"] for block in results if block.get("tool_use_id") in known]
         read_results = [result.call_id for step in read.agent_steps for result in step.tool_results]
-        assert sorted(one for one in read_results if one in set(answers)) == sorted(answers), path
+        assert sorted(result for result in read_results if result in set(answers)) == sorted(answers), path
         thoughts = [block["thinking"] for block in _blocks(answered, "thinking", lambda _: True) if block["thinking"]]
-        assert sorted("".join(one.response.reasoning or "" for one in calls).replace("\n", "")) == sorted(
+        assert sorted("".join(call.response.reasoning or "" for call in calls).replace("\n", "")) == sorted(
             "".join(thoughts).replace("\n", "")
         )
         texts = "".join(block["text"] for block in _blocks(answered, "text", lambda _: True))
         texts += "".join(line["message"]["content"] for line in answered if isinstance(line["message"]["content"], str))
-        assert sorted("".join(one.response.content or "" for one in calls).replace("\n", "")) == sorted(
+        assert sorted("".join(call.response.content or "" for call in calls).replace("\n", "")) == sorted(
             texts.replace("\n", "")
         )
 
@@ -81,7 +81,7 @@ def test_real_sessions(tmp_path: Path) -> None:
 def test_real_exports_and_sdk_messages(tmp_path: Path) -> None:
     for path in real_files("claude-code/web-export/*") + real_files("claude-code/agent-sdk-stream/*"):
         document = json.loads(path.read_bytes())
-        lines = document.get("loglines") or [one["message"] for one in document["messages"]]
+        lines = document.get("loglines") or [message["message"] for message in document["messages"]]
         answered = [line for line in lines if line["type"] == "assistant"]
         (run,) = runs_of(path)
         read = check_run(run, tmp_path)

@@ -98,7 +98,7 @@ def _written(directory: Path, lines: list[Any], name: str = "rollout.jsonl") -> 
 
 
 def _contents(run: Trajectory) -> list[list[Any]]:
-    return [[message.content for message in one.input_messages][1:] for one in run.llm_interactions]
+    return [[message.content for message in call.input_messages][1:] for call in run.llm_interactions]
 
 
 def test_the_items_between_two_inputs_are_one_call(tmp_path: Path) -> None:
@@ -115,7 +115,10 @@ def test_the_items_between_two_inputs_are_one_call(tmp_path: Path) -> None:
         *["system", "user", "user", "assistant", "tool", "tool"]
     ]
     assert second.input_messages[3].extra["reasoning"][0]["encrypted_content"] == "gAAAA"
-    assert [(one.call_id, one.success) for one in run.agent_steps[0].tool_results] == [("c1", True), ("c2", False)]
+    assert [(result.call_id, result.success) for result in run.agent_steps[0].tool_results] == [
+        ("c1", True),
+        ("c2", False),
+    ]
     assert second.response.content == "Done."
 
 
@@ -126,7 +129,7 @@ def test_tokens_belong_to_the_answer_before_or_after_them(tmp_path: Path, before
         lines.insert(6, lines.pop(10))
         lines.insert(14, lines.pop(16))
     run = load(_written(tmp_path, lines))
-    usages = [one.response.usage for one in run.llm_interactions]
+    usages = [call.response.usage for call in run.llm_interactions]
     assert [(usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens) for usage in usages] == [
         (10, 2, 1),
         (15, 2, 1),
@@ -269,7 +272,7 @@ def test_errors_and_interruptions_are_stated(tmp_path: Path) -> None:
     ]
     run = load(_written(tmp_path, lines))
     assert run.status == "failed"
-    assert [(one.error.type, one.error.message) for one in run.llm_interactions if one.error] == [
+    assert [(call.error.type, call.error.message) for call in run.llm_interactions if call.error] == [
         ("error", "retrying 1/5"),
         ("usage_limit_exceeded", "quota"),
     ]
@@ -279,7 +282,7 @@ def test_errors_and_interruptions_are_stated(tmp_path: Path) -> None:
 
 def test_a_result_that_no_call_saw_is_an_execution(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION[:13]))
-    states = [(one.call_id, one.name, one.success) for one in run.events if isinstance(one, ToolRun)]
+    states = [(event.call_id, event.name, event.success) for event in run.events if isinstance(event, ToolRun)]
     assert states == [("c1", "shell", True), ("c2", "shell", False)]
 
 
@@ -303,7 +306,7 @@ def test_a_sub_agent_is_read_with_its_parent(tmp_path: Path) -> None:
     assert source.read_too == {beside}
     (tmp_path / "out").mkdir()
     read = check_run(run, tmp_path / "out")
-    assert [(one.agent, one.agent_id) for one in read.llm_interactions] == [
+    assert [(call.agent, call.agent_id) for call in read.llm_interactions] == [
         (None, None),
         ("explorer", _CHILD),
         (None, None),
@@ -372,5 +375,5 @@ def test_real_rollouts(tmp_path: Path) -> None:
             if item["type"] == "message" and item["role"] == "assistant"
         ]
         if items:
-            said = [one.response.content for one in read.llm_interactions if one.response.content]
+            said = [call.response.content for call in read.llm_interactions if call.response.content]
             assert "".join(said).replace("\n", "") == "".join(texts).replace("\n", ""), path

@@ -39,7 +39,7 @@ def test_the_tokens_of_real_rollouts_are_their_totals() -> None:
         totals = [info["total_token_usage"] for info in infos if info][-1]
         (run,) = runs_of(path)
         (read,) = [load(path)]
-        usages = [one.response.usage for one in read.llm_interactions]
+        usages = [call.response.usage for call in read.llm_interactions]
         assert run.identity == read.trajectory_id
         for ours, theirs in (
             ("input_tokens", "input_tokens"),

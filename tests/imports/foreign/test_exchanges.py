@@ -202,8 +202,8 @@ def test_a_request_that_failed_and_is_repeated_is_one_call_with_attempts(tmp_pat
     error = {"error": {"message": "busy", "type": "rate_limit_error"}}
     path = _cassette(tmp_path, _taped(error, 429), _taped(error, 429), _taped(_answer()), _taped(_answer("again")))
     first, second = load(path).llm_interactions
-    assert ([one.status for one in first.attempts], first.response.content) == ([429, 429, 200], "hi")
-    assert ([one.status for one in second.attempts], second.response.content) == ([200], "again")
+    assert ([attempt.status for attempt in first.attempts], first.response.content) == ([429, 429, 200], "hi")
+    assert ([attempt.status for attempt in second.attempts], second.response.content) == ([200], "again")
 
 
 def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) -> None:

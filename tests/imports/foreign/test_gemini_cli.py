@@ -68,12 +68,12 @@ def test_a_session_is_read_in_both_forms(tmp_path: Path, as_lines: bool) -> None
     assert (run.trajectory_id, run.task, run.model, run.execution_time) == ("g-1", "Fix it.", "gemini-x", 60.0)
     first, second = run.llm_interactions
     assert (first.response.content, first.response.reasoning) == ("I look.", "**Plan**\nI look first.")
-    assert [(one.call_id, one.arguments) for one in first.response.tool_calls] == [
+    assert [(tool_call.call_id, tool_call.arguments) for tool_call in first.response.tool_calls] == [
         ("c1", {"command": "ls"}),
         ("c2", {"command": "ls"}),
     ]
     assert [message.content for message in second.input_messages] == ["Fix it.", "I look.", "a.py", "no such file"]
-    assert [(one.result, one.error, one.success) for one in run.agent_steps[0].tool_results] == [
+    assert [(result.result, result.error, result.success) for result in run.agent_steps[0].tool_results] == [
         ("a.py", None, True),
         (None, "no such file", False),
     ]
@@ -96,7 +96,7 @@ def test_later_lines_replace_messages_and_members(tmp_path: Path) -> None:
     ]
     run = load(_lines(tmp_path, lines))
     assert run.execution_time == 300.0
-    assert [one.response.content for one in run.llm_interactions] == [None, "Done."]
+    assert [call.response.content for call in run.llm_interactions] == [None, "Done."]
     assert run.llm_interactions[1].input_messages[-1].content == "x"
 
 
@@ -118,7 +118,7 @@ def test_a_session_that_goes_back_continues_a_fork(tmp_path: Path) -> None:
 def test_what_the_terminal_showed_stays_and_a_last_result_is_an_execution(tmp_path: Path) -> None:
     (run,) = runs_of(_document(tmp_path, _MESSAGES[:3]))
     assert [event.what for event in run.events if isinstance(event, Kept)] == ["resultDisplay"] * 2 + ["info"]
-    assert [(one.call_id, one.error) for one in run.events if isinstance(one, ToolRun)] == [
+    assert [(event.call_id, event.error) for event in run.events if isinstance(event, ToolRun)] == [
         ("c1", None),
         ("c2", "no such file"),
     ]
@@ -176,7 +176,7 @@ def test_real_sessions(tmp_path: Path) -> None:
         answers = [message for message in _raw_messages(path) if message.get("type") == "gemini"]
         (run,) = runs_of(path)
         calls = check_run(run, tmp_path).llm_interactions
-        assert [one.response.content or "" for one in calls] == [message["content"] for message in answers]
+        assert [call.response.content or "" for call in calls] == [message["content"] for message in answers]
         asked = [call for message in answers for call in message.get("toolCalls", ())]
         assert [(call.call_id, call.arguments) for one in calls for call in one.response.tool_calls] == [
             (call["id"], call["args"]) for call in asked
@@ -189,7 +189,7 @@ def test_real_sessions(tmp_path: Path) -> None:
         ]
         assert len(results) == sum(bool(call.get("result")) for call in asked)
         for ours, theirs in (("input_tokens", "input"), ("output_tokens", "output"), ("reasoning_tokens", "thoughts")):
-            assert sum(getattr(one.response.usage, ours) or 0 for one in calls) == sum(
+            assert sum(getattr(call.response.usage, ours) or 0 for call in calls) == sum(
                 message.get("tokens", {}).get(theirs, 0) for message in answers
             )
 
@@ -203,7 +203,7 @@ def test_real_recorded_answers(tmp_path: Path) -> None:
         texts = [
             "".join(part.get("text", "") for chunk in line["response"] for part in _parts(chunk)) for line in lines
         ]
-        assert [one.response.content or "" for one in calls] == texts
+        assert [call.response.content or "" for call in calls] == texts
 
 
 def _parts(chunk: _Members) -> list[_Members]:

@@ -152,13 +152,13 @@ def _check(run: Trajectory) -> None:
         [{"type": "text", "text": "Weather?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}],
     ]
     assert (main.response.content, main.response.reasoning, main.duration_seconds) == ("I look.", "Hm.", 0.5)
-    assert [(one.role, one.content, one.reasoning) for one in last.input_messages][2:] == [
+    assert [(message.role, message.content, message.reasoning) for message in last.input_messages][2:] == [
         ("assistant", "I look.", "Hm."),
         ("tool", "late", None),
     ]
     (result,) = run.agent_steps[0].tool_results
     assert (result.success, result.error, result.duration_seconds) == (False, "late", 1.5)
-    assert [(one.name, one.value) for one in run.rewards] == [("match", 1.0), ("parts/x", 0.25)]
+    assert [(reward.name, reward.value) for reward in run.rewards] == [("match", 1.0), ("parts/x", 0.25)]
     counts = counts_of(main)
     assert counts is not None
     assert (counts.prompt, counts.completion) == (72, 3)
@@ -188,15 +188,15 @@ def test_several_samples_are_several_runs_also_without_the_end_of_the_log(tmp_pa
 
 def test_the_older_form_has_steps_and_events_inside_tools(tmp_path: Path) -> None:
     run = load(_json_log(tmp_path, _OLD_SAMPLE))
-    assert [one.agent for one in run.llm_interactions] == [None, "helper", "judge"]
-    assert (run.task, [(one.name, one.value) for one in run.rewards]) == ("Weather?", [("score", 0.5)])
+    assert [call.agent for call in run.llm_interactions] == [None, "helper", "judge"]
+    assert (run.task, [(reward.name, reward.value) for reward in run.rewards]) == ("Weather?", [("score", 0.5)])
     assert run.llm_interactions[0].input_messages[0].content == "Weather?"
 
 
 def test_a_sample_without_events_has_the_calls_of_its_messages(tmp_path: Path) -> None:
     messages = [_SYSTEM, _ASKED, _FAILED]
     run = load(_json_log(tmp_path, {"id": 1, "messages": messages, "attachments": _SAMPLE["attachments"]}))
-    assert [len(one.input_messages) for one in run.llm_interactions] == [1]
+    assert [len(call.input_messages) for call in run.llm_interactions] == [1]
     (result,) = run.agent_steps[0].tool_results
     assert (result.success, result.error) == (False, "late")
 
@@ -340,7 +340,7 @@ def _check_real(run: Trajectory, sample: dict[str, Any]) -> None:
     numbers = {"C": 1.0, "I": 0.0}
     values = {name: score["value"] for name, score in (sample.get("scores") or {}).items()}
     expected = {name: numbers.get(value, value) for name, value in values.items()}
-    assert {one.name: one.value for one in run.rewards} == expected
+    assert {reward.name: reward.value for reward in run.rewards} == expected
     assert run.status == ("failed" if sample.get("error") or sample.get("limit") else "completed")
 
 

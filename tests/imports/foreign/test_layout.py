@@ -98,7 +98,7 @@ def test_forks_share_their_messages(tmp_path: Path) -> None:
     twig.add(_user("g"))
     fourth = _call(twig, "h")
     run = _read(tmp_path, first, second, third, fourth)
-    seen = [[message.content for message in one.input_messages] for one in run.llm_interactions]
+    seen = [[message.content for message in call.input_messages] for call in run.llm_interactions]
     assert seen == [["a"], ["a", "b", "c"], ["a", "b", "e"], ["a", "g"]]
     lines = journal_lines(ForeignRun(identity="x", events=[first, second, third, fourth]))
     assert sum(b'"kind":"item"' in line for line in lines) == len("abcdefgh")
@@ -115,7 +115,7 @@ def test_histories_find_what_a_list_of_messages_continues(tmp_path: Path) -> Non
         conversation, length = histories.add(messages)
         events.append(Call(time=_AT, conversation=conversation, length=length, response={"content": "x"}))
     run = _read(tmp_path, *events)
-    assert [[message.given for message in one.input_messages] for one in run.llm_interactions] == lists
+    assert [[message.given for message in call.input_messages] for call in run.llm_interactions] == lists
     lines = [*journal_lines(ForeignRun(identity="x", events=[*events]))]
     assert sum(b'"kind":"item"' in line for line in lines) == 40 + 1 + 1
 

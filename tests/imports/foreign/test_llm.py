@@ -284,7 +284,7 @@ def test_entries(tmp_path: Path) -> None:
     data = json.dumps([entry, entry | {"id": "r2", "tool_results": [{"output": "x", "tool_call_id": "t"}]}]).encode()
     path = tmp_path / "logs.json"
     path.write_bytes(data)
-    assert [len(one.input_messages) for one in load(path).llm_interactions] == [1, 4]
+    assert [len(call.input_messages) for call in load(path).llm_interactions] == [1, 4]
     check_damaged(path, data)
 
 
@@ -297,8 +297,8 @@ def test_real_files(tmp_path: Path) -> None:
         assert run.format == "llm"
         trajectory = check_run(run, tmp_path)
         calls = trajectory.llm_interactions
-        assert [one.response.id for one in calls] == [entry["id"] for entry in entries]
-        assert [one.response.content for one in calls] == [entry["response"] for entry in entries]
+        assert [call.response.id for call in calls] == [entry["id"] for entry in entries]
+        assert [call.response.content for call in calls] == [entry["response"] for entry in entries]
         assert trajectory.metrics["input_tokens"] == sum(entry["input_tokens"] for entry in entries)
         names = [[call["tool_call_id"] for call in entry["tool_calls"]] for entry in entries]
         assert [[call.call_id for call in one.response.tool_calls] for one in calls] == names
@@ -306,5 +306,5 @@ def test_real_files(tmp_path: Path) -> None:
         stated = [message.content for message in calls[-1].input_messages if message.role == "tool"]
         assert stated == results
         assert [tool.name for tool in calls[0].tools] == [tool["name"] for tool in entries[0]["tools"]]
-        read.append([[(message.role, message.call_id) for message in one.input_messages] for one in calls])
+        read.append([[(message.role, message.call_id) for message in call.input_messages] for call in calls])
     assert read[0] == read[1]

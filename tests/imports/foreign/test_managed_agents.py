@@ -112,7 +112,7 @@ def test_a_request_that_failed_or_has_no_end(tmp_path: Path) -> None:
 def test_a_compacted_context_begins_a_new_conversation(tmp_path: Path) -> None:
     after = [_event("agent.thread_context_compacted", 20), *_EVENTS[15:18]]
     run = _read(tmp_path, [*_EVENTS, *after])
-    assert [len(one.input_messages) for one in run.llm_interactions][-1] == 0
+    assert [len(call.input_messages) for call in run.llm_interactions][-1] == 0
 
 
 def test_events_without_a_place_are_kept(tmp_path: Path) -> None:
@@ -142,19 +142,21 @@ def test_real_sessions(tmp_path: Path) -> None:
         run = check_run(described, tmp_path)
         assert len(run.llm_interactions) == len(ends)
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
-            stated = [getattr(one.response.usage, name) for one in run.llm_interactions]
+            stated = [getattr(call.response.usage, name) for call in run.llm_interactions]
             assert stated == [end["model_usage"][name] for end in ends]
-        said = ["".join(part["text"] for part in one["content"]) for one in events if one["type"] == "agent.message"]
-        assert [one.response.content for one in run.llm_interactions if one.response.content] == said
-        used = [one for one in events if one["type"] in ("agent.tool_use", "agent.mcp_tool_use")]
+        said = [
+            "".join(part["text"] for part in event["content"]) for event in events if event["type"] == "agent.message"
+        ]
+        assert [call.response.content for call in run.llm_interactions if call.response.content] == said
+        used = [event for event in events if event["type"] in ("agent.tool_use", "agent.mcp_tool_use")]
         called = [call for one in run.llm_interactions for call in one.response.tool_calls]
         assert [(call.call_id, call.name, call.arguments) for call in called] == [
             (one["id"], one["name"], one["input"]) for one in used
         ]
         expected = {
-            one.get("tool_use_id", one.get("mcp_tool_use_id")): one["is_error"]
-            for one in events
-            if one["type"] in ("agent.tool_result", "agent.mcp_tool_result")
+            event.get("tool_use_id", event.get("mcp_tool_use_id")): event["is_error"]
+            for event in events
+            if event["type"] in ("agent.tool_result", "agent.mcp_tool_result")
         }
         results = {one.call_id: one.success is False for step in run.agent_steps for one in step.tool_results}
         assert results == expected

@@ -102,7 +102,10 @@ def test_responses_of_the_responses_api_are_messages(tmp_path: Path) -> None:
     ]
     first, second = load(_written(tmp_path, {**_DOCUMENT, "messages": messages})).llm_interactions
     assert (first.response.id, first.response.usage.input_tokens, first.response.usage.cost) == ("r1", 3, 0.5)
-    assert [(one.role, one.call_id) for one in second.input_messages][2:] == [("assistant", None), ("tool", "c1")]
+    assert [(message.role, message.call_id) for message in second.input_messages][2:] == [
+        ("assistant", None),
+        ("tool", "c1"),
+    ]
 
 
 def test_an_exception_is_the_error_of_the_run(tmp_path: Path) -> None:
@@ -115,7 +118,9 @@ def test_an_exception_is_the_error_of_the_run(tmp_path: Path) -> None:
 
 def test_a_bare_list_of_messages_is_read_without_times(tmp_path: Path) -> None:
     bare = [
-        {"role": one["role"], "content": one["content"]} for one in _MESSAGES if one["role"] in {"user", "assistant"}
+        {"role": message["role"], "content": message["content"]}
+        for message in _MESSAGES
+        if message["role"] in {"user", "assistant"}
     ]
     run = load(_written(tmp_path, bare))
     assert (run.status, run.start_time, len(run.llm_interactions)) == ("unknown", None, 2)
@@ -133,7 +138,7 @@ def test_real_files(tmp_path: Path) -> None:
         (run,) = runs_of(path)
         trajectory = check_run(run, tmp_path)
         said = [message["content"] for message in messages if message["role"] == "assistant"]
-        assert [one.response.content for one in trajectory.llm_interactions] == said
+        assert [call.response.content for call in trajectory.llm_interactions] == said
         outputs = [message["extra"]["raw_output"] for message in messages if "returncode" in message.get("extra", {})]
         assert [event.result for event in run.events if isinstance(event, ToolRun)] == outputs
         costs = [message["extra"]["cost"] for message in messages if "cost" in message.get("extra", {})]

@@ -95,12 +95,15 @@ def _check(run: Trajectory) -> None:
         "Hm.",
         "tool-calls",
     )
-    assert [(one.role, one.content) for one in second.input_messages][2:] == [
+    assert [(message.role, message.content) for message in second.input_messages][2:] == [
         ("assistant", "I look."),
         ("tool", "a"),
         ("tool", "no"),
     ]
-    results = [(one.success, one.result, one.error, one.duration_seconds) for one in run.agent_steps[0].tool_results]
+    results = [
+        (result.success, result.result, result.error, result.duration_seconds)
+        for result in run.agent_steps[0].tool_results
+    ]
     assert results == [(True, "a", None, 1.5), (False, None, "no", 1.5)]
     counts = counts_of(first)
     assert counts is not None
@@ -228,14 +231,14 @@ def test_later_calls_see_what_opencode_sends_of_earlier_messages(tmp_path: Path)
     ]
     run = load(_storage(tmp_path, messages))
     image = {"type": "image_url", "image_url": {"url": _IMAGE}}
-    assert [(one.role, one.content) for one in run.llm_interactions[-1].input_messages] == [
+    assert [(message.role, message.content) for message in run.llm_interactions[-1].input_messages] == [
         ("user", "Read it."),
         ("assistant", None),
         ("tool", [{"type": "text", "text": "text"}, image]),
         ("assistant", "It s"),
         ("tool", "half"),
     ]
-    assert [one.ended_by for one in run.llm_interactions] == [
+    assert [call.ended_by for call in run.llm_interactions] == [
         "APIError",
         "MessageAbortedError",
         None,
@@ -299,15 +302,15 @@ def test_a_database_has_a_run_for_each_session_of_the_user(tmp_path: Path) -> No
     first, orphan, plain = load_all(path)
     assert [run.trajectory_id for run in (first, orphan, plain)] == ["a", "c", "e"]
     assert orphan.metadata["imported_from"]["parent_id"] == "gone"
-    found = [(one.agent, one.response.content) for one in first.llm_interactions]
+    found = [(call.agent, call.response.content) for call in first.llm_interactions]
     assert found == [(None, None), ("finder", "Here."), ("explore", "Hi."), (None, None)]
-    assert [one.content for one in first.llm_interactions[1].input_messages] == ["Find it."]
-    assert [one.role for one in first.llm_interactions[3].input_messages] == ["user", "assistant", "tool"]
-    (run,) = [one for one in runs_of(path) if one.identity == "a"]
+    assert [message.content for message in first.llm_interactions[1].input_messages] == ["Find it."]
+    assert [message.role for message in first.llm_interactions[3].input_messages] == ["user", "assistant", "tool"]
+    (run,) = [run for run in runs_of(path) if run.identity == "a"]
     (task,) = [event for event in run.events if isinstance(event, ToolRun)]
     agents = {event.agent.agent_id: event.agent for event in run.events if isinstance(event, Call)}
     assert (agents["b"].parent_execution_id, agents["d"].parent_agent_id) == (task.execution_id, "b")
-    assert [one.response.content for one in plain.llm_interactions] == ["I look.", "Done."]
+    assert [call.response.content for call in plain.llm_interactions] == ["I look.", "Done."]
     check_run(run, tmp_path)
 
 
@@ -347,6 +350,6 @@ def test_real_files(tmp_path: Path) -> None:
         results = {result.call_id: result.result for step in trajectory.agent_steps for result in step.tool_results}
         assert results == tools
         texts = sorted(part["text"] for part in own if part["type"] == "text")
-        assert sorted(one.response.content or "" for one in trajectory.llm_interactions) == texts
+        assert sorted(call.response.content or "" for call in trajectory.llm_interactions) == texts
         tokens = sum(answer.get("tokens", {}).get("input", 0) for answer in answers.values())
         assert trajectory.metrics.get("input_tokens", 0) == tokens

@@ -63,13 +63,13 @@ def test_actions_of_one_response_are_one_call(tmp_path: Path) -> None:
         {"type": "text", "text": "Fix it."},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
     ]
-    assert [(one.role, one.call_id) for one in second.input_messages][2:] == [
+    assert [(message.role, message.call_id) for message in second.input_messages][2:] == [
         ("assistant", None),
         ("tool", "c1"),
         ("tool", "c2"),
     ]
     results = run.agent_steps[0].tool_results
-    assert [(one.success, one.result) for one in results] == [(True, "a"), (False, "no")]
+    assert [(result.success, result.result) for result in results] == [(True, "a"), (False, "no")]
 
 
 def test_an_action_in_text_is_a_tool_that_ran(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_an_action_in_text_is_a_tool_that_ran(tmp_path: Path) -> None:
         0.75,
     )
     assert (second.status, second.error and second.error.message) == ("failed", "it broke")
-    assert [one.response.content for one in first.llm_interactions] == ["I look.", "Done."]
+    assert [call.response.content for call in first.llm_interactions] == ["I look.", "Done."]
     (result,) = [result for step in first.agent_steps for result in step.tool_results]
     assert (result.name, result.success, result.result) == ("run", False, "a")
 
@@ -122,8 +122,8 @@ def test_what_a_condenser_forgot_is_not_seen(tmp_path: Path) -> None:
         _event(7, action="message", args={"content": "x"}),
     ]
     first, last = load(_written(tmp_path, events)).llm_interactions
-    assert [one.content for one in last.input_messages] == [
-        *(one.content for one in first.input_messages),
+    assert [message.content for message in last.input_messages] == [
+        *(message.content for message in first.input_messages),
         "It failed.",
     ]
 

@@ -110,9 +110,9 @@ def test_a_directory_has_what_is_stated_of_single_responses(tmp_path: Path) -> N
     assert format_of(source) == "openhands"
     run = load(path)
     assert (run.trajectory_id, run.model, run.max_steps, run.status) == ("11111111-2222", "m", 9, "completed")
-    usages = [(one.response.usage.input_tokens, one.response.usage.cost) for one in run.llm_interactions]
+    usages = [(call.response.usage.input_tokens, call.response.usage.cost) for call in run.llm_interactions]
     assert usages == [(10, 0.5), (20, 0.25)]
-    assert [one.duration_seconds for one in run.llm_interactions] == [None, 1.5]
+    assert [call.duration_seconds for call in run.llm_interactions] == [None, 1.5]
 
 
 def test_what_a_condenser_forgot_is_not_seen(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_real_files(tmp_path: Path) -> None:
     (run,) = runs_of(path)
     trajectory = check_run(run, tmp_path)
     actions = [event for event in events if event["kind"] == "ActionEvent"]
-    assert [one.response.id for one in trajectory.llm_interactions] == [one["llm_response_id"] for one in actions]
-    assert [one.response.content for one in trajectory.llm_interactions] == [
+    assert [call.response.id for call in trajectory.llm_interactions] == [one["llm_response_id"] for one in actions]
+    assert [call.response.content for call in trajectory.llm_interactions] == [
         one["thought"][0]["text"] for one in actions
     ]
     answers = {event.get("action_id"): event for event in events}

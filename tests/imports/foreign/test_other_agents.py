@@ -342,7 +342,7 @@ def test_kimi_states_durations_and_tokens(tmp_path: Path) -> None:
 
 def test_a_request_of_kimi_without_an_answer_is_incomplete(tmp_path: Path) -> None:
     run = load(_written(tmp_path, [*_KIMI[:6], _kimi_prompt("Again."), *_KIMI[11:]]))
-    assert [(one.complete, one.response.content) for one in run.llm_interactions] == [(False, None), (True, "Done.")]
+    assert [(call.complete, call.response.content) for call in run.llm_interactions] == [(False, None), (True, "Done.")]
     assert _seen(run, 1) == ["You are Kimi.", "Fix it.", "Again."]
 
 
@@ -368,7 +368,7 @@ def test_copilot_states_executions_with_their_times(tmp_path: Path) -> None:
     result = run.agent_steps[0].tool_results[0]
     assert (result.success, result.error) == (False, "no such file")
     assert run.annotations["tokenDetails"] == {"input": {"tokenCount": 100}}
-    assert [one.response.usage.output_tokens for one in run.llm_interactions] == [12, 3]
+    assert [call.response.usage.output_tokens for call in run.llm_interactions] == [12, 3]
 
 
 def test_a_sub_agent_of_copilot_is_linked_to_the_call_that_started_it(tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_a_sub_agent_of_copilot_is_linked_to_the_call_that_started_it(tmp_path: 
     run = load(_written(tmp_path, lines))
     asked, inner, last, failed = run.llm_interactions
     assert (inner.agent, inner.agent_id) == ("explore", "t1")
-    assert [one.content for one in inner.input_messages] == ["Search."]
+    assert [message.content for message in inner.input_messages] == ["Search."]
     assert run.agent_steps[0].tool_results[0].execution_id == inner.parent_execution_id
     assert asked.agent_id is None
     assert _seen(run, 2) == ["Fix it.", "", "Found."]

@@ -82,7 +82,7 @@ def test_agents_side_by_side_have_ids_of_their_own(tmp_path: Path) -> None:
     spans = [span(1, "root", seconds=9)]
     for number, at in ((2, 1), (3, 4)):
         spans += [span(number, "twin", 1, start=at, **agent), call(number + 10, number, GIVEN, SAID, start=at)]
-    assert [one.agent_id for one in _loaded(tmp_path, spans).llm_interactions] == [f"{2:016x}", f"{3:016x}"]
+    assert [call.agent_id for call in _loaded(tmp_path, spans).llm_interactions] == [f"{2:016x}", f"{3:016x}"]
 
 
 def test_an_agent_that_only_runs_another_is_that_agent(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_spans_that_are_each_other_s_parent_are_read(tmp_path: Path) -> None:
 def test_a_span_that_stands_twice_is_read_once(tmp_path: Path) -> None:
     begun = call(2, None, GIVEN, None, seconds=None)
     run = _loaded(tmp_path, [call(2, None, GIVEN, SAID), begun])
-    assert [one.response.content for one in run.llm_interactions] == ["It is 18 degrees."]
+    assert [call.response.content for call in run.llm_interactions] == ["It is 18 degrees."]
 
 
 def test_what_has_no_place_is_kept(tmp_path: Path) -> None:

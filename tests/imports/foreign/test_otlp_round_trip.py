@@ -62,6 +62,6 @@ def test_a_run_is_the_same_after_a_round_trip(tmp_path: Path, conventions: Conve
     path.write_text("\n".join(map(json.dumps, to_otlp(run, conventions))))
     again = load(path)
     assert _described(again) == _described(run)
-    assert [one.duration_seconds for one in again.llm_interactions] == pytest.approx(
-        [one.duration_seconds for one in run.llm_interactions]
+    assert [call.duration_seconds for call in again.llm_interactions] == pytest.approx(
+        [call.duration_seconds for call in run.llm_interactions]
     )

@@ -73,7 +73,7 @@ def _written(directory: Path, lines: list[Any]) -> Path:
 
 
 def _contents(run: Trajectory) -> list[list[Any]]:
-    return [[message.content for message in one.input_messages] for one in run.llm_interactions]
+    return [[message.content for message in call.input_messages] for call in run.llm_interactions]
 
 
 def test_a_session_is_read_as_it_is_on_file(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_session_is_read_as_it_is_on_file(tmp_path: Path) -> None:
     assert (run.trajectory_id, run.task, run.model, run.provider) == ("p-1", "Fix it.", "claude-x", "anthropic")
     first, second = run.llm_interactions
     assert (first.response.content, first.response.reasoning) == ("I look.", "Look first.")
-    assert [(one.call_id, one.arguments) for one in first.response.tool_calls] == [
+    assert [(tool_call.call_id, tool_call.arguments) for tool_call in first.response.tool_calls] == [
         ("c1", {"command": "ls"}),
         ("c2", {"command": "ls"}),
     ]
     assert [message.content for message in second.input_messages] == ["Fix it.", "I look.", "a.py", "no such file"]
     assert second.input_messages[1].extra["content"][0]["signature"] == "sig"
-    assert [(one.result, one.error) for one in run.agent_steps[0].tool_results] == [
+    assert [(result.result, result.error) for result in run.agent_steps[0].tool_results] == [
         ("a.py", None),
         (None, "no such file"),
     ]
@@ -155,7 +155,7 @@ def test_compactions_that_keep_everything_copy_a_bounded_number_of_messages(tmp_
     plain[0]["id"] = "p-1"
     (run,) = runs_of(_written(tmp_path, plain))
     conversations = {id(event.conversation): event.conversation for event in run.events if isinstance(event, Call)}
-    held = sum(len(one.own) for one in conversations.values() if one is not None)
+    held = sum(len(value.own) for value in conversations.values() if value is not None)
     assert 300 <= held < 9 * len(plain)
 
 
@@ -208,17 +208,21 @@ def _raw_messages(path: Path) -> list[_Line]:
 def test_real_sessions(tmp_path: Path) -> None:
     for path in real_files("pi/*/*.jsonl") + real_files("others/openclaw/*"):
         messages = _raw_messages(path)
-        answers = [one for one in messages if one["role"] == "assistant"]
+        answers = [message for message in messages if message["role"] == "assistant"]
         (run,) = runs_of(path)
         read = check_run(run, tmp_path)
         calls = read.llm_interactions
         assert len(calls) == len(answers)
-        full = [one for one in answers if one["content"] or one["stopReason"] not in {"aborted", "error"}]
+        full = [answer for answer in answers if answer["content"] or answer["stopReason"] not in {"aborted", "error"}]
         blocks = [block for one in full for block in one["content"]]
         asked = [(call.call_id, call.arguments) for one in calls for call in one.response.tool_calls]
         assert asked == [(block["id"], block["arguments"]) for block in blocks if block["type"] == "toolCall"]
         known = {identity for identity, _ in asked}
-        results = [one["toolCallId"] for one in messages if one["role"] == "toolResult" and one["toolCallId"] in known]
+        results = [
+            message["toolCallId"]
+            for message in messages
+            if message["role"] == "toolResult" and message["toolCallId"] in known
+        ]
         found = [result.call_id for step in read.agent_steps for result in step.tool_results]
         assert sorted(one for one in found if one in known) == sorted(results), path
         for ours, theirs in (
@@ -227,7 +231,7 @@ def test_real_sessions(tmp_path: Path) -> None:
             ("cache_read_input_tokens", "cacheRead"),
             ("cache_creation_input_tokens", "cacheWrite"),
         ):
-            stated = sum(one["usage"].get(theirs, 0) for one in answers)
-            assert sum(getattr(one.response.usage, ours) or 0 for one in calls) == stated, path
-        costs = sum(one["usage"].get("cost", {}).get("total", 0) for one in answers)
-        assert abs(sum(one.response.usage.cost or 0 for one in calls) - costs) < 1e-9
+            stated = sum(answer["usage"].get(theirs, 0) for answer in answers)
+            assert sum(getattr(call.response.usage, ours) or 0 for call in calls) == stated, path
+        costs = sum(answer["usage"].get("cost", {}).get("total", 0) for answer in answers)
+        assert abs(sum(call.response.usage.cost or 0 for call in calls) - costs) < 1e-9

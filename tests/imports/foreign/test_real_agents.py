@@ -67,7 +67,9 @@ def test_cursor_and_grok_and_hermes(tmp_path: Path) -> None:
     run, (session,) = _only(path, tmp_path), _lines(path)
     active = [message for message in session["messages"] if message["active"]]
     answers = [message for message in active if message["role"] == "assistant"]
-    assert [one.response.content or "" for one in run.llm_interactions] == [one["content"] or "" for one in answers]
+    assert [call.response.content or "" for call in run.llm_interactions] == [
+        answer["content"] or "" for answer in answers
+    ]
     assert _asked(run) == [call["id"] for message in answers for call in message["tool_calls"] or ()]
     assert run.annotations["session_usage"]["input_tokens"] == session["input_tokens"]
 
@@ -82,7 +84,7 @@ def test_kimi(tmp_path: Path) -> None:
         assert _answered(run) == [event["toolCallId"] for event in events if event["type"] == "tool.result"]
         usages = [line["usage"] for line in lines if line["type"] == "usage.record"]
         for ours, theirs in (("input_tokens", "inputOther"), ("output_tokens", "output")):
-            stated = sum(getattr(one.response.usage, ours) or 0 for one in run.llm_interactions)
+            stated = sum(getattr(call.response.usage, ours) or 0 for call in run.llm_interactions)
             assert stated == sum(usage[theirs] for usage in usages)
 
 
@@ -91,10 +93,10 @@ def test_copilot(tmp_path: Path) -> None:
         lines = _lines(path)
         run = _only(path, tmp_path)
         answers = [line["data"] for line in lines if line["type"] == "assistant.message"]
-        calls = [one for one in run.llm_interactions if one.error is None]
+        calls = [call for call in run.llm_interactions if call.error is None]
         assert len(calls) == len(answers)
         assert sorted(_asked(run)) == sorted(one["toolCallId"] for data in answers for one in data["toolRequests"])
-        assert sum(one.response.usage.output_tokens or 0 for one in calls) == sum(
+        assert sum(call.response.usage.output_tokens or 0 for call in calls) == sum(
             data.get("outputTokens", 0) for data in answers
         )
 
@@ -111,6 +113,6 @@ def test_iflow_and_qwen(tmp_path: Path) -> None:
     (path,) = real_files("others/qwen/*")
     run, lines = _only(path, tmp_path), _lines(path)
     assert len(run.llm_interactions) == len({line["uuid"] for line in lines if line["type"] == "assistant"})
-    assert sum(one.response.usage.output_tokens or 0 for one in run.llm_interactions) == sum(
+    assert sum(call.response.usage.output_tokens or 0 for call in run.llm_interactions) == sum(
         line.get("usageMetadata", {}).get("candidatesTokenCount", 0) for line in lines
     )

@@ -37,7 +37,7 @@ def test_each_file_has_the_format_that_its_folder_says(pattern: str) -> None:
 def _raw_value(value: dict[str, Any]) -> Any:
     ((kind, held),) = value.items()
     return (
-        [_raw_value(one) for one in held["values"]]
+        [_raw_value(value) for value in held["values"]]
         if kind == "arrayValue"
         else int(held)
         if kind == "intValue"
@@ -84,7 +84,7 @@ def test_spans_of_the_genai_conventions(tmp_path: Path, name: str) -> None:
     tools = [span for span in spans if span.get("gen_ai.operation.name") == "execute_tool"]
     runs = _checked(path, tmp_path / "runs")
     assert [run.trajectory_id for run in runs] == [*dict.fromkeys(span["-trace"] for span in spans)]
-    read = {one.interaction_id: one for one in _calls_of(runs)}
+    read = {call.interaction_id: call for call in _calls_of(runs)}
     assert read.keys() == {span["-id"] for span in chats}
     for span in chats:
         one = read[span["-id"]]
@@ -136,9 +136,9 @@ def test_pydantic_ai_s_sub_agents_and_sums(tmp_path: Path) -> None:
         (root,) = [
             span for span in _raw_spans(path) if span.get("agent_name") == "weather_agent" and "final_result" in span
         ]
-        main = [one for one in whole.llm_interactions if one.agent_id is None]
+        main = [call for call in whole.llm_interactions if call.agent_id is None]
         assert sum(one.response.usage.input_tokens for one in main) == root["gen_ai.aggregated_usage.input_tokens"]
-        (scout,) = [one for one in whole.llm_interactions if one.agent_id is not None]
+        (scout,) = [call for call in whole.llm_interactions if call.agent_id is not None]
         started = [one for step in whole.agent_steps for one in step.tool_results if one.execution_id is not None]
         assert (scout.agent, scout.parent_execution_id) == ("researcher", started[0].execution_id)
         assert (whole.final_result, whole.status) == (root["final_result"], "completed")
@@ -149,7 +149,7 @@ def test_pydantic_ai_s_sub_agents_and_sums(tmp_path: Path) -> None:
 def test_spans_of_openinference(tmp_path: Path, name: str) -> None:
     (path,) = real_files(f"otel/{name}")
     calls = [span for span in _raw_spans(path) if span.get("openinference.span.kind") == "LLM"]
-    read = {one.interaction_id: one for one in _calls_of(_checked(path, tmp_path / "runs"))}
+    read = {call.interaction_id: call for call in _calls_of(_checked(path, tmp_path / "runs"))}
     assert read.keys() == {span["-id"] for span in calls}
     for span in calls:
         _check_openinference(read[span["-id"]], span)
@@ -197,9 +197,9 @@ def test_log_records_are_the_messages_of_their_spans(tmp_path: Path) -> None:
     said = Counter(record["spanId"] for record in records if record["eventName"] != "gen_ai.choice")
     for path in (traces, logs):
         (run,) = _checked(path, tmp_path / "runs")
-        assert {one.interaction_id: len(one.input_messages) for one in run.llm_interactions} == said
+        assert {call.interaction_id: len(call.input_messages) for call in run.llm_interactions} == said
         answered = [record["spanId"] for record in records if record["eventName"] == "gen_ai.choice"]
-        assert [one.interaction_id for one in run.llm_interactions if one.response.finish_reason] == answered
+        assert [call.interaction_id for call in run.llm_interactions if call.response.finish_reason] == answered
 
 
 def test_logfire_s_streamed_call_is_one_call(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_logfire_s_streamed_call_is_one_call(tmp_path: Path) -> None:
     assert len(run.llm_interactions) == len(spans) - 1
     assert run.metrics["input_tokens"] == sum(span.get("gen_ai.usage.input_tokens", 0) for span in spans)
     assert run.metrics["cost"] == pytest.approx(sum(span.get("operation.cost", 0) for span in spans))
-    (streamed,) = [one for one in run.llm_interactions if one.stream]
+    (streamed,) = [call for call in run.llm_interactions if call.stream]
     assert streamed.response.content == "Paris is 18°C."
 
 
@@ -227,11 +227,11 @@ def _json(value: Any) -> Any:
 def test_traces_of_langfuse(tmp_path: Path) -> None:
     for path in real_files("langfuse/*.trace.json"):
         document = json.loads(path.read_bytes())
-        observations = {one["id"]: one for one in document["observations"]}
-        inside = {one["parentObservationId"] for one in observations.values() if one["type"] == "GENERATION"}
+        observations = {observation["id"]: observation for observation in document["observations"]}
+        inside = {value["parentObservationId"] for value in observations.values() if value["type"] == "GENERATION"}
         calls = {name for name, one in observations.items() if one["type"] == "GENERATION" and name not in inside}
         (run,) = _checked(path, tmp_path / "runs")
-        assert {one.interaction_id for one in run.llm_interactions} == calls, path.name
+        assert {call.interaction_id for call in run.llm_interactions} == calls, path.name
         used = [observations[name]["usageDetails"] for name in calls]
         for member, name in (("input_tokens", "input"), ("output_tokens", "output")):
             assert run.metrics[member] == sum(usage.get(name, 0) for usage in used)
@@ -240,7 +240,9 @@ def test_traces_of_langfuse(tmp_path: Path) -> None:
         results = [
             result for step in run.agent_steps for result in step.tool_results if result.duration_seconds is not None
         ]
-        stated = [one for one in observations.values() if one["type"] == "TOOL" or one["name"].startswith("tool.")]
+        stated = [
+            value for value in observations.values() if value["type"] == "TOOL" or value["name"].startswith("tool.")
+        ]
         assert len(results) == len(stated)
         assert len(run.rewards) == len(document["trace"]["scores"])
 
@@ -289,7 +291,7 @@ def test_runs_of_langsmith(tmp_path: Path) -> None:
         listed = [batch["post"][0] | batch["patch"][0]] if batch else [json.loads(line) for line in text.splitlines()]
         (run,) = _checked(path, tmp_path / "runs")
         calls = [one for one in listed if one["run_type"] == "llm"]
-        assert [one.interaction_id for one in run.llm_interactions] == [one["id"] for one in calls]
+        assert [call.interaction_id for call in run.llm_interactions] == [call["id"] for call in calls]
         for one, raw in zip(run.llm_interactions, calls, strict=True):
             assert len(one.input_messages) == len(raw["inputs"]["messages"])
             answered = raw["outputs"].get("choices", [{"message": {"content": None}}])[0]["message"]

@@ -58,10 +58,10 @@ def test_calls_are_those_of_the_history_and_tools_those_of_the_steps(tmp_path: P
     run = load(_written(tmp_path, _DOCUMENT))
     assert (run.trajectory_id, run.status, run.model, run.task) == ("add__1", "completed", "gpt-4o", "Fix add().")
     assert (run.final_result, run.annotations) == ("a diff", {"model_stats": {"tokens_sent": 7}})
-    assert [len(one.input_messages) for one in run.llm_interactions] == [3, 5, 7]
+    assert [len(call.input_messages) for call in run.llm_interactions] == [3, 5, 7]
     assert [message.content for message in run.llm_interactions[0].input_messages][1] == "An example."
     results = [result for step in run.agent_steps for result in step.tool_results]
-    assert [(one.result, one.sent, one.duration_seconds) for one in results] == [
+    assert [(result.result, result.sent, result.duration_seconds) for result in results] == [
         ("a = b", "a = b\n(Open file: add.py)", 2.5),
         ("3", None, None),
         ("a diff", None, None),
@@ -119,7 +119,7 @@ def test_real_files(tmp_path: Path) -> None:
         trajectory = check_run(run, tmp_path)
         said = [item["content"] for item in document["history"] if item["role"] == "assistant"]
         steps = document.get("trajectory", [])
-        answered = [one.response.content for one in trajectory.llm_interactions]
+        answered = [call.response.content for call in trajectory.llm_interactions]
         assert answered[: len(said)] == said
         assert len(answered) == max(len(said), len(steps))
         assert [event.result for event in run.events if isinstance(event, ToolRun)] == [

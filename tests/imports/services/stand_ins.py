@@ -146,7 +146,11 @@ class LangfuseServer(StandIn):
         if status is not None:
             return status, {"message": f"about {wanted}"}
         roots = query.get("isRootObservation") == ["true"]
-        found = [one for one in self.observations if (one["isRootObservation"] if roots else one["traceId"] == wanted)]
+        found = [
+            observation
+            for observation in self.observations
+            if (observation["isRootObservation"] if roots else observation["traceId"] == wanted)
+        ]
         listed, cursor = page(found, query, 2)
         expanded = query.get("expandMetadata", [""])[0].split(",")
         return 200, {

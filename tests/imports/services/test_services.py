@@ -69,7 +69,7 @@ each_service = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 def _done(runs: Iterator[Imported]) -> list[str]:
-    return [one.done for one in runs]
+    return [run.done for run in runs]
 
 
 @each_service
@@ -215,7 +215,7 @@ def test_keys_of_another_project_of_langfuse_are_refused(tmp_path: Path) -> None
 def test_a_trace_that_goes_on_is_fetched_until_it_has_ended(tmp_path: Path) -> None:
     with KINDS["langfuse"].with_traces(1) as (kept, service):
         assert isinstance(kept, LangfuseServer)
-        (root,) = (one for one in kept.observations if one["isRootObservation"])
+        (root,) = (observation for observation in kept.observations if observation["isRootObservation"])
         ended, root["endTime"] = root["endTime"], None
         seen: dict[str, str] = {}
         assert _done(import_traces(service, tmp_path, seen)) == ["written"]

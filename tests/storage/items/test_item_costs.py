@@ -26,7 +26,7 @@ def journal_of_calls(path: Path, calls: Iterator[list[Payload]]) -> tuple[list[i
     sizes, texts = [], []
     spelled: dict[int, tuple[Payload, str]] = {}
     for messages in calls:
-        parts = [spelled.setdefault(id(one), (one, json.dumps(one)))[1] for one in messages]
+        parts = [spelled.setdefault(id(message), (message, json.dumps(message)))[1] for message in messages]
         text = '{"model":"m","messages":[' + ", ".join(parts) + "]}"
         encoded = encoder.encode(text.encode())
         seq, _ = journal.append_all(unfinished(encoded), TIME)

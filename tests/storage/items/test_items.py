@@ -211,7 +211,7 @@ def readable(store: Store, frames: int) -> bool:
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_what_real_agents_sent_comes_back() -> None:
     """Every request of the corpus, through one encoder, comes back as it was sent."""
-    texts = [json.dumps(one.request, ensure_ascii=one.number % 2 == 0) for one in EXCHANGES]
+    texts = [json.dumps(exchange.request, ensure_ascii=exchange.number % 2 == 0) for exchange in EXCHANGES]
 
     assert exactly(both_ways(*texts)) == exactly([json.loads(text) for text in texts])
 

@@ -150,7 +150,7 @@ SECRET_TEXTS = (
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_what_real_agents_said_is_left_alone() -> None:
     """The corpus has no keys, and no signature, image or prose in it is masked."""
-    texts = [json.dumps([one.request, one.response_text], ensure_ascii=False) for one in EXCHANGES]
+    texts = [json.dumps([exchange.request, exchange.response_text], ensure_ascii=False) for exchange in EXCHANGES]
 
     assert [one.source for one, text in zip(EXCHANGES, texts, strict=True) if default_redactor(text) != text] == []
 

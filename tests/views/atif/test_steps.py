@@ -224,8 +224,8 @@ def test_a_rewritten_history_is_a_continuation() -> None:
         ("summary", None),
         ("b", None),
     ]
-    assert [one["trajectory_id"] for one in documents.values()] == ["t1", "t1/1"]
-    assert {one["session_id"] for one in documents.values()} == {"t1"}
+    assert [value["trajectory_id"] for value in documents.values()] == ["t1", "t1/1"]
+    assert {value["session_id"] for value in documents.values()} == {"t1"}
 
 
 def test_one_document_may_hold_a_rewritten_history() -> None:
@@ -291,4 +291,4 @@ def test_no_run_loses_an_answer_or_a_result(trajectories: Mapping[str, Trajector
         assert (name, said) == (name, sorted(str(answer.content) for answer in answers if answer.content))
         results = [one for step in own for one in step.get("observation", {"results": ()})["results"]]
         told = sum(len(step.tool_results) for step in trajectory.agent_steps)
-        assert (name, len([one for one in results if "content" in one]) >= told) == (name, True)
+        assert (name, len([result for result in results if "content" in result]) >= told) == (name, True)

@@ -38,7 +38,7 @@ def run(*calls: Call) -> Trajectory:
     with TemporaryDirectory() as directory:
         writing = Writing(Path(directory, "run.jsonl"), task="try")
         for number, one in enumerate(calls, start=1):
-            messages = [user(one) if isinstance(one, str) else one for one in one.messages]
+            messages = [user(message) if isinstance(message, str) else message for message in one.messages]
             writing.request(number, asked(*messages, **one.more))
             writing.response(number, body=said(one.content, *one.uses, **({"usage": one.usage} if one.usage else {})))
         return folded(writing.path.read_bytes())
@@ -82,7 +82,7 @@ def two_steps(
 
 def kinds(found: TrajectoryDiff) -> list[list[str]]:
     """The kinds of the differences of each step."""
-    return [[one.kind for one in step.differences] for step in found.steps]
+    return [[difference.kind for difference in step.differences] for step in found.steps]
 
 
 def test_a_run_equals_itself() -> None:

@@ -93,5 +93,5 @@ def test_words_give_both_texts_back(before: str, after: str) -> None:
     """The parts that are not added make the first text, those that are not removed the second."""
     words = word_changes(before, after)
 
-    assert "".join(one.text for one in words if one.kind != "added") == before
-    assert "".join(one.text for one in words if one.kind != "removed") == after
+    assert "".join(word.text for word in words if word.kind != "added") == before
+    assert "".join(word.text for word in words if word.kind != "removed") == after

@@ -23,7 +23,7 @@ Payload = Any
 Path = tuple[str | int, ...]
 
 MARK = "bWFya2VkY29udGVudA=="
-"""What each of our own cases holds; it is base64 too."""
+"""The content of each of our own cases; it is base64 too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def test_no_row_ends_with_an_answer_that_was_cut_off() -> None:
     """The last good answer ends it."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "more"], "b", response=CUT))
 
-    assert [[one["content"] for one in row["messages"]] for row in to_openai_finetuning(made)] == [["q", "a"]]
+    assert [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)] == [["q", "a"]]
 
 
 def test_tools_that_were_asked_for_halfway_are_not_learnt() -> None:
@@ -100,7 +100,7 @@ def test_rows_for_trl_end_before_it() -> None:
     made = _faulty("b", **CUT)
 
     [row], left_out = to_trl.with_report(made)
-    assert [one["content"] for one in row["messages"]] == ["q", "a"]
+    assert [message["content"] for message in row["messages"]] == ["q", "a"]
     assert left_out == {CUT_OFF: 1, BEHIND: 1}
     rows = [[[one["content"] for one in row[part]] for part in ("prompt", "completion")] for row in _completions(made)]
     assert rows == [[["q"], ["a"]], [["q", "a", "go on", "b", "again"], ["c"]]]

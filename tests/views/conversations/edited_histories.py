@@ -29,7 +29,7 @@ def own_ids(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG0
     """Give each call an id of the agent's own, everywhere, and its result too."""
 
     def named(message: Payload) -> Payload:
-        uses = [one | {"call_id": f"own-{one['call_id']}"} for one in message.get("tool_calls", ())]
+        uses = [tool_call | {"call_id": f"own-{tool_call['call_id']}"} for tool_call in message.get("tool_calls", ())]
         about = {"call_id": f"own-{message['call_id']}"} if message["role"] == "tool" else {}
         return message | ({"tool_calls": uses} if uses else {}) | about
 

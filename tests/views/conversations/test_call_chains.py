@@ -116,7 +116,7 @@ def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
     for number in range(1, 1200):
         named = {"parameters": {"previous_response_id": f"r{number - 1}"}}
         calls.append(call(["q"], "a", response={"id": f"r{number}"}, api="openai-responses", request=named))
-    trajectory = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
+    trajectory = run(*({**call, "timestamp": "2025-06-12T20:00:00+00:00"} for call in calls))
 
     assert len(turns_of(trajectory)[-1].messages()) == 2 * 1199 + 1
 

@@ -87,14 +87,14 @@ def test_the_hierarchy_has_each_call_and_each_exchange_once(change: Change) -> N
 def test_invariant_tells_everything_once(change: Change) -> None:
     """The calls under their recorded ids, each followed by what it gave; of what was changed only what is new."""
     messages = to_invariant(conversation(change))
-    calls = [[one["id"] for one in message.get("tool_calls", ())] for message in messages]
+    calls = [[tool_call["id"] for tool_call in message.get("tool_calls", ())] for message in messages]
     answers = [message.get("tool_call_id") for message in messages]
 
     assert [name for names in calls for name in names] == ["c1", "c2", "c3", "c4"]
     for at, names in enumerate(calls):
         assert answers[at + 1 : at + 1 + len(names)] == names
     assert len(messages) == 12 + CHANGES[change].news
-    assert {one["tool_call_id"]: one["content"] for one in messages if "tool_call_id" in one} == OUTPUTS
+    assert {message["tool_call_id"]: message["content"] for message in messages if "tool_call_id" in message} == OUTPUTS
 
 
 @EVERY
@@ -106,7 +106,9 @@ def test_atif_has_a_document_for_each_history(change: Change) -> None:
     assert len(documents) == CHANGES[change].documents
     assert [step["extra"]["interaction_id"] for step in steps] == [f"llm_{number}" for number in range(1, 6)]
     if len(documents) == 1:
-        given = [[one["content"] for one in step.get("observation", {"results": []})["results"]] for step in steps]
+        given = [
+            [result["content"] for result in step.get("observation", {"results": []})["results"]] for step in steps
+        ]
         assert given == [["7 degrees", "31 degrees"], ["9 degrees"], [], ["snow"], []]
 
 
@@ -129,7 +131,7 @@ def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
     chains = CallChains()
     made = from_document(conversation(change).to_document(), "it")
     read = arguments_of(lambda: [*map(chains.add, made.llm_interactions)], normalized_content, lambda _: 1)
-    sent = {str(message.to_document()) for one in made.llm_interactions for message in one.input_messages}
+    sent = {str(message.to_document()) for call in made.llm_interactions for message in call.input_messages}
 
     assert len(read) <= len(sent) + len(USES)
 
@@ -155,15 +157,15 @@ TITLE = call([system("Write a title of five words."), "Is it warmer in Ulm or in
 
 def kinds(made: Trajectory) -> Counter[str]:
     """How many conversations there are of each kind."""
-    return Counter(one.kind for one in conversations(turns_of(made)))
+    return Counter(conversation.kind for conversation in conversations(turns_of(made)))
 
 
 @pytest.mark.parametrize("place", range(6))
 def test_a_side_call_stands_beside(place: int) -> None:
     """A title, by other instructions over the same question, whenever it is asked for."""
-    calls = [one.to_document() for one in conversation(same).llm_interactions]
+    calls = [call.to_document() for call in conversation(same).llm_interactions]
     calls.insert(place, TITLE)
-    made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in calls))
+    made = run(*({name: value for name, value in call.items() if name != "interaction_id"} for call in calls))
 
     own = [turn for number, turn in enumerate(turns_of(made)) if number != place]
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
@@ -190,9 +192,11 @@ def links(turns: list[Turn | None]) -> list[Payload]:
 @pytest.mark.parametrize("place", [None, 0, 3, 5])
 def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place: int | None) -> None:
     """Also where a later call decides that a call is a side call; the last call may be asked for first."""
-    documents = [one.to_document() for one in conversation(change).llm_interactions]
+    documents = [call.to_document() for call in conversation(change).llm_interactions]
     documents[place:place] = [] if place is None else [TITLE]
-    made = run(*({name: value for name, value in one.items() if name != "interaction_id"} for one in documents))
+    made = run(
+        *({name: value for name, value in document.items() if name != "interaction_id"} for document in documents)
+    )
     whole = links([*turns_of(made)])
 
     for calls_asked_for in (made.llm_interactions, made.llm_interactions[::-1]):
@@ -302,7 +306,7 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
         calls.append(call(history, None, use(f"call_{number}", "count", n=number)))
         own = f"toolu_{number:05}"
         history = [*history, assistant(None, use(own, "count", n=number)), gave(own, str(number))]
-    made = run(*({**one, "timestamp": "2025-06-12T20:00:00+00:00"} for one in calls))
+    made = run(*({**call, "timestamp": "2025-06-12T20:00:00+00:00"} for call in calls))
 
     assert len([*to_atif_files(made, "run.json")]) == 1
     assert len(to_trl(made)) == 1
@@ -323,7 +327,7 @@ def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
                 types.FunctionResponse(id=f"own_{city}", name="weather", response={"celsius": warm})
                 for city, warm in CITIES.items()
             ]
-            asked = types.Content(role="model", parts=[types.Part(function_call=one) for one in calls])
+            asked = types.Content(role="model", parts=[types.Part(function_call=call) for call in calls])
             given = types.Content(role="user", parts=[types.Part(function_response=one) for one in gives])
             client.models.generate_content(model="gemini-x", contents=[ask, asked, given])
             client.close()

@@ -67,11 +67,11 @@ def test_the_model_sees_the_newest_once_and_first(tmp_path: Path, instructions: 
     alone.write_bytes(path.read_bytes())
 
     for made in (load(path), load(alone)):
-        seen = [[(one.role, one.content) for one in turn.messages()] for turn in turns_of(made)]
+        seen = [[(message.role, message.content) for message in turn.messages()] for turn in turns_of(made)]
         assert [one[0] for one in seen] == [("system", text) for text in instructions]
         assert [[role for role, _ in one[1:]] for one in seen] == [WHOLE[:2], WHOLE[:4], WHOLE[:6]]
     seen = [
-        [(one.role, one.content) for one in turn.messages()]
+        [(message.role, message.content) for message in turn.messages()]
         for turn in turns_of(load(interactions(tmp_path / "google.json", instructions)))
     ]
     assert [one[0] for one in seen] == [("system", text) for text in instructions]
@@ -117,7 +117,7 @@ def test_new_instructions_take_the_place_of_the_old_ones(tmp_path: Path) -> None
     assert [sum(one) for one in new] == [1, 1, 1]
     assert [one[-1] for one in new] == [True, True, True]
     assert [document["steps"][0]["message"] for document in documents] == NEW
-    assert [[one["content"] for one in step["messages"] if one["content"] in NEW] for step in steps] == [
+    assert [[message["content"] for message in step["messages"] if message["content"] in NEW] for step in steps] == [
         ["Be kind."],
         ["Be quick."],
     ]

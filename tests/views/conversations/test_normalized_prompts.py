@@ -34,7 +34,10 @@ EDITS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), PLACES), max_s
 
 def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
     """Return the places of the messages, their texts, and the calls that they answer."""
-    return [(one.begin, one.end, one.key, one.answered_call and one.answered_call.message_index) for one in messages]
+    return [
+        (message.begin, message.end, message.key, message.answered_call and message.answered_call.message_index)
+        for message in messages
+    ]
 
 
 @given(PLACES, EDITS, st.integers(0, 2))

@@ -41,7 +41,7 @@ def test_a_request_continues_the_thread_that_it_names(tmp_path: Path) -> None:
     first, second = turns_of(recorded(tmp_path / "run.json"))
 
     assert (second.relation, second.previous, second.exact) == ("refers", first, True)
-    assert [(one.role, one.content) for one in second.messages()] == [
+    assert [(message.role, message.content) for message in second.messages()] == [
         ("system", "Be brief."),
         ("user", "What is 1 + 1?"),
         ("assistant", None),
@@ -53,5 +53,5 @@ def test_training_data_has_one_conversation_of_a_thread(tmp_path: Path) -> None:
     """The question, the tool and its result are in one row, with the answer."""
     [row] = to_openai_finetuning(recorded(tmp_path / "run.json"))
 
-    assert [one["role"] for one in row["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
-    assert [one["function"]["name"] for one in row["tools"]] == ["add_one"]
+    assert [message["role"] for message in row["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
+    assert [tool["function"]["name"] for tool in row["tools"]] == ["add_one"]

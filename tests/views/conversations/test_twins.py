@@ -28,8 +28,8 @@ def agent(number: int, name: str = "researcher", parent: int | None = None) -> d
 def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
     """Each conversation: the id of its agent, its kind, its interactions."""
     return [
-        (one.agent_id, one.kind, [turn.interaction.interaction_id for turn in one.turns])
-        for one in conversations(turns_of(trajectory))
+        (conversation.agent_id, conversation.kind, [turn.interaction.interaction_id for turn in conversation.turns])
+        for conversation in conversations(turns_of(trajectory))
     ]
 
 
@@ -79,7 +79,7 @@ def test_atif_has_a_trajectory_for_each_and_gives_both_back(trajectories: Trajec
     (tmp_path / "twins.json").write_text(json.dumps(document))
     back = load(tmp_path / "twins.json")
 
-    ids = {one.interaction_id: (one.agent, one.agent_id, one.parent_agent_id) for one in back.llm_interactions}
+    ids = {call.interaction_id: (call.agent, call.agent_id, call.parent_agent_id) for call in back.llm_interactions}
     before = trajectories["twins"].llm_interactions
     assert ids == {one.interaction_id: (one.agent, one.agent_id, one.parent_agent_id) for one in before}
     assert told(back) == told(trajectories["twins"])
@@ -117,4 +117,7 @@ def test_names_alone_tell_agents_as_well_as_they_can() -> None:
         call(["a"], "1", agent="x"), call(["a", assistant("1"), "b"], "2", agent="x"), call(["a"], "3", agent="y")
     )
 
-    assert [(one.agent, len(one.turns)) for one in conversations(turns_of(made))] == [("x", 2), ("y", 1)]
+    assert [(conversation.agent, len(conversation.turns)) for conversation in conversations(turns_of(made))] == [
+        ("x", 2),
+        ("y", 1),
+    ]

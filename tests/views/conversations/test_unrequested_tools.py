@@ -54,18 +54,20 @@ def test_invariant_has_them_before_the_first_message(recorder: TrajectoryRecorde
     """Each call has its result, and both say that no model asked for it or saw it."""
     messages = to_invariant(retrieval(recorder))
 
-    assert [(one["role"], one["content"], one["metadata"].get("asked_by_model")) for one in messages] == [
+    assert [
+        (message["role"], message["content"], message["metadata"].get("asked_by_model")) for message in messages
+    ] == [
         ("assistant", None, False),
         ("tool", "OSError: no index", False),
         ("tool", '["a book"]', False),
         ("user", "what is tea?", None),
         ("assistant", "a drink", None),
     ]
-    assert [(one["id"], one["function"]) for one in messages[0]["tool_calls"]] == [
+    assert [(tool_call["id"], tool_call["function"]) for tool_call in messages[0]["tool_calls"]] == [
         ("tool_1", {"name": "web", "arguments": {"q": "tea"}}),
         ("tool_2", {"name": "library", "arguments": {"q": "tea"}}),
     ]
-    assert [(one["tool_call_id"], one["metadata"].get("result")) for one in messages[1:3]] == [
+    assert [(message["tool_call_id"], message["metadata"].get("result")) for message in messages[1:3]] == [
         ("tool_1", None),
         ("tool_2", ["a book"]),
     ]
@@ -76,14 +78,14 @@ def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder)
     run = retrieval(recorder)
     document = to_atif(run)
 
-    assert [(one["step_id"], one["source"], one.get("llm_call_count")) for one in document["steps"]] == [
+    assert [(step["step_id"], step["source"], step.get("llm_call_count")) for step in document["steps"]] == [
         (1, "agent", 0),
         (2, "user", None),
         (3, "agent", 1),
     ]
     step = document["steps"][0]
-    assert [one["function_name"] for one in step["tool_calls"]] == ["web", "library"]
-    assert [(one["source_call_id"], one["content"]) for one in step["observation"]["results"]] == [
+    assert [tool_call["function_name"] for tool_call in step["tool_calls"]] == ["web", "library"]
+    assert [(result["source_call_id"], result["content"]) for result in step["observation"]["results"]] == [
         ("tool_1", "OSError: no index"),
         ("tool_2", '["a book"]'),
     ]
@@ -120,8 +122,8 @@ def test_a_sub_agent_s_are_in_its_own_trajectory(recorder: TrajectoryRecorder) -
     document = to_atif(load(recorder.trajectory_path))
 
     [sub] = document["subagent_trajectories"]
-    assert [one.get("llm_call_count") for one in document["steps"]] == [None, 1]
-    assert [one.get("llm_call_count") for one in sub["steps"]] == [0, None, 1]
+    assert [step.get("llm_call_count") for step in document["steps"]] == [None, 1]
+    assert [step.get("llm_call_count") for step in sub["steps"]] == [0, None, 1]
 
 
 def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
@@ -130,7 +132,7 @@ def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
     recorder.finalize()
     run = load(recorder.trajectory_path)
 
-    assert [one["llm_call_count"] for one in to_atif(run)["steps"]] == [0]
+    assert [step["llm_call_count"] for step in to_atif(run)["steps"]] == [0]
     assert [one["role"] for one in to_invariant(run)] == ["assistant", "tool"]
     assert to_turns(run) == []
 
@@ -140,7 +142,7 @@ def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
     step = to_trae(retrieval(recorder))["agent_steps"][0]
 
     assert (step["step_number"], step["state"], step["llm_response"]) == (1, "calling_tool", None)
-    assert [one["name"] for one in step["tool_calls"]] == ["web", "library"]
+    assert [tool_call["name"] for tool_call in step["tool_calls"]] == ["web", "library"]
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_figures_have_them(recorder: TrajectoryRecorder) -> None:
     figures = Stats()
     figures.add(retrieval(recorder))
 
-    assert [(one["name"], one["calls"], one["failed"]) for one in figures.to_json()["tools"]] == [
+    assert [(tool["name"], tool["calls"], tool["failed"]) for tool in figures.to_json()["tools"]] == [
         ("library", 1, 0),
         ("web", 1, 1),
     ]
@@ -211,19 +213,21 @@ def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, 
     """A tool that ran in the step of a call is a later step with name and arguments, and is read back as that."""
     document = to_atif(linted(recorder))
 
-    assert [(one["source"], one.get("llm_call_count")) for one in document["steps"]] == [
+    assert [(step["source"], step.get("llm_call_count")) for step in document["steps"]] == [
         ("user", None),
         ("agent", 1),
         ("agent", 0),
         ("agent", 1),
     ]
     looked, ran = document["steps"][1:3]
-    assert [one["source_call_id"] for one in looked["observation"]["results"]] == ["c1"]
-    assert [(one["function_name"], one["arguments"]) for one in ran["tool_calls"]] == [("lint", {"q": "tea"})]
-    assert [one["content"] for one in ran["observation"]["results"]] == ["clean"]
+    assert [result["source_call_id"] for result in looked["observation"]["results"]] == ["c1"]
+    assert [(tool_call["function_name"], tool_call["arguments"]) for tool_call in ran["tool_calls"]] == [
+        ("lint", {"q": "tea"})
+    ]
+    assert [result["content"] for result in ran["observation"]["results"]] == ["clean"]
     (tmp_path / "atif.json").write_text(json.dumps(document))
     again = load(tmp_path / "atif.json")
-    assert [[(one.name, one.arguments) for one in step.tool_calls] for step in again.agent_steps] == [
+    assert [[(tool_call.name, tool_call.arguments) for tool_call in step.tool_calls] for step in again.agent_steps] == [
         [("bash", {})],
         [("lint", {"q": "tea"})],
         [],
@@ -236,5 +240,5 @@ def test_a_session_answers_only_what_was_asked(recorder: TrajectoryRecorder) -> 
     [session], left_out = to_traces.with_report(linted(recorder))
 
     messages = [line["message"] for line in session if line["type"] == "message"]
-    assert [one["toolName"] for one in messages if one["role"] == "toolResult"] == ["bash"]
+    assert [message["toolName"] for message in messages if message["role"] == "toolResult"] == ["bash"]
     assert left_out[UNREQUESTED_TOOLS] == 1

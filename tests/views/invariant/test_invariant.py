@@ -71,7 +71,7 @@ def test_sub_agents_speak_in_the_order_of_time(trajectories: Trajectories) -> No
     """The researcher's messages are between the planner's call and its answer, and say whose they are."""
     messages = to_invariant(trajectories["sub_agents"])
 
-    assert [(one["role"], one["metadata"]["agent"]) for one in messages] == [
+    assert [(message["role"], message["metadata"]["agent"]) for message in messages] == [
         ("system", "planner"),
         ("user", "planner"),
         ("assistant", "planner"),
@@ -120,8 +120,12 @@ def test_ids_are_unique_within_a_run(trajectories: Trajectories) -> None:
     )
     messages = to_invariant(twice)
 
-    assert [call["id"] for one in messages for call in one.get("tool_calls", ())] == ["call_0", "call_0#2", "call_1"]
-    assert [one["id"] for one in messages if one["role"] == "tool"] == ["call_0", "call_0#2", "call_1"]
+    assert [call["id"] for message in messages for call in message.get("tool_calls", ())] == [
+        "call_0",
+        "call_0#2",
+        "call_1",
+    ]
+    assert [message["id"] for message in messages if message["role"] == "tool"] == ["call_0", "call_0#2", "call_1"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +158,7 @@ def test_annotations_have_addresses(trajectories: Trajectories) -> None:
     """A step's reward is at what the model said in it; the run's, and what was annotated, are at the root."""
     [line] = map(json.loads, to_invariant_dataset([trajectories["tools"]]))
 
-    assert [(one["address"], one["content"]) for one in line["annotations"]] == [
+    assert [(annotation["address"], annotation["content"]) for annotation in line["annotations"]] == [
         ("<root>", '{"score": 3}'),
         ("<root>", "correct: 1.0 (both were right)"),
         ("messages.2", "short: 0.5"),
@@ -165,7 +169,7 @@ def test_what_steps_say_beside_messages_is_annotated(trajectories: Trajectories)
     """Reflections, errors, and summaries."""
     [line] = map(json.loads, to_invariant_dataset([trajectories["by_hand"]]))
 
-    assert [(one["address"], one["content"]) for one in line["annotations"]] == [
+    assert [(annotation["address"], annotation["content"]) for annotation in line["annotations"]] == [
         ("messages.1", "looked"),
         ("<root>", "again"),
         ("<root>", "ValueError: bad"),

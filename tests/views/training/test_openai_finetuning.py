@@ -39,7 +39,7 @@ def test_a_row_has_the_conversation_the_tools_and_nothing_else() -> None:
 
 
 def test_what_an_earlier_row_has_weighs_nothing() -> None:
-    """Of two rows that fork, the second learns only its new answers."""
+    """The second of two rows that fork learns only its new answers."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
 
     assert [[message.get("weight") for message in row["messages"]] for row in to_openai_finetuning(made)] == [

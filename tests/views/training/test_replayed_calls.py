@@ -41,7 +41,9 @@ def told(answer: str = "done", first: Payload = GIVEN, second: Payload | None = 
 def weights(trajectory: Trajectory, **options: Payload) -> Rows:
     """Return the weight of each answer in OpenAI's rows."""
     rows = to_openai_finetuning(trajectory, **options)
-    return [{one["content"]: one["weight"] for one in row["messages"] if "weight" in one} for row in rows]
+    return [
+        {message["content"]: message["weight"] for message in row["messages"] if "weight" in message} for row in rows
+    ]
 
 
 def completions(trajectory: Trajectory, **options: Payload) -> Rows:
@@ -55,7 +57,7 @@ def masked(trajectory: Trajectory, **options: Payload) -> Rows:
 
 
 def texts(trajectory: Trajectory, **options: Payload) -> Rows:
-    return [[one["content"] for one in row["messages"]] for row in to_trl(trajectory, **options)]
+    return [[message["content"] for message in row["messages"]] for row in to_trl(trajectory, **options)]
 
 
 def turns(trajectory: Trajectory) -> Rows:
@@ -70,7 +72,7 @@ FORK: dict[Callable[..., Rows], Rows] = {
     texts: [],
     turns: [(True, "done")],
 }
-"""What each format learns of a fork. Rows of messages cannot mask an answer, so they have none."""
+"""The answers of a fork that each format trains on. Rows of messages cannot mask an answer, so they leave forks out."""
 
 
 @pytest.mark.parametrize("first", [GIVEN, BY_HAND])

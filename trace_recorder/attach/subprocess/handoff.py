@@ -62,7 +62,7 @@ class Handoff:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
-        """Read the order in an environment, or return None if there is none.
+        """Read the order in an environment, or return None if the environment has no order.
 
         Raises ValueError and TypeError for any other content.
         """

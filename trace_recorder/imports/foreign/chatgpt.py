@@ -128,7 +128,7 @@ class _ConversationReader:
                 break
             seen.add(key)
             keys.append(key)
-        messages = [self._message(one) for one in keys]
+        messages = [self._message(key) for key in keys]
         calls = tuple(
             _tool_call(message, one) for one, message in zip(keys, messages, strict=True) if _is_call(message)
         )

@@ -208,7 +208,9 @@ def recognizes(source: Source) -> bool:
 
 def _is_history(source: Source) -> bool:
     messages = [as_dict(message) for message in as_list(source.document)]
-    are_timed = bool(messages) and all("ts" in one and one.get("role") in ("user", "assistant") for one in messages)
+    are_timed = bool(messages) and all(
+        "ts" in message and message.get("role") in ("user", "assistant") for message in messages
+    )
     return are_timed and ("<task>" in first_text(messages[0].get("content"))[:20] or _other(source, _SHOWN) is not None)
 
 
@@ -247,7 +249,7 @@ def _name(path: Path) -> str:
 
 def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> None:
     history = AgentHistory(run.events)
-    answers = [as_dict(one) for one in messages if as_dict(one).get("role") == "assistant"]
+    answers = [as_dict(message) for message in messages if as_dict(message).get("role") == "assistant"]
     pairs = with_answers(screen.requests, _times(answers, screen))
     call: Call | None = None
     for number, message in enumerate(map(as_dict, messages), start=1):

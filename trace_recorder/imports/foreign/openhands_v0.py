@@ -329,7 +329,7 @@ class _OpenHandsV0Reader:
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
     """Yield each event with its observation, which names the event's id. Without an id, it is the next event."""
-    of_action = {as_int(one.get("cause")): one for one in events if "observation" in one}
+    of_action = {as_int(event.get("cause")): event for event in events if "observation" in event}
     for event, following in zip(events, [*events[1:], {}], strict=False):
         identity = as_int(event.get("id"))
         if identity is not None:

@@ -180,7 +180,7 @@ class Source:
         head_lines: list[Line] = []
         for line in self.each_line():
             head_lines.append(line)
-            if len(head_lines) == HEAD_LINES or sum(one.size for one in head_lines) > self.max_line_bytes:
+            if len(head_lines) == HEAD_LINES or sum(line.size for line in head_lines) > self.max_line_bytes:
                 break
         return head_lines
 

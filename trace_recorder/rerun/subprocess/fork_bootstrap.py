@@ -69,12 +69,12 @@ class _SharedFork(Fork):
 
     def _missing(self) -> list[RecordedExchange]:
         given = self._handoff.given()
-        tools = [one for one in self.recording.tools if one.begin.seq in given]
+        tools = [tool for tool in self.recording.tools if tool.begin.seq in given]
         return not_asked_for([one for one in super()._missing() if one.begin.seq not in given], tools)
 
     def _missing_tools(self) -> list[RecordedTool]:
         given = self._handoff.given()
-        return [one for one in super()._missing_tools() if one.begin.seq not in given]
+        return [tool for tool in super()._missing_tools() if tool.begin.seq not in given]
 
 
 class _ProcessFork(ProcessAnswers[_SharedFork]):

@@ -78,6 +78,6 @@ def describe_unused(
     `name` names the recording in the text.
     """
     left = [one for one in expected if one.begin.seq not in answered]
-    tools = [one for one in recording.tools if one.begin.seq in answered]
+    tools = [tool for tool in recording.tools if tool.begin.seq in answered]
     unused = [one.interaction_id for one in not_asked_for(left, tools)]
     return report_unused(name, unused) if unused else None

@@ -199,7 +199,7 @@ class JournalFile:
         return b"" if self._file is None else os.pread(self._file.number, size, offset)
 
     def record_at(self, offset: int) -> Record:
-        """Return the record that begins at an offset. Raises KeyError if there is none."""
+        """Return the record that begins at an offset. Raises KeyError if no record begins there."""
         size = 4096
         while (data := self.read(size, offset)) and b"\n" not in data and len(data) == size:
             size *= 8
@@ -254,7 +254,7 @@ class DiskBackedItems(ItemTable):
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
 
     def record_at(self, place: int) -> Record:
-        """Return the record that begins at a place in the journal. Raises KeyError if there is none."""
+        """Return the record that begins at a place in the journal. Raises KeyError if no record begins there."""
         return self._file.record_at(place)
 
     def _fetch(self, kind: str, number: int) -> None:

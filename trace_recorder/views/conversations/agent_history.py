@@ -109,7 +109,8 @@ class AgentMessages:
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
         """Whether one of the messages from the place `begin` on is a recorded answer."""
         return any(
-            one.content.role == "assistant" and self._latest_answer(one.content, None) for one in messages[begin:]
+            message.content.role == "assistant" and self._latest_answer(message.content, None)
+            for message in messages[begin:]
         )
 
     def _answer_before(self, turn: Turn | None, content: NormalizedContent) -> AnswerRef | None:

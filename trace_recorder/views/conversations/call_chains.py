@@ -49,7 +49,7 @@ from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a request continues. `answers` are the recorded answers among its normalized messages."""
+    """The earlier call that a request continues. `answers` are the recorded answers among its normalized messages."""
 
     relation: Relation
     previous: Turn | None = None

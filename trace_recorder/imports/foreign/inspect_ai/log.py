@@ -140,7 +140,7 @@ def _is_event(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of each sample. Raises TrajectoryFormatError if there is none."""
+    """Yield the run of each sample. Raises TrajectoryFormatError if the log has no sample."""
     is_zip = source.head.startswith(b"PK\x03\x04")
     header, samples = _from_zip(source) if is_zip else _from_document(as_dict(source.document))
     name = source.path.name.removesuffix(".eval").removesuffix(".json")

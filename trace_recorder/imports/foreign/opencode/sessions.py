@@ -75,7 +75,7 @@ class SessionReader:
 
     def events(self, messages: list[StoredMessage]) -> Iterator[Event]:
         """Yield the events of the session, and set the facts of the whole session."""
-        systems = (join_texts(map(as_text, as_list(one.message.get("system"))), "\n\n") for one in messages)
+        systems = (join_texts(map(as_text, as_list(message.message.get("system"))), "\n\n") for message in messages)
         if system := next(filter(None, systems), None):
             self._system.append({"role": "system", "content": system})
         self._begin(self._system)
