@@ -110,13 +110,13 @@ def test_a_fork_while_a_run_begins_or_ends_hangs_nobody(tmp_path: Path, provider
     ended = run("starting", tmp_path, provider)
 
     trajectories = [load(path) for path in (tmp_path / "others").glob("*.jsonl")]
-    found = {
+    outcomes = {
         (trajectory.task, trajectory.status, *(step.step_number for step in trajectory.agent_steps))
         for trajectory in trajectories
     }
     children = [trajectory for trajectory in trajectories if trajectory.task == "child's"]
     assert (ended.returncode, ended.stderr, len(children)) == (0, "", FORKS)
-    assert found == {("parent's", "completed", 0, 1, 2, 3, 4), ("child's", "completed", 7)}
+    assert outcomes == {("parent's", "completed", 0, 1, 2, 3, 4), ("child's", "completed", 7)}
 
 
 def test_a_child_that_outlives_the_run_leaves_it_its_name(tmp_path: Path, provider: Provider) -> None:

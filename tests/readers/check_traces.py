@@ -51,12 +51,12 @@ def check(path: Path, cache: str) -> None:
     dataset = load_dataset("json", data_files=str(path), split="train", cache_dir=cache)
     assert "harness" in dataset.column_names, f"no trace, but columns {dataset.column_names}"
     [row] = dataset
-    found = [
+    contents = [
         (message["role"], message.get("content") or "", len(message.get("tool_calls") or ()))
         for message in row["messages"]
     ]
-    assert found == expected(lines), f"other messages: {found[:3]} and not {expected(lines)[:3]}"
-    assert row["num_tool_calls"] == sum(calls for _, _, calls in found), "another number of tool calls"
+    assert contents == expected(lines), f"other messages: {contents[:3]} and not {expected(lines)[:3]}"
+    assert row["num_tool_calls"] == sum(calls for _, _, calls in contents), "another number of tool calls"
     assert row["session_id"] == lines[0]["id"], "another session"
     offered = {tool["function"]["name"] for line in lines for tool in line.get("data", {}).get("tools", ())}
     assert offered <= {tool["function"]["name"] for tool in row["tools"]}, "tools are missing"

@@ -155,13 +155,13 @@ def test_step_numbers_are_whole_numbers_of_any_class(recorder: TrajectoryRecorde
     recorder.finalize()
 
     run = load(recorder.trajectory_path)
-    found = [
+    numbers = [
         run.max_steps,
         step.step_number,
         *(step.step_number for step in run.agent_steps),
         run.rewards[0].step_number,
     ]
-    assert exactly(found) == exactly([3, 3, 3, 3, 4, 3])
+    assert exactly(numbers) == exactly([3, 3, 3, 3, 4, 3])
     assert (following.step_number, run.agent_steps[0].extra) == (4, {"lakeview_summary": "fine"})
 
 

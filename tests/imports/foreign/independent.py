@@ -268,12 +268,12 @@ def readings() -> Iterator[tuple[Path, Reading, Reading, list[Answer] | None]]:
 
 def main() -> None:
     """Print the table of the newest files."""
-    for path, read, _, said in readings():
+    for path, read, _, answers in readings():
         calls = sum(len(answer.calls) for answer in read.answers)
         tokens = [
             sum(getattr(answer, name) or 0 for answer in read.answers) for name in ("input_tokens", "output_tokens")
         ]
-        source = "`truth.json`; the rest the raw file" if said else "the raw file"
+        source = "`truth.json`; the rest the raw file" if answers else "the raw file"
         counts = f"{len(read.answers)} | {calls} | {len(read.results)} | {tokens[0]} / {tokens[1]}"
         print(f"| `{path.relative_to(NEWEST)}` | {counts} | {source} |")
 

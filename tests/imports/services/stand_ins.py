@@ -146,12 +146,12 @@ class LangfuseServer(StandIn):
         if status is not None:
             return status, {"message": f"about {wanted}"}
         roots = query.get("isRootObservation") == ["true"]
-        found = [
+        matching = [
             observation
             for observation in self.observations
             if (observation["isRootObservation"] if roots else observation["traceId"] == wanted)
         ]
-        listed, cursor = page(found, query, 2)
+        listed, cursor = page(matching, query, 2)
         expanded = query.get("expandMetadata", [""])[0].split(",")
         return 200, {
             "data": [_with_metadata(one, expanded) for one in listed],
