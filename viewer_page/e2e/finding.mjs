@@ -120,6 +120,7 @@ export function findingTests(test, setup) {
 
   test("the zoomed timeline stays at the selected step", async () => {
     const page = await setup().run(setup().failing, "step/8");
+    await page.locator(".now").waitFor(); // it is drawn once the width is known
     const place = () => page.evaluate(() => {
       const [line, view] = [document.querySelector(".now").getBoundingClientRect(), document.querySelector(".lane-bars").getBoundingClientRect()];
       return { x: Math.round(line.left - view.left), inSight: line.left >= view.left && line.left <= view.right };

@@ -57,7 +57,7 @@ export function TimelineView() {
           }}
         >
           {width > 0 && <Drawing timeline={timeline} width={drawn} />}
-          {chosen && (
+          {width > 0 && chosen && (
             <div class="now" style={{ left: `${(chosen.start / timeline.end) * drawn}px`, height: `${timeline.lanes.length * LANE}px` }} />
           )}
         </div>
