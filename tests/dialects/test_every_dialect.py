@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_recorder.dialects.dialect import DIALECTS, Dialect
+from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, Payload, RequestReading
 
 SHARED = """
@@ -63,8 +64,9 @@ def test_any_json_is_read(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", DIALECTS)
 @given(data=st.data())
 def test_any_text_is_joined(name: str, data: st.DataObject) -> None:
-    """A text of any kind is joined as a stream, and the result is read."""
+    """A text of any kind is joined as a stream, the result is read, and an error of the stream is in its body."""
     dialect = DIALECTS[name]
     joined = dialect.join_stream(data.draw(streams_of(name)))
 
     assert (type(joined), type(dialect.read_response(joined.body))) == (JoinedStream, LLMResponse)
+    assert joined.error is None or as_dict(joined.body).get("error") is not None

@@ -264,11 +264,22 @@ class CallRecords(Struct, gc=False, eq=False):
         return self._joined
 
     def stream_error(self) -> Payload:
-        """Return the provider's error in the stream. A stream without the word "error" is not joined to find it."""
+        """Return the provider's error in the stream, or None. A stream is joined only if it may have an error."""
+        return self.joined.error if self._may_have_error() and self.joined is not None else None
+
+    def _may_have_error(self) -> bool:
+        """Whether the stream may have an error.
+
+        The assembled answer on file has the error too. In older journals, which do not say whether the last event came,
+        the answer may lack it. Then the stream may have an error if it has the word "error".
+        """
+        ending = self.ending.data if self.ending else {}
+        assembled = ending.get("assembled")
+        if "last_event" in ending and isinstance(assembled, dict):
+            return assembled.get("error") is not None
         parts = self._parts(self.request_data.get("attempt", 0)) or ()
         words = (b"error", EXCEPTION_HEADER.encode()) if self._has_frames() else (b"error",)
-        says_so = any(_contains((text for text, _ in parts), word) for word in words)
-        return self.joined.error if says_so and self.joined is not None else None
+        return any(_contains((text for text, _ in parts), word) for word in words)
 
     def _has_frames(self) -> bool:
         return any(part.data.get("framing") == FRAMING for part in self.streams)

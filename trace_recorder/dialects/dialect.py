@@ -135,7 +135,8 @@ def may_omit_usage(api: str | None, include_usage: Payload) -> bool:
 def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     """Join the bytes of a stream, or return None for an unknown dialect.
 
-    A stream that was cut off may end inside a character or a surrogate pair, which becomes U+FFFD.
+    If the stream has an error, the body has it too, as the member `error`. A stream that was cut off may end inside a
+    character or a surrogate pair, which becomes U+FFFD.
     """
     dialect = dialect_of(api)
     if dialect is None:
@@ -144,6 +145,8 @@ def join_stream(api: str | None, data: bytes) -> JoinedStream | None:
     text = data.decode("utf-8", "replace")
     yield_to_others()
     joined = dialect.join_stream(text)
+    if joined.error is not None and isinstance(joined.body, dict) and joined.body.get("error") is None:
+        joined = replace(joined, body={**joined.body, "error": joined.error})
     text = _dump([joined.body, joined.error])
     try:
         text.encode()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import httpx
 import pytest
@@ -218,3 +222,41 @@ def test_lines_in_another_order_are_read_as_load_reads_them(tmp_path: Path) -> N
     messages = [message.to_document() for message in run.llm_interactions[0].input_messages]
     assert (len(messages), document["llm_interactions"][0]["input_messages"]) == (600, messages)
     assert document["gaps"] == run.to_document()["gaps"]
+
+
+def unpacked_parts(act: Callable[[], object]) -> int:
+    """How many packed parts something unpacks."""
+    unpacked = 0
+
+    def profile(_: FrameType, event: str, function: object) -> None:
+        nonlocal unpacked
+        unpacked += event == "c_call" and getattr(function, "__name__", "") == "decompress"
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return unpacked
+
+
+@pytest.mark.parametrize(("error", "unpacked"), [(None, 0), ({"type": "overloaded", "message": "wait"}, 1)])
+def test_a_stream_that_has_ended_is_unpacked_only_for_its_error(
+    tmp_path: Path, error: dict[str, str] | None, unpacked: int
+) -> None:
+    """The assembled answer on file shows whether the stream has an error, even after its last event."""
+    recorder = TrajectoryRecorder(tmp_path / "run.json")
+    answer = streamed("the error is", "here")
+    failed = f"data: {json.dumps({'error': error})}\n\n".encode() if error else b""
+    call(recorder, asked("a", stream=True), replace(answer, body=answer.body + failed))
+    recorder.finalize()
+
+    assert unpacked_parts(lambda: write(recorder.trajectory_path, tmp_path / "other.json")) == unpacked
+    assert agrees(recorder)
+    [shown] = load(recorder.trajectory_path).llm_interactions
+    assert (shown.error and shown.error.type) == (error and error["type"])
+
+
+def write(run: Path, path: Path) -> None:
+    WholeDocument(run.with_suffix(".jsonl"), "auto").write(path)

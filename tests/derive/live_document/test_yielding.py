@@ -40,12 +40,33 @@ def in_short_parts_of_a_stream(length: int) -> Records:
     return [*in_a_message(1), *[("llm_stream", data)] * 2 * STEPS]
 
 
+def in_short_parts_of_a_response(length: int) -> Records:
+    text = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": "a" * length}}]})
+    size = len(text) // STEPS + 1
+    parts = [zlib.compress(text[at : at + size].encode()) for at in range(0, len(text), size)]
+    data = {"interaction_id": "llm_1", "attempt": 0, "status": 200, "plain": True}
+    ended = {"interaction_id": "llm_1", "attempt": 0, "status": 200, "complete": True, "parts": len(parts)}
+    written = [("llm_stream", data | {"zlib": base64.b64encode(part).decode()}) for part in parts]
+    return [*in_a_message(1), ("llm_request", REQUEST | ITEMS), *written, ("llm_response", ended)]
+
+
 def in_the_metadata(length: int) -> Records:
     return [("start", {"metadata": {"a": "a" * length}})]
 
 
-@pytest.mark.parametrize("records", [in_a_message, in_a_response, in_short_parts_of_a_stream, in_the_metadata])
-def test_a_long_text_is_written_in_steps(records: Callable[[int], Records], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("records", "times"),
+    [
+        (in_a_message, 1),
+        (in_a_response, 2),
+        (in_short_parts_of_a_stream, 3),
+        (in_short_parts_of_a_response, 4),
+        (in_the_metadata, 1),
+    ],
+)
+def test_a_long_text_is_written_in_steps(records: Callable[[int], Records], times: int, tmp_path: Path) -> None:
+    """The thread yields `times` times for each step of the text: while it reads the parts, and while it writes."""
+
     def yields(length: int) -> int:
         journal = tmp_path / f"{length}.jsonl"
         journal.write_bytes(journal_of(*records(length)))
@@ -57,4 +78,4 @@ def test_a_long_text_is_written_in_steps(records: Callable[[int], Records], tmp_
             current_yield.reset(token)
         return len(yielded)
 
-    assert yields(LENGTH) - yields(1) > STEPS
+    assert yields(LENGTH) - yields(1) > times * STEPS

@@ -263,7 +263,7 @@ class WholeDocument:
         offset, size = 0, MAX_UNINTERRUPTED_CHARS
         while data := journal.read(size, offset):
             whole = data.rfind(b"\n") + 1
-            if not whole or b'"kind":"llm_stream"' in data:  # the parts of a stream may make up a long text
+            if not whole or b'"plain"' in data:  # a response in parts may be a long text
                 self._texts.has_long_strings = True
             fold.add_all(journal_reader.read(data[:whole], base=offset))
             if fold.is_stale:
@@ -280,6 +280,9 @@ class WholeDocument:
             size = MAX_UNINTERRUPTED_CHARS if whole else size * 2
             self._pause()
         self.journal_bytes = offset
+        open_calls = (call for call in fold.calls.values() if isinstance(call, CallRecords) and call.ending is None)
+        if any(call.streams for call in open_calls):  # so may be a stream that is not assembled yet
+            self._texts.has_long_strings = True
         return fold
 
     def _has_long_prompts(self) -> bool:
