@@ -18,7 +18,7 @@ MOST_CALLS_FOR_THE_FACTS = 100
 MOST_CALLS_FOR_THE_DOCUMENT = 134
 """One whole document of a run, for each of its calls."""
 EVENTS = 500
-MOST_CALLS_FOR_AN_EVENT = 13
+MOST_CALLS_FOR_AN_EVENT = 4
 MOST_BYTES_FOR_AN_EVENT = 40
 """Most of these bytes are the assembled answer, and the times at which chunks came."""
 

@@ -9,13 +9,16 @@ in pieces. Lists grow, objects are merged, the first id is kept, and null and th
 other member, the last value is kept. A part of a list is merged into the part before it if both have the same type,
 because `reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
 
-`openai_chat.py` and `openai_completions.py` read the body. `stream_framing.py` splits the stream into events.
+Neighbouring chunks that add a piece to the same text, and change nothing else, are joined as one chunk
+(`event_forms.py`). `stream_framing.py` splits the stream into events. `openai_chat.py` and `openai_completions.py` read
+the body.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_text, is_nonempty, json_value, text_part
 from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
@@ -137,7 +140,8 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
     If every event was converted, it is unknown whether the stream is complete.
     """
     joined = _JoinedChunks()
-    for name, data in events(text):
+    runs = MergedRuns(_only_grows if adapt is None else lambda _: False)
+    for name, data in events(text, runs):
         joined.events += 1
         if data.strip() == "[DONE]":
             joined.done = True
@@ -149,7 +153,23 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
             joined.adapted += chunk is not event
         error = error_of(name, chunk, data) if name or "error" in chunk or chunk.get("object") == "error" else None
         joined.add(chunk, error)
+    joined.events += runs.merged
     return joined.stream() if joined.events else unstreamed(text)
+
+
+def _only_grows(chunk: Payload) -> bool:
+    """Whether chunks that differ in one text can be joined as one chunk: besides that text, nothing in them grows."""
+    choices = as_list(as_dict(chunk).get("choices"))
+    return len(choices) == 1 and _repeats(choices[0], "", _DEPTH)
+
+
+def _repeats(value: Payload, name: str, depth: int) -> bool:
+    """Whether merging a value again has no effect, apart from the piece of a text. A name may begin another call."""
+    if isinstance(value, dict):
+        return depth > 0 and all(_repeats(member, key, depth - 1) for key, member in value.items())
+    if isinstance(value, list):
+        return not value or (name == "tool_calls" and len(value) == 1 and _repeats(value[0], "", depth - 1))
+    return not isinstance(value, str) or not value or value == PIECE or (name not in _PIECEWISE and name != "name")
 
 
 def error_of(name: str | None, chunk: dict[str, Payload], data: str) -> Payload:

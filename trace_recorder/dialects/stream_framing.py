@@ -21,7 +21,7 @@ import base64
 import binascii
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
 
@@ -192,15 +192,17 @@ SPLIT_AT_ONCE = 64 * 1024
 """The number of characters, roughly, that are split into lines at once."""
 
 
-def events(text: str) -> Iterator[tuple[str | None, str]]:
-    """Yield each event of a stream: its name or None, and its data."""
+def events(
+    text: str, merge: Callable[[list[str]], list[str]] = lambda lines: lines
+) -> Iterator[tuple[str | None, str]]:
+    """Yield each event of a stream: its name or None, and its data. `merge` may shorten the lines of the stream."""
     if text.startswith(LINE_BEGINS):
         yield from frame_events(text)
         return
     name: str | None = None
     data: list[str] = []
     let_others_run = current_yield.get()
-    for line in chain.from_iterable(_line_blocks(text.removeprefix("\ufeff"))):
+    for line in chain.from_iterable(map(merge, _line_blocks(text.removeprefix("\ufeff")))):
         if line.startswith("data:"):
             data.append(line[6:] if line.startswith(" ", 5) else line[5:])
         elif line.startswith("event:"):

@@ -19,7 +19,7 @@ import base64
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, groupby, islice
+from itertools import accumulate, groupby, islice, pairwise
 
 from trace_recorder.values.messages import Payload
 
@@ -30,7 +30,6 @@ MAX_EXPANSION = 64
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
-_NEWLINE = ord("\n")
 _CONTINUATION = 32
 """Added to each digit but the last of a number."""
 _MAX_WEIGHT = _CONTINUATION**9
@@ -53,11 +52,12 @@ def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], 
 
 def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
     """Return the two texts for a part of a stream. `masked` is its written text, and `began` the request's time."""
-    raw = b"".join([data for _, data in pieces])
-    ends = list(accumulate(len(data) for _, data in pieces))
+    texts = [data for _, data in pieces]
+    raw = b"".join(texts)
     if raw != masked:
-        ends = list(_positions_in_masked(raw, masked, ends))
-    return {"chunk_ends": _encode_ends(masked, ends), "chunk_times": _encode_times([at - began for at, _ in pieces])}
+        ends = [*_positions_in_masked(raw, masked, [*accumulate([len(data) for data in texts])])]
+        texts = [masked[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return {"chunk_ends": _encode_ends(texts), "chunk_times": _encode_times([at - began for at, _ in pieces])}
 
 
 def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[TimedBytes, ...]:
@@ -81,14 +81,11 @@ def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[T
     return tuple(chunks)
 
 
-def _encode_ends(text: bytes, ends: Sequence[int]) -> str:
-    words = []
-    for start, end in zip([0, *ends], ends, strict=False):
-        lines = text.count(b"\n", start, end)
-        rest = 0 if end > start and text[end - 1] == _NEWLINE else end - max(start, text.rfind(b"\n", start, end) + 1)
-        words.append(f"{lines or ''}+{rest}" if rest else str(lines))
-    runs = ((word, len([*same])) for word, same in groupby(words))
-    return ",".join(f"{word}*{count}" if count > 1 else word for word, count in runs)
+def _encode_ends(texts: Sequence[bytes]) -> str:
+    ends = [(text.count(b"\n"), len(text) - text.rfind(b"\n") - 1) for text in texts]
+    runs = [(lines, rest, len([*same])) for (lines, rest), same in groupby(ends)]
+    words = [(f"{lines or ''}+{rest}" if rest else str(lines), count) for lines, rest, count in runs]
+    return ",".join(f"{word}*{count}" if count > 1 else word for word, count in words)
 
 
 def _decode_ends(text_of_ends: str, text: bytes) -> Iterator[int]:
@@ -118,16 +115,17 @@ def _parse_count(digits: str) -> int:
 
 
 def _encode_times(seconds: Sequence[float]) -> str:
-    at = 0
+    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)  # no time is before another
+    steps = [later - earlier for earlier, later in pairwise(moments)]
+    return "".join([_DIGITS[step] if step < _CONTINUATION else _encode_number(step) for step in steps])
+
+
+def _encode_number(number: int) -> str:
     digits = []
-    for moment in seconds:
-        since = max(0, round(moment * 1000) - at)
-        at += since
-        while since >= _CONTINUATION:
-            digits.append(_DIGITS[_CONTINUATION + since % _CONTINUATION])
-            since //= _CONTINUATION
-        digits.append(_DIGITS[since])
-    return "".join(digits)
+    while number >= _CONTINUATION:
+        digits.append(_DIGITS[_CONTINUATION + number % _CONTINUATION])
+        number //= _CONTINUATION
+    return "".join([*digits, _DIGITS[number]])
 
 
 def _decode_times(text_of_times: str) -> Iterator[float]:

@@ -19,6 +19,7 @@ from itertools import accumulate, pairwise
 from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.dialects.event_forms import PIECES
 from trace_recorder.guard import try_call
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.body_parts import BodyPart
@@ -34,7 +35,7 @@ from trace_recorder.storage.redaction.json_members import (
 from trace_recorder.storage.redaction.json_strings import decode_string, mask_together, strings_at, without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
-from trace_recorder.storage.redaction.split_secrets import PIECES, Part, lines_of
+from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, NAME, Sightings, default_redactor, mask_text
 
 Redactor = Callable[[str], str]

@@ -15,10 +15,11 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.dialects.event_forms import PIECES, TELLING, EventForm, Run
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
@@ -26,19 +27,8 @@ from trace_recorder.values.json_text import STRING, parse_leniently
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct
 
-PIECES = (
-    *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
-    *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
-)
-"""The members that contain the model's text, piece by piece."""
 _NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
-_TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
-"""The members whose values distinguish several texts under the same names."""
-_COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
-_COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
-"""A number or a time, which differs in each event."""
-_FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
 _MOST_FORMS = 8
 """With how many earlier forms an event is compared. A stream may alternate between several texts."""
 _STEP = 64
@@ -89,7 +79,7 @@ class Part:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._lines = lines_of(text)
+        self._lines = text.split("\n")
         self._texts: dict[Place, list[_Piece]] = {}
         self._others: dict[str, None] = {}
         """The lines that do not have the form of an earlier line, and all lines without a string."""
@@ -102,31 +92,38 @@ class Part:
 
     def _read(self) -> None:
         """Read the pieces and the other strings of each line."""
-        forms: list[_Form] = []
-        for number, line in enumerate(self._lines, 1):
+        forms: list[tuple[EventForm, list[_Piece]]] = []
+        number = 0
+        while number < len(self._lines):
             if number % _STEP == 0:
                 yield_to_others()
-            if line == "\n":
-                self._others[line] = None
-                continue
-            for form in forms:
-                if form.read(line, number - 1, self._alone):
+            line = self._lines[number]
+            for form, pieces in forms if line else ():
+                if (run := form.read_run(self._lines, number)) is not None:
+                    pieces.extend(_pieces_of(run, form, number))
+                    self._alone += [spelled for segment in run.segments for spelled in segment if spelled]
+                    self._others |= dict.fromkeys(run.between)
+                    number += run.lines
                     break
             else:
                 self._others[line] = None
                 if len(line) > MAX_UNINTERRUPTED_CHARS:
-                    self._long_lines.append(number - 1)
-                elif '"' in line and (new := self._read_event(number - 1)):
+                    self._long_lines.append(number)
+                elif '"' in line and (new := self._read_event(number)):
                     forms = [new, *forms[: _MOST_FORMS - 1]]
+                number += 1
 
-    def _read_event(self, number: int) -> _Form | None:
-        """Parse a line. Return its form if it has one piece."""
+    def _read_event(self, number: int) -> tuple[EventForm, list[_Piece]] | None:
+        """Parse a line. Return its form, and the text of its piece, if it has one piece."""
         line = self._lines[number]
         begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
         found = list(_pieces(line, begin.start(), number)) if begin else []
         for place, piece in found:
             self._texts.setdefault(place, []).append(piece)
-        return _Form(line, found[0][1], self._texts[found[0][0]]) if len(found) == 1 else None
+        if len(found) != 1:
+            return None
+        [(place, piece)] = found
+        return EventForm(line, piece.start, piece.end), self._texts[place]
 
     def _read_long_lines(self) -> None:
         """Read the long lines too. A line of a megabyte is parsed only if its pieces are needed."""
@@ -142,7 +139,7 @@ class Part:
         """Yield texts that together show all of the part: the model's text, joined, and the rest of the events."""
         for pieces in self._texts.values():
             yield "".join([piece.text for piece in pieces])
-        yield "".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
+        yield "\n".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
 
     def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
         """Mask the secrets in the joined texts. Return the part, and each changed text, before and after.
@@ -167,7 +164,7 @@ class Part:
         for number, changes in changed.items():
             for start, end, left in sorted(changes, reverse=True):
                 lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
-        return "".join(lines), texts_masked
+        return "\n".join(lines), texts_masked
 
     def hold_back(self, waits: Waits) -> None:
         """Shorten `text` by the events at the end that must wait, from the event in which a possible secret begins."""
@@ -180,8 +177,8 @@ class Part:
             end = first
             first = min([first, *(text.waiting_line(end, waits) for text in texts)])
         if first < len(self._lines):
-            del self._lines[first:]
-            self.text = "".join(self._lines)
+            self._lines[first:] = [""]
+            self.text = "\n".join(self._lines)
             for pieces in self._texts.values():
                 del pieces[bisect_left(pieces, first, key=_line_of) :]
 
@@ -196,7 +193,7 @@ class _Joined:
     def __init__(self, pieces: list[_Piece]) -> None:
         self._lines = [piece.line for piece in pieces]
         self._text = "".join([piece.text for piece in pieces])
-        self._ends = list(accumulate(len(piece.text) for piece in pieces))
+        self._ends = list(accumulate([len(piece.text) for piece in pieces]))
         self._shown = -1
 
     def waiting_line(self, end: int, waits: Waits) -> int:
@@ -221,62 +218,19 @@ def _has_piece(line: str) -> bool:
     return False
 
 
-class _Form:
-    """The form of an event with one piece.
-
-    Most of the following events have the same form: the same letters before and after the piece. Only a counter before
-    the piece, and a filler in the last string after it, may differ. So the pieces of these events belong to the same
-    text, and the events need not be parsed.
-    """
-
-    __slots__ = ("_behind_counter", "_head", "_middle", "_pieces", "_tail")
-
-    def __init__(self, line: str, piece: _Piece, pieces: list[_Piece]) -> None:
-        self._pieces = pieces
-        head, behind = line[: piece.start + 1], line[piece.end - 1 :]
-        counter = _COUNTER.search(head)
-        self._head = head[: counter.end()] if counter else head
-        counted = _COUNTED.match(head, counter.end()) if counter else None
-        self._behind_counter = head[counted.end() :] if counted else ""
-        closing = behind.rfind('"')
-        opening = behind.rfind('"', 0, closing) + 1
-        name = _FILLER.search(behind[:opening])
-        is_open = name is not None and name[1] not in (*_TELLING, *PIECES, "type")
-        self._middle = behind[:opening] if is_open else behind
-        self._tail = behind[closing:] if is_open else ""
-
-    def read(self, line: str, number: int, strings: list[str]) -> bool:
-        """Read a line of this form: add its piece to the pieces of the text, and its other strings to `strings`.
-
-        Return False if the line has another form.
-        """
-        start = len(self._head)
-        if not line.startswith(self._head):
-            return False
-        if self._behind_counter:
-            counted = _COUNTED.match(line, start)
-            if counted is None or not line.startswith(self._behind_counter, counted.end()):
-                return False
-            strings.append(counted[0])
-            start = counted.end() + len(self._behind_counter)
-        end = line.find('"', start)
-        rest, last = end + len(self._middle), len(line) - len(self._tail)
-        if line[end - 1] == "\\" or not line.startswith(self._middle, end) or not line.endswith(self._tail):
-            return False
-        filler = line[rest:last]
-        if end < 0 or rest > last or (filler and (not self._tail or '"' in filler or filler[-1] == "\\")):
-            return False
-        spelled = line[start:end]
-        try:
-            text = spelled if "\\" not in spelled else str(json.loads(f'"{spelled}"'))
-        except ours(ValueError):
-            return False
-        if text:
-            self._pieces.append(_Piece(number, start - 1, end + 1, text))
-            strings.append(spelled)
-        if filler:
-            strings.append(filler)
-        return True
+def _pieces_of(run: Run, form: EventForm, number: int) -> list[_Piece]:
+    """Return the pieces of a run that begins with this line."""
+    lines, start = count(number, len(run.between) + 1), form.piece_start
+    return [
+        _Piece(
+            line,
+            start + len(counter) - 1,
+            start + len(counter) + len(spelled) + 1,
+            spelled if "\\" not in spelled else json.loads(f'"{spelled}"'),
+        )
+        for line, (counter, spelled, _) in zip(lines, run.segments, strict=False)
+        if spelled
+    ]
 
 
 def _are_arguments(place: Place) -> bool:
@@ -317,7 +271,7 @@ def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, dict):
-        telling = _TELLING if place else ("type", *_TELLING)
+        telling = TELLING if place else ("type", *TELLING)
         here = (*place, *((name, str(value[name])) for name in telling if isinstance(value.get(name), str | int)))
         for name, element in value.items():
             yield (), name

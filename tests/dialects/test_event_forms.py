@@ -1,0 +1,93 @@
+"""Runs of events that differ only in one text: joined as one event, they give what the single events give."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.counting import calls
+from trace_recorder.dialects.dialect import join_stream
+from trace_recorder.dialects.event_forms import MergedRuns
+
+FORMS = [
+    '{"id":"c","choices":[{"index":0,"delta":{"content":TEXT},"finish_reason":null}],"obfuscation":"FILLER"}',
+    '{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":TEXT}}]}',
+    '{"choices":[{"index":0,"delta":{"content":TEXT},"content_filter_results":{"hate":{"filtered":false}}}]}',
+    '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":TEXT}}]}}]}',
+    '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":TEXT}}]}}]}',
+    '{"choices":[{"index":0,"delta":{"content":TEXT},"logprobs":{"content":[{"token":"a"}]}}]}',
+    '{"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"t","text":TEXT}]}}]}',
+    '{"choices":[{"index":0,"delta":{"content":TEXT},"name":"FILLER"}]}',
+    '{"created_at":NUMBER,"choices":[{"index":0,"delta":{"content":TEXT}}],"system_fingerprint":"FILLER"}',
+    '{"choices":[{"index":0,"delta":{"content":TEXT}}],"id":"NUMBER"}',
+    '{"object":"error","choices":[{"index":0,"delta":{"content":TEXT}}]}',
+    '{"choices":[{"index":0,"text":TEXT}]}',
+    '{"choices":[{"index":0,"delta":{"content":TEXT}},{"index":1,"delta":{"content":"b"}}]}',
+    '{"choices":[],"text":TEXT}',
+    '{"choices":[{"index":0,"delta":{"content":"b"}}],"text":TEXT}',
+]
+"""Chunks of a chat. Merging some of them again and again has an effect besides that of the text."""
+WORDS = st.one_of(
+    st.sampled_from([" word", "\n", '"', "\\", "é", "{", "}", "{}", "data: {", "", "\ud83d", "\ude00"]), st.text()
+)
+SPELLED = st.one_of(
+    *[WORDS.map(json.dumps)] * 9, st.sampled_from(['"\\q"', '"a\tb"', '"', "1", '["a"]', '"a","b":"c"'])
+)
+"""JSON strings, and sometimes anything else."""
+BETWEEN = st.sampled_from(["", "event: a\n", "event: error\n", "data: 1\n", "id: 1\n"])
+ENDS = st.sampled_from(["\n\n", "\n\n", "\n"])
+LAST = [{"choices": [{"index": 0, "delta": {"content": "z"}, "finish_reason": "stop"}], "id": "d"}]
+
+
+def stream_of(form: str, texts: list[str], between: str = "", end: str = "\n\n", comment: str = "") -> bytes:
+    """Return a stream of events of one form. Comments between the events make no difference, but break the run."""
+    events = [
+        between
+        + "data: "
+        + form.replace("NUMBER", str(number)).replace("FILLER", "f" * max(0, number % 7 - 2)).replace("TEXT", text)
+        + end
+        + comment
+        for number, text in enumerate(texts)
+    ]
+    return "".join([*events, *(f"data: {json.dumps(event)}\n\n" for event in LAST)]).encode()
+
+
+def words(number: int) -> list[str]:
+    return [f'" word{at}"' for at in range(number)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(texts=st.lists(SPELLED, max_size=40), between=BETWEEN, end=ENDS)
+@example(texts=words(200), between="", end="\n\n")
+@example(texts=words(200), between="event: a\n", end="\n\n")
+@example(texts=words(200), between="event: error\n", end="\n\n")
+@example(texts=words(10), between="data: 1\n", end="\n\n")
+@example(texts=words(10), between="", end="\n")
+@example(texts=words(11), between="", end="\n\n")
+@example(texts=['"{}"'] * 10, between="", end="\n\n")
+@example(texts=[*words(5), '"\\q"', *words(5), '"a\tb"', *words(5), '"\\""', "1", *words(5)], between="", end="\n\n")
+def test_a_run_is_joined_as_its_events_are(form: str, texts: list[str], between: str, end: str) -> None:
+    """The answer and the number of events are the same as if no two events were neighbours."""
+    runs, single = (stream_of(form, texts, between, end, comment) for comment in ("", ": \n"))
+
+    assert join_stream("openai-chat", runs) == join_stream("openai-chat", single)
+
+
+@pytest.mark.parametrize("form", [FORMS[0], FORMS[3]])
+def test_the_events_of_a_run_are_not_joined_one_by_one(form: str) -> None:
+    """A run of ten times as many events takes hardly more calls of our functions."""
+    few, many = (stream_of(form, words(events)) for events in (50, 500))
+
+    assert calls(lambda: join_stream("openai-chat", many)) < 2 * calls(lambda: join_stream("openai-chat", few))
+
+
+def test_streams_without_runs_are_rarely_searched_for_them() -> None:
+    """If two texts take turns, few of the events are compared with those after them."""
+    lines = [f'data: {{"index":{number % 2},"text":"word{number}"}}' for number in range(1000)]
+    merge = MergedRuns(lambda _: True)
+
+    assert calls(lambda: merge(lines)) < 1300
+    assert merge.merged == 0

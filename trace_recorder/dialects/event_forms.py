@@ -1,0 +1,201 @@
+"""Runs of events that differ only in one text, and are read without parsing each of them.
+
+Most events of a stream have the form of the event before: the same letters before and after one string, the piece of
+the model's text. Only a counter before the piece, and a filler in the last string after the piece, may differ.
+`EventForm.read_run` reads all neighbouring events of a form together. Masking adds their pieces to one text
+(`storage/redaction/split_secrets.py`). A dialect joins them as one event (`MergedRuns`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
+from trace_recorder.dialects.json_access import json_value
+from trace_recorder.values.json_text import STRING
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.structs import Struct
+
+PIECES = (
+    *("content", "text", "arguments", "partial_json", "thinking", "delta", "reasoning", "reasoning_content"),
+    *("refusal", "response", "transcript", "signature_text", "input", "outputText", "generation"),
+)
+"""The members that contain the model's text, piece by piece."""
+TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
+"""The members whose values distinguish several texts under the same names."""
+PIECE = "@piece"
+"""The text that stands for the pieces of a run in its event."""
+_PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
+_COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
+_COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
+"""A number or a time, which differs in each event."""
+_FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
+_NOT_PLAIN = re.compile(r'[\x00-\x1f"\\]')
+_INSIDE_STRING = re.compile(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
+"""The letters of a string in JSON, without halves of surrogate pairs."""
+_NAME_OF_EVENT = re.compile(r"event: ?[\w.]+")
+_DATA = "data: "
+_STEPS = (1, 2, 3)
+"""How many lines lie between the beginnings of two events, with blank lines and names of events."""
+_FEW_EVENTS, _MOST_EVENTS = 16, 128
+"""How many events are read together: few at first, because most runs may be short."""
+_MOST_MISSES = 63
+"""How many events are passed over, at most, if no long run was found before."""
+
+Segment = tuple[str, str, str]
+"""The parts in which events of one form differ: the counter, the piece and the filler, as they are spelled."""
+
+
+class Run(Struct, frozen=True, gc=False):
+    """Neighbouring events of one form: their segments, and the lines between two of them."""
+
+    segments: list[Segment]
+    between: list[str]
+
+    @property
+    def lines(self) -> int:
+        """How many lines the run has, from its first event to its last."""
+        return 1 + (len(self.segments) - 1) * (len(self.between) + 1)
+
+
+class EventForm:
+    """The form of an event with one piece, from its line. The piece with its quotes is `line[start:end]`."""
+
+    __slots__ = ("_behind_counter", "_head", "_middle", "_tail")
+
+    def __init__(self, line: str, start: int, end: int) -> None:
+        head, behind = line[: start + 1], line[end - 1 :]
+        counter = _COUNTER.search(head)
+        counted = _COUNTED.match(head, counter.end()) if counter else None
+        self._head = head[: counter.end()] if counter else head
+        self._behind_counter = head[counted.end() :] if counted else ""
+        closing = behind.rfind('"')
+        opening = behind.rfind('"', 0, closing) + 1
+        name = _FILLER.search(behind[:opening])
+        has_filler = name is not None and name[1] not in (*TELLING, *PIECES, "type")
+        self._middle, self._tail = (behind[:opening], behind[closing:]) if has_filler else ("", behind)
+
+    def line(self, segment: Segment) -> str:
+        """Return the line of an event of this form."""
+        counter, piece, filler = segment
+        return "".join((self._head, counter, self._behind_counter, piece, self._middle, filler, self._tail))
+
+    @property
+    def piece_start(self) -> int:
+        """Where the piece begins in the line of an event, behind its quote, if the counter is empty."""
+        return len(self._head) + len(self._behind_counter)
+
+    def read_run(self, lines: list[str], number: int) -> Run | None:
+        """Read the event in this line and its successors. Return None if the line has another form."""
+        segments = self._segments(lines[number : number + 1], []) if lines[number].startswith(self._head) else []
+        between = self._between(lines, number) if segments else None
+        if between is None:
+            return Run(segments, []) if segments else None
+        step, at = len(between) + 1, number + 1
+        for events in chain((_FEW_EVENTS,), repeat(_MOST_EVENTS)):
+            block = lines[at : at + events * step]
+            more = self._segments(block[: len(block) // step * step], between)
+            segments += more
+            at += len(more) * step
+            if len(more) < events:
+                return Run(segments, between)
+        raise AssertionError("the loop ends only by its return")
+
+    def _between(self, lines: list[str], number: int) -> list[str] | None:
+        """Return the lines between an event and the next one, or None if that does not begin like this form."""
+        for step in _STEPS:
+            if number + step < len(lines) and lines[number + step].startswith(self._head):
+                between = lines[number + 1 : number + step]
+                return between if all(not line or _NAME_OF_EVENT.fullmatch(line) for line in between) else None
+        return None
+
+    def _segments(self, lines: list[str], between: list[str]) -> list[Segment]:
+        """Take apart lines, each event after the lines `between`, up to the first event that has another form."""
+        if not lines:
+            return []
+        yield_to_others()
+        step, begin, end = len(between) + 1, len(self._head), -len(self._tail)
+        spelled = [line[begin:end] for line in lines[step - 1 :: step]]
+        lead = "\n".join([*between, self._head])
+        again = f"{self._tail}\n{lead}".join(spelled)
+        if f"{lead}{again}{self._tail}" == "\n".join(lines):
+            segments = self._parts(spelled)
+            if segments is not None:
+                return segments
+        half = len(spelled) // 2
+        first = self._segments(lines[: half * step], between)
+        return [*first, *self._segments(lines[half * step :], between)] if 0 < half == len(first) else first
+
+    def _parts(self, spelled: Sequence[str]) -> list[Segment] | None:
+        """Return the segments with these texts, or None if one of them has another form."""
+        pieces: Sequence[str] = spelled
+        counters: Sequence[str] = [""] * len(spelled)
+        fillers = counters
+        if self._behind_counter:
+            counters, marks, pieces = zip(*[text.partition(self._behind_counter) for text in spelled], strict=True)
+            if not all(marks) or not all(map(_COUNTED.fullmatch, counters)):
+                return None
+        if self._middle:
+            pieces, marks, fillers = zip(*[text.partition(self._middle) for text in pieces], strict=True)
+            if not all(marks) or _NOT_PLAIN.search("".join(fillers)):
+                return None
+        if _NOT_PLAIN.search("".join(pieces)) and not all(map(_INSIDE_STRING.fullmatch, pieces)):
+            return None
+        return [*zip(counters, pieces, fillers, strict=True)]
+
+
+class MergedRuns:
+    """Merges neighbouring events that only add to a text. `merged` is how many events have been merged into others.
+
+    `grows` gets the JSON of such an event, with `PIECE` as its piece. It returns whether joining many of them has the
+    same result as joining one of them with all their pieces. The first and the last event of a run are never merged. So
+    the merged events are known to be whole. Other members get their first and last value, because a merged event has
+    the last filler that is not empty.
+    """
+
+    def __init__(self, grows: Callable[[Payload], bool]) -> None:
+        self.merged = 0
+        self._grows = grows
+        self._passed = self._misses = 0
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Return the lines of a stream, or of a block of it, with fewer events."""
+        parts: list[str] = []
+        done = number = 0
+        while number < len(lines):
+            form, event, run = self._read(lines, number)
+            if form is None or run is None:
+                number += 1
+                continue
+            first_to_merge, last = number + len(run.between) + 1, number + run.lines - 1
+            merged = run.segments[1:-1]
+            if len(merged) > 1 and run.between and not run.between[0] and self._grows(json_value(event)):
+                counter, _, filler = next((segment for segment in reversed(merged) if segment[2]), merged[-1])
+                whole = form.line((counter, "".join([piece for _, piece, _ in merged]), filler))
+                parts += (*lines[done:first_to_merge], whole, *run.between)
+                done = last
+                self.merged += len(merged) - 1
+            number = last + 1
+        return [*parts, *lines[done:]]
+
+    def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, Run | None]:
+        """Return the form of the event in a line, its JSON, and the run that begins there if it is looked for."""
+        line = lines[number]
+        if not line.startswith(_DATA) or len(line) > MAX_UNINTERRUPTED_CHARS:
+            return None, "", None
+        if self._passed < self._misses:
+            self._passed += 1
+            return None, "", None
+        begin = _PIECE_BEGIN.search(line)
+        literal = STRING.match(line, begin.end()) if begin else None
+        self._passed, self._misses = 0, min(2 * self._misses + 1, _MOST_MISSES)
+        if literal is None:
+            return None, "", None
+        start, end = literal.span()
+        form = EventForm(line, start, end)
+        run = form.read_run(lines, number)
+        if run is not None and len(run.segments) >= _FEW_EVENTS:
+            self._misses = 0
+        return form, f'{line[len(_DATA) : start]}"{PIECE}"{line[end:]}', run
