@@ -165,6 +165,7 @@ export function readingTests(test, setup) {
 
   test("the timeline and the charts are drawn, and a click on them goes to the step", async () => {
     const page = await setup().run(setup().failing, "step/9");
+    await page.locator("rect.attempt").waitFor();
     assert.equal(await page.locator(".lane-names > div").count(), 2);
     assert.equal(await page.locator("rect.attempt").count(), 1);
     await page.locator("rect.tool").first().hover();

@@ -120,6 +120,7 @@ export function unusualTests(test, setup) {
       const titles = await page.locator(".outline-row").allInnerTexts();
       assert.deepEqual(titles.map((title) => title.includes("incomplete")), [false, true, true]);
       assert.doesNotMatch(await page.locator("main, nav").allInnerTexts().then((all) => all.join()), /thinking|in progress|waiting/);
+      await page.locator("rect.llm").nth(2).waitFor();
       const bars = await page.locator("rect.llm").evaluateAll((all) => all.map((one) => [one.classList.contains("open"), one.getBBox().width >= 8]));
       assert.deepEqual(bars.map(([open]) => open), [false, true, true]);
       assert.deepEqual(bars.slice(1).map(([, wide]) => wide), [true, true]);
