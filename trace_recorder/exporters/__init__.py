@@ -1,1 +1,1 @@
-"""Sends runs to the tools of a team: during the run, and afterwards the spans that did not arrive."""
+"""Exporters: they send runs to tracing services, during a run and afterwards."""

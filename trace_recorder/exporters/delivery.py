@@ -1,8 +1,8 @@
 """Delivers the spans of a run in batches, and notes which spans arrived.
 
 The notes are in a small file next to the journal, `<run>.delivered`. Each line is JSON: a target, and the ids of the
-spans that it accepted. Lines are only appended, so a note costs the same however long a run is. A damaged line is
-skipped, and its spans are sent again.
+spans that it accepted. Lines are only appended, so a note costs the same in a long run. A damaged line is skipped, and
+its spans are sent again.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ SUFFIX = ".delivered"
 
 
 class Delivered:
-    """The ids that one target accepted of one run."""
+    """The ids of the spans and scores of one run that one target accepted."""
 
     def __init__(self, run: Path, target: str) -> None:
         self.path = journal_path_for(run).with_suffix(SUFFIX)

@@ -1,7 +1,8 @@
 """The HTTP session of exporters, and the addresses that they send to.
 
-The session follows no redirects and reads little of an answer. A redirect counts as refused, because it may lead to a
-login page. `requests`, on which the clients of the services are built, is imported when a session is made.
+The session follows no redirects, and reads at most `MAX_ANSWER_BYTES` of an answer. A redirect counts as refused,
+because it may lead to a login page. `requests`, on which the clients of the services are built, is imported when a
+session is made.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ def endpoint_of(url: str) -> str:
 
 
 def shown(endpoint: str) -> str:
-    """Return an address for messages and files, without a user, a password and a query."""
+    """Return an address for messages and files, without its user, password and query."""
     parts = urlsplit(endpoint)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""The largest number of bytes of an answer that are read, compressed and decompressed."""
+"""At most this many bytes of an answer are read. At most as many remain after decompression."""
 _REFUSED = 400
 
 

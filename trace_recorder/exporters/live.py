@@ -30,7 +30,7 @@ from trace_recorder.views.otlp.spans import plan_spans
 POLL_SECONDS = 0.5
 """The shortest pause between two looks at the journal."""
 MAX_SHARE = 0.05
-"""The share of the time in which the thread reads and makes spans."""
+"""The largest share of the time in which the thread reads the journal and makes spans."""
 MAX_PAUSE_SECONDS = 30.0
 """The longest pause after an endpoint did not answer."""
 
@@ -112,7 +112,7 @@ class LiveExport:
         return self._missing if done.is_set() or self._stopped else max(1, self._missing)
 
     def close(self, seconds: float) -> int:
-        """Flush, then stop the thread, also if spans are missing. Log their number, and return it."""
+        """Flush, then stop the thread, even if spans are missing. Log and return the number of missing spans."""
         if os.getpid() != self._pid:
             return 0
         missing = self.flush(seconds)

@@ -23,7 +23,7 @@ from trace_recorder.exporters.http_session import endpoint_of, session, shown
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
-from trace_recorder.views.otlp.span import Span, SpanEvent
+from trace_recorder.views.otlp.span import Span
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.spans import SCHEMA_URL, SCOPE, plan_spans
 
@@ -77,7 +77,7 @@ class OtlpTarget:
         return deliver(final, delivered, sender.send, additions=added)
 
 
-def otlp(  # noqa: PLR0913 - one keyword a setting
+def otlp(  # noqa: PLR0913 - one keyword for each setting
     endpoint: str | None = None,
     *,
     headers: Mapping[str, str] | None = None,
@@ -171,7 +171,7 @@ class OtlpSender:
             parent=self._span_context(span.trace_id, span.parent_id) if span.parent_id else None,
             resource=self._resource,
             attributes=dict(span.attributes),
-            events=[*map(self._event, span.events)],
+            events=[self._sdk.Event(event.name, dict(event.attributes), event.time) for event in span.events],
             kind=trace.SpanKind.CLIENT if span.kind == "client" else trace.SpanKind.INTERNAL,
             instrumentation_scope=self._scope,
             status=trace.Status(trace.StatusCode.UNSET)
@@ -180,9 +180,6 @@ class OtlpSender:
             start_time=span.start,
             end_time=span.end,
         )
-
-    def _event(self, event: SpanEvent) -> Any:
-        return self._sdk.Event(event.name, dict(event.attributes), event.time)
 
     def _span_context(self, trace_id: str, span_id: str) -> Any:
         trace = self._api

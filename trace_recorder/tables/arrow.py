@@ -1,7 +1,8 @@
-"""Runs as tables of Apache Arrow: a table for each `of`, with the columns of `columns.py`.
+"""Runs as tables of Apache Arrow, with the columns of `columns.py`.
 
 Values with a fixed form have Arrow types: times, lists and structures. All other values are JSON texts. pyarrow is
-imported when a table is made. The schema has the meaning of each column as its `description`, and the version.
+imported when a table is made. The metadata of the schema have the meaning of each column as its `description`, and the
+version of this package.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 MAX_BATCHES = 256
-"""This many batches in memory are joined into one batch, because each batch costs some kilobytes besides its values."""
+"""This many batches in memory are joined into one batch, because each batch costs some kilobytes beside its values."""
 
 
 def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
     """Return a table of Arrow with a row for each run, call, step, tool call, message or reward of one run or several.
 
-    Every row has its run's file, id, task, status and success. A message is in the table once, with the calls that hold
-    it. docs/tables.md has the columns. Raises MissingExtraError if pyarrow is not installed, ValueError if `of` is not
-    a table.
+    Every row has its run's file, id, task, status and success. The table of messages has each distinct message once,
+    with the calls whose prompts have the message. docs/tables.md has the columns. Raises MissingExtraError if pyarrow
+    is not installed, ValueError if `of` is not a table.
     """
     check_table(runs, of, "to_arrow")
     every = [runs] if isinstance(runs, Trajectory) else runs
@@ -83,7 +84,7 @@ def load_pyarrow() -> Any:
 def _types() -> Mapping[CellType, Any]:
     """Return the Arrow type of each column type.
 
-    A column of texts may have any total length, so the offsets are large.
+    Texts are `large_string`, because all texts of a column together may have more than 2 GB.
     """
     arrow = load_pyarrow()
     text = arrow.large_string()
@@ -105,7 +106,10 @@ def _types() -> Mapping[CellType, Any]:
 
 def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload]:
     if type_ == "rewards":
-        return ([*map(_reward, value.items())] for value in values)
+        return (
+            [{"name": json_text(name), "value": cell("number", reward)} for name, reward in value.items()]
+            for value in values
+        )
     if type_ == "origin":
         return (value and _origin(value) for value in values)
     return iter(values)
@@ -114,7 +118,3 @@ def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload
 def _origin(value: Mapping[str, Payload]) -> dict[str, Payload]:
     ids = {name: cell("text", value.get(name)) for name in ("trajectory_id", "interaction_id")}
     return {**ids, "by_hand": value.get("by_hand", False)}
-
-
-def _reward(item: tuple[str, Payload]) -> dict[str, Payload]:
-    return {"name": json_text(item[0]), "value": cell("number", item[1])}

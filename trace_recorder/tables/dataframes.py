@@ -1,8 +1,8 @@
 """Runs as a data frame of pandas or polars: a row for each run, call, step, tool call, message or reward.
 
 Neither library is a dependency. Polars is used if it is installed, or else pandas. `columns.py` has the columns. Their
-names and types are the same for every run, and an unknown value is null. An object or a list is written as JSON; in
-`to_arrow` it is a structure.
+names and types are the same for every run, and an unknown value is null. An object or a list is written as JSON;
+`to_arrow` has Arrow structures instead.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -
     """Return a data frame of one run or of several, with a row for each run, call, step, tool call, message or reward.
 
     Every row has its run's file, id, task, status and success. A column has the same type in every frame: text, a
-    nullable integer, a float, a boolean, or a time in UTC. docs/tables.md has the columns.
-    `library` chooses between polars and pandas; by default it is the one that is installed, polars if both are. Raises
-    MissingExtraError if it is not installed, ValueError if `of` is not a table.
+    nullable integer, a float, a boolean, or a time in UTC. docs/tables.md has the columns. `library` chooses between
+    polars and pandas. By default it is polars if that is installed, or else pandas. Raises MissingExtraError if the
+    library is not installed, ValueError if `of` is not a table.
     """
     check_table(runs, of, "to_dataframe")
     module = _library(library)
@@ -74,9 +74,9 @@ def _flat(value: Payload) -> Payload:
 
 
 def _library(name: Library | None) -> Any:
-    for one in (name,) if name else ("polars", "pandas"):
+    for library in (name,) if name else ("polars", "pandas"):
         try:
-            return import_module(one)
+            return import_module(library)
         except ImportError:
             continue
     raise MissingExtraError(

@@ -69,9 +69,10 @@ def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
 class TableFiles:
     """Writes the rows of runs into the files of tables in a directory.
 
-    With `resume`, runs that the files have are not added again. With `force`, existing files are removed first. Without
-    either, entering the block raises FileExistsError if there are files. Entering the block raises BlockingIOError if
-    another process writes into the directory. Raises MissingExtraError if pyarrow is not installed.
+    With `resume`, existing files stay, and `has` returns whether they have a run. With `force`, existing files are
+    removed first. Without `resume` and `force`, entering the block raises FileExistsError if there are files. Entering
+    the block raises BlockingIOError if another process writes into the directory. Raises MissingExtraError if pyarrow
+    is not installed.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class TableFiles:
                 f"{parts[0]} exists: give another -o, --resume to add runs that are missing, or --force to replace it"
             )
         removed = parts if self._is_forced and not self._is_resumed else []
-        for path in {*_left_files(directory, self._tables), *removed}:
+        for path in {*_unfinished_files(directory, self._tables), *removed}:
             path.unlink()
         self._number = _next_number(directory, first)
         self._written = WrittenRuns(directory, first) if self._is_resumed else None
@@ -279,8 +280,8 @@ def _next_number(directory: Path, table: TableName) -> int:
     return max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
 
 
-def _left_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
-    """Yield the files that an interrupted export left.
+def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
+    """Yield the files of an interrupted export.
 
     These are temporary files, and the files of a part for which the first table has no file.
     """

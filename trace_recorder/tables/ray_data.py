@@ -1,11 +1,11 @@
 """Ray Data: the same work on more than one machine.
 
 `in_order` is the engine of commands. A process of Ray does each task, and the results come in the order of the tasks.
-So what a command prints and writes does not depend on the engine. If a process or a machine is lost, Ray does its task
-again, so tasks must be repeatable. `read_runs` returns the rows of runs as a dataset.
+So a command prints and writes the same with every engine. If a process or a machine is lost, Ray does its task again,
+so tasks must be repeatable. `read_runs` returns the rows of runs as a dataset.
 
-All machines need this package in the same version. A path has to mean the same on each machine, as a path of a shared
-file system or an address does. Ray alone decides where a task is done.
+All machines need this package in the same version. A path must name the same file on each machine, as a path of a
+shared file system or an address does. Ray alone decides where a task is done.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_BLOCKS = 5000
 
 
 def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, strict: bool = True) -> ray.data.Dataset:
-    """Return a dataset of Ray with the rows of runs: of the table `runs`, or of another one.
+    """Return a dataset of Ray with the rows of runs in the table that `of` names.
 
     `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. They
     are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns; `file`
@@ -64,7 +64,7 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
 
 
 def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
-    """Yield what `work` returns for each task, in their order, from processes of Ray.
+    """Yield the result of `work` for each task, in the order of the tasks. Processes of Ray do the tasks.
 
     `address` is the address of a cluster. By default, the cluster of the environment is used, or else one is started on
     this machine. An exception of `work` is raised here. Raises MissingExtraError if Ray is not installed,

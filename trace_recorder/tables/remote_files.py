@@ -41,7 +41,7 @@ def url_of(path: str | Path) -> str | None:
 def remote_runs(url: str) -> list[Path]:
     """Return the runs at an address and below it, in the order of `run_files`.
 
-    If the address is a file, return that.
+    If the address is a file, return only that file.
     """
     files, root = _file_system(url)
     if files.isfile(root):
@@ -91,14 +91,14 @@ def remote_output(url: str, *, force: bool) -> Iterator[Path]:
     if files.exists(root) and not force:
         raise FileExistsError(f"{url} exists: give another -o, or --force to replace it")
     with tempfile.TemporaryDirectory() as temporary:
-        made = Path(temporary, PurePosixPath(root).name or "out")
-        yield made
-        for path in sorted(one for one in (made, *made.rglob("*")) if one.is_file()):
-            target = PurePosixPath(root, *path.relative_to(made).parts)
+        output = Path(temporary, PurePosixPath(root).name or "out")
+        yield output
+        for path in sorted(filter(Path.is_file, (output, *output.rglob("*")))):
+            target = PurePosixPath(root, *path.relative_to(output).parts)
             files.makedirs(str(target.parent), exist_ok=True)
             files.put_file(str(path), str(target))
-        for directory in {path.parent for path in made.rglob(_PARTS)}:
-            _remove_other_parts(files, PurePosixPath(root, *directory.relative_to(made).parts), directory)
+        for directory in {path.parent for path in output.rglob(_PARTS)}:
+            _remove_other_parts(files, PurePosixPath(root, *directory.relative_to(output).parts), directory)
 
 
 def _remove_other_parts(files: Any, target: PurePosixPath, directory: Path) -> None:
@@ -110,8 +110,8 @@ def _remove_other_parts(files: Any, target: PurePosixPath, directory: Path) -> N
 
 def _file_system(url: str) -> tuple[Any, str]:
     try:
-        found: tuple[Any, str] = import_module("fsspec.core").url_to_fs(url)
+        file_system: tuple[Any, str] = import_module("fsspec.core").url_to_fs(url)
     except ImportError as error:
         scheme = url.partition(":")[0]
         raise MissingExtraError(f"{url} needs fsspec with its package for {scheme}: pip install fsspec") from error
-    return found
+    return file_system

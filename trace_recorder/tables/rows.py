@@ -1,10 +1,10 @@
-"""The rows of each table, made from a run: dicts by the names of columns. `columns.py` says what each column means.
+"""The rows of each table, made from a run: dicts by the names of columns. `columns.py` has the meaning of each column.
 
 The table of messages has each distinct message of a run once, with the calls whose prompts have it. The calls are
 numbered by conversation, so that the calls of a message are a few ranges of numbers. In a conversation that only grows,
 a message has one range, which ends with the last call. The prompts of such a conversation share one array of message
-numbers, so only their ends are compared. So the time grows with the size of the arrays, and not with the number of
-calls times the length of their history.
+numbers, so only their ends are compared. Therefore the time grows with the size of the arrays, and not with the number
+of calls times the length of the history.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from trace_recorder.views.rewards import rewards_of
 
 
 class _Prompt(NamedTuple):
-    """A call with its prompt. `place` is the place of the prompt in an array that several prompts share."""
+    """A call with its prompt.
+
+    `place` is the id of the array that has the prompt, and the prompt's begin and end in it.
+    """
 
     call: LLMInteraction
     messages: Sequence[Message]
@@ -72,13 +75,13 @@ class NumberedCalls:
                     _add_range(ranges[number], call, last)
                 begin = len(prompt.messages)
             first = last + 1
-        for number, (message, held) in enumerate(zip(equal.messages, ranges, strict=True), 1):
+        for number, (message, calls) in enumerate(zip(equal.messages, ranges, strict=True), 1):
             yield {
                 "message_number": number,
                 **_message_cells(message),
-                "first_call": self._prompts[held[0][0] - 1].call.interaction_id,
-                "held_by": sum(end - begin + 1 for begin, end in held),
-                "call_ranges": [{"first": begin, "last": end} for begin, end in held],
+                "first_call": self._prompts[calls[0][0] - 1].call.interaction_id,
+                "held_by": sum(end - begin + 1 for begin, end in calls),
+                "call_ranges": [{"first": begin, "last": end} for begin, end in calls],
             }
 
 
@@ -111,7 +114,7 @@ def _add_range(ranges: list[list[int]], first: int, last: int) -> None:
 
 
 def _message_cells(message: Message) -> dict[str, Payload]:
-    called = [
+    requested_calls = [
         {"call_id": json_text(call.call_id), "name": json_text(call.name), "arguments": json_text(call.arguments)}
         for call in message.tool_calls
     ]
@@ -120,7 +123,7 @@ def _message_cells(message: Message) -> dict[str, Payload]:
         "content": message.content if isinstance(message.content, str) else text_of(message) or None,
         "parts": message.content if isinstance(message.content, list) else None,
         "reasoning": message.reasoning,
-        "requested_calls": called or None,
+        "requested_calls": requested_calls or None,
         "call_id": message.call_id,
         "name": message.name,
         "extra": message.extra or None,
@@ -188,8 +191,8 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
     numbers = NumberedCalls(run.llm_interactions).numbers
     side_calls = side_calls_of(run)
     for call, number in zip(run.llm_interactions, numbers, strict=True):
-        made = not call.is_replayed
-        counts, cost = (made and counts_of(call)) or Counts(), cost_of(call) if made else None
+        was_made = not call.is_replayed
+        counts, cost = (was_made and counts_of(call)) or Counts(), cost_of(call) if was_made else None
         response = call.response
         yield {
             "interaction_id": call.interaction_id,
@@ -210,9 +213,9 @@ def _call_rows(run: Trajectory) -> Iterator[Row]:
             "reasoning_tokens": counts.reasoning,
             "cost": None if cost is None else cost.amount,
             "cost_estimated": None if cost is None else cost.estimated,
-            "duration_seconds": call.duration_seconds if made else None,
-            "time_to_first_token_seconds": call.time_to_first_token_seconds if made else None,
-            "attempts": len(call.attempts) if made else 0,
+            "duration_seconds": call.duration_seconds if was_made else None,
+            "time_to_first_token_seconds": call.time_to_first_token_seconds if was_made else None,
+            "attempts": len(call.attempts) if was_made else 0,
             "complete": call.complete,
             "error": _error(call.error),
             "is_replayed": call.is_replayed,
@@ -263,10 +266,6 @@ def _result_cells(result: ToolResult | None) -> Row:
     }
 
 
-def _message_rows(run: Trajectory) -> Iterator[Row]:
-    return NumberedCalls(run.llm_interactions).rows()
-
-
 def _reward_rows(run: Trajectory) -> Iterator[Row]:
     for reward in run.rewards:
         yield {
@@ -313,7 +312,7 @@ _ROWS: Mapping[TableName, Callable[[Trajectory], Iterator[Row]]] = {
     "calls": _call_rows,
     "steps": _step_rows,
     "tool_calls": _tool_call_rows,
-    "messages": _message_rows,
+    "messages": lambda run: NumberedCalls(run.llm_interactions).rows(),
     "rewards": _reward_rows,
     "transcripts": _transcript_rows,
 }

@@ -1,6 +1,7 @@
-"""A trajectory in the formats that others read: pure functions, one file or folder a format, and figures over runs.
+"""Views: pure functions that write a trajectory in the formats of other tools, and figures over runs.
 
-Nothing here records or reads files. The page of each format in `docs/views/` lists what the format cannot carry.
+Each format has its own file or folder. Nothing here records a run or reads a file. The page of each format in
+`docs/views/` lists what the format cannot carry.
 """
 
 from importlib import import_module
@@ -92,7 +93,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 
 def __getattr__(name: str) -> Any:
-    """Import a view when it is asked for: few programs write every format."""
+    """Import a view at its first use, because few programs need every format."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"trace_recorder.views.{_MODULE_OF[name]}"), name)

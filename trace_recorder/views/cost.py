@@ -5,8 +5,8 @@ different prices at different providers. A model on the user's machine has no pr
 
 `PriceTable` is the table of `genai-prices` (the extra `prices`). That package computes a price from units and their
 overlaps, which takes longer than reading the call. So `PriceTable` keeps the rates of a model if they do not depend on
-the number of tokens. A price is then a sum over kinds of tokens, each at a fixed rate. Otherwise the package is asked
-for each call.
+the number of tokens. A price is then a sum over kinds of tokens, each at a fixed rate. Otherwise the package computes
+the price of each call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
 
 MAX_MODELS = 1024
-"""The number of models, and of rates, that are kept."""
+"""At most this many models, and as many rates, are kept."""
 MAX_TOKENS = 10**12
 """Above this number of tokens, a price would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
@@ -50,7 +50,10 @@ class _Rates:
 
 
 class PriceTable:
-    """Prices tokens, as a `Price` does. Raises ImportError if genai-prices is not installed."""
+    """A `Price` that uses the table of genai-prices.
+
+    The constructor raises ImportError if the package is not installed.
+    """
 
     def __init__(self) -> None:
         self._prices: Payload = import_module("genai_prices")
@@ -88,7 +91,7 @@ class PriceTable:
             raise LookupError(model)
         prices = model_prices.get_prices(time)
         if id(prices) not in self._rates:
-            self._rates[id(prices)] = prices, self._worked_out(provider, model, prices, time)
+            self._rates[id(prices)] = prices, self._compute_rates(provider, model, prices, time)
         return self._rates[id(prices)][1]
 
     def _forget_other_prices(self) -> None:
@@ -105,10 +108,10 @@ class PriceTable:
         except LookupError:
             return None
 
-    def _worked_out(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
-        """Return the rates of prices, or None if they depend on the number of tokens.
+    def _compute_rates(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
+        """Compute the rates of a model from the package's price of a million tokens of each kind.
 
-        The package is asked for each kind.
+        Return None if the rates depend on the number of tokens.
         """
         if not all(isinstance(price, Decimal | None) for price in vars(prices).values()):
             return None
@@ -131,7 +134,10 @@ Price = Callable[[str, str, Counts, datetime | None], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one call in US dollars. `estimated` is True if it is from a table and not from the provider."""
+    """The cost of one call in US dollars.
+
+    `estimated` is True if the amount is from a table of prices, and not from the provider.
+    """
 
     amount: float
     estimated: bool

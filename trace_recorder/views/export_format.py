@@ -1,6 +1,6 @@
-"""The record of an export format, `ExportFormat`: all that the package knows of one format.
+"""`ExportFormat`, the record of all that the package knows of one export format.
 
-Each format's module has one.
+The module of each format has such a record, `FORMAT`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from trace_recorder.views.view import View
 Kind = Literal["rows", "documents", "sessions", "tables"]
 Option = Literal["include_incomplete", "content", "new_messages"]
 Piece = tuple[str, Payload]
-"""The name of a file with its content, a row without a name, or the name of a table with the rows of a run."""
+"""One output of an export: a file's name and its content, an empty name and a row, or a table's name and its rows."""
 ReportingView = Callable[..., tuple[Payload, Counter[str]]]
-"""A view that also returns a count of what it left out.
+"""A view that also returns the count of the contents that it left out.
 
-For an iterator, the count is complete when the iterator ends.
+If the view returns an iterator, the count is complete when the iterator ends.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPlace:
-    """The place of an exported run: the name of its file without a suffix, and the directory for its images."""
+    """Where an exported run is written: the name of its file without a suffix, and the directory for its images."""
 
     name: str
     directory: Path = Path()
@@ -41,26 +41,26 @@ def conversation_file(name: str, number: int) -> str:
     return f"{name}.conversation-{number + 1}.jsonl" if number else f"{name}.jsonl"
 
 
-def documents(made: Payload, place: OutputPlace) -> Iterator[Piece]:
-    """Yield the one document of a run."""
-    yield f"{place.name}.json", made
+def documents(document: Payload, place: OutputPlace) -> Iterator[Piece]:
+    """Yield the document of a run, with the name of its file."""
+    yield f"{place.name}.json", document
 
 
-def sessions(made: Iterable[Payload], place: OutputPlace) -> Iterator[Piece]:
-    """Yield the sessions of a run, each a file of lines."""
-    for number, session in enumerate(made):
+def sessions(all_sessions: Iterable[Payload], place: OutputPlace) -> Iterator[Piece]:
+    """Yield each session of a run, with the name of its file."""
+    for number, session in enumerate(all_sessions):
         yield conversation_file(place.name, number), session
 
 
-def rows(made: Iterable[Payload], _: OutputPlace) -> Iterator[Piece]:
-    """Yield the rows of a run."""
-    for row in made:
+def rows(all_rows: Iterable[Payload], _: OutputPlace) -> Iterator[Piece]:
+    """Yield each row of a run, with an empty name."""
+    for row in all_rows:
         yield "", row
 
 
-def tables(made: Mapping[str, Payload], _: OutputPlace) -> Iterator[Piece]:
-    """Yield the rows of a run in each table."""
-    yield from made.items()
+def tables(rows_by_table: Mapping[str, Payload], _: OutputPlace) -> Iterator[Piece]:
+    """Yield the name of each table, with the rows of a run."""
+    yield from rows_by_table.items()
 
 
 _PIECES: Mapping[Kind, Callable[[Any, OutputPlace], Iterator[Piece]]] = {
@@ -78,21 +78,21 @@ class ExportFormat:
     name: str
     """The name for `export --format`."""
     kind: Kind
-    """The form of an exported run: rows in one file for all runs, a document, sessions (files of lines), or tables."""
+    """How runs are written: as rows of one file for all runs, documents, sessions (files of JSON lines), or tables."""
     view: View[..., Any]
     """Converts a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)
-    """Returns the arguments of the view."""
+    """Returns the arguments with which the view is called for a run."""
     pieces: Callable[[Any, OutputPlace], Iterator[Piece]] | None = None
-    """Yields the files or rows of a converted run, or None for the usual ones of its kind."""
+    """Yields the outputs of a converted run. If it is None, the function for `kind` is used."""
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The forms that `--form` chooses from, each with the arguments of the view that make it."""
+    """The values of `--form`, each with the arguments of the view that produce this form."""
     options: frozenset[Option] = frozenset()
-    """The options of the command that are arguments of the view."""
+    """The options of the command `export` that the view accepts as arguments."""
     begins_with_metadata: bool = False
-    """Whether the metadata of a dataset are the first row. Otherwise they are a separate file."""
+    """Whether the metadata of a dataset are its first row. Otherwise the metadata are a separate file."""
     numbers_runs: bool = False
-    """Whether each row has the number of its run, as `index`."""
+    """Whether each row has a member `index`, the number of its run."""
 
     @property
     def suffix(self) -> str:
@@ -104,21 +104,21 @@ class ExportFormat:
         if options.get("include_incomplete") and "include_incomplete" not in self.options:
             raise ValueError("this format keeps all answers: --include-incomplete is for openai and trl")
         if form is not None and form not in self.forms:
-            said = f"its forms are {', '.join(self.forms)}" if self.forms else "it has only one form"
-            raise ValueError(f"this format has no form {form!r}: {said}")
+            hint = f"its forms are {', '.join(self.forms)}" if self.forms else "it has only one form"
+            raise ValueError(f"this format has no form {form!r}: {hint}")
         arguments = self.forms[form] if form is not None else {}
-        given = {name: value for name, value in options.items() if name in self.options}
-        return partial(self.view.with_report, **arguments, **given)
+        chosen = {name: value for name, value in options.items() if name in self.options}
+        return partial(self.view.with_report, **arguments, **chosen)
 
     def outputs(
         self, view: ReportingView, trajectory: Trajectory, place: OutputPlace
     ) -> tuple[Iterator[Piece], Counter[str]]:
-        """Return the pieces of a converted run, and the count of what was left out.
+        """Convert a run. Return its outputs, and the count of the contents that were left out.
 
-        The count is complete when all pieces have been read.
+        The count is complete when all outputs have been read.
         """
-        made, left_out = view(*self.arguments(trajectory, place))
-        return (self.pieces or _PIECES[self.kind])(made, place), left_out
+        converted, left_out = view(*self.arguments(trajectory, place))
+        return (self.pieces or _PIECES[self.kind])(converted, place), left_out
 
 
 EXPORT_FORMATS: registry.Records[ExportFormat] = registry.EXPORT_FORMATS

@@ -1,8 +1,8 @@
 """Invariant: a run as a list of messages, and datasets of runs as JSON lines (`invariant-ai` 0.3.5 reads them).
 
-A message is at the place where it was first sent, in the order of all agents. So a history that was rewritten, or that
-several calls share, is not repeated. Tool messages have both `tool_call_id` and `id`, because the format's readers
-differ. An id that occurs twice within a run is made unique.
+Each message is written once, at the place where it was first sent. The messages of all agents form one list. So a
+history that was rewritten, or that several calls share, is not repeated. Tool messages have both `tool_call_id` and
+`id`, because the format's readers differ. An id that occurs twice within a run is made unique.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _ROLES = {"developer": "system"}
 class Events:
     """The messages of a run.
 
-    `answers` has the position of the model's answer in each step. `names` are the ids under which calls were written,
-    and `taken` is the set of these ids.
+    `answers` has the position of the model's answer, by the number of its step. `names` are the ids under which calls
+    were written, and `taken` is the set of these ids.
     """
 
     messages: list[dict[str, Payload]] = field(default_factory=list)
@@ -162,7 +162,10 @@ def _other_members(message: Message) -> dict[str, Payload]:
 
 
 def _content(message: Message) -> tuple[Payload, list[Payload]]:
-    """Return a message's content, and the parts that the format does not support. A text in the content names them."""
+    """Return a message's content, and the parts that the format does not support.
+
+    In the content, a text names each such part.
+    """
     parts = parts_of(message)
     if not parts:
         return (None if message.tool_calls else ""), []
@@ -207,8 +210,8 @@ def to_invariant_dataset(
     """Yield a dataset line by line: its `metadata` first, if it is given, then one object for each run.
 
     Each object has the run's messages, its metadata, its number as `index`, and its id as `name`. Its annotations are
-    rewards, annotations, and the other members of steps. Each annotation has the address of the message that it
-    describes.
+    the rewards and annotations of the run, and the notes of its steps. Each annotation has the address of the message
+    that it describes.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})

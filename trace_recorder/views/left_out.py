@@ -1,9 +1,9 @@
-"""Counts the contents that formats have no place for, under the descriptions that `export` prints.
+"""Counts the contents of a run that a format cannot represent, by the descriptions that `export` prints.
 
-Each format states which contents of messages it supports, by the kind of message (`FormatSupport`). Everything else in
-a run is counted by its kind, including kinds that no table lists. Contents that a format has only in free metadata
-count too, because its readers do not look there. Facts that no view can put into a format, such as the bytes of a
-request, are not counted. The page of the format in `docs/views/` lists them.
+Each format declares which contents it supports in each kind of message (`FormatSupport`). All other contents of
+messages are counted by their kind, even if no table lists that kind. A content that a format keeps only in free
+metadata counts as left out, because readers of the format do not look there. Facts that no view can put into a format,
+such as the bytes of a request, are not counted. The page of the format in `docs/views/` lists them.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class ContentSupport:
 
 
 MAX_STRING = 2000
-"""Strings longer than this many characters are cut, in parts that are neither text nor image."""
+"""In a part that is neither text nor image, strings with more characters than this are cut."""
 FormatSupport = Mapping[Side, ContentSupport]
 """The supported contents of each kind of message. For any other kind, the format supports only texts and tool calls."""
 _TEXT_ONLY = ContentSupport()
 
 
 def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, statement: FormatSupport) -> None:
-    """Count the contents of a run's messages that a format does not support, each once."""
+    """Count the contents of a run's messages that a format does not support. A repeated content counts once."""
     for side, content in _contents(turns):
         if not statement.get(side, _TEXT_ONLY).supports(content):
             left_out.add(f"{content.kind} in {side}")
@@ -110,7 +110,7 @@ def _digest(side: Side, content: Content) -> bytes:
 
 
 def count(trajectory: Trajectory, left_out: LeftOut, *what: str) -> None:
-    """Count everything in a run that has one of these descriptions."""
+    """Count the contents of a run that have one of these descriptions."""
     for words in what:
         left_out.add(words, _COUNTS[words](trajectory))
 
@@ -142,7 +142,9 @@ def _is_unanswered(call: LLMInteraction) -> bool:
 
 def _count_odd_arguments(trajectory: Trajectory) -> int:
     return sum(
-        not isinstance(call.arguments, dict) for one in interactions_of(trajectory) for call in one.response.tool_calls
+        not isinstance(tool_call.arguments, dict)
+        for call in interactions_of(trajectory)
+        for tool_call in call.response.tool_calls
     )
 
 
@@ -154,8 +156,8 @@ def _count_step_notes(trajectory: Trajectory) -> int:
 
 
 def _count_sampled(trajectory: Trajectory) -> int:
-    tokens = [tokens_of(call) for call in trajectory.llm_interactions]
-    return sum(any((one.prompt_ids, one.completion_ids, one.logprobs)) for one in tokens)
+    all_tokens = map(tokens_of, trajectory.llm_interactions)
+    return sum(any((tokens.prompt_ids, tokens.completion_ids, tokens.logprobs)) for tokens in all_tokens)
 
 
 _COUNTS: Mapping[str, Callable[[Trajectory], int]] = {

@@ -132,15 +132,15 @@ class _Session:
 
     def _message(self, line: ConversationLine) -> dict[str, Payload]:
         call, message = line.turn.interaction, line.message
-        written: dict[str, Payload] = {"timestamp": milliseconds(call.timestamp)}
+        members: dict[str, Payload] = {"timestamp": milliseconds(call.timestamp)}
         if message.role == "tool":
-            written = self._result(message) | written
+            members = self._result(message) | members
         elif message.role == "assistant":
-            written = self._assistant(line) | written
+            members = self._assistant(line) | members
         else:
             role = "system" if message.role in {"system", "developer"} else "user"
-            written = {"role": role, "content": self._content(message)} | written
-        return self._entry("message", call, message=written, **without_none(copied=line.copied or None))
+            members = {"role": role, "content": self._content(message)} | members
+        return self._entry("message", call, message=members, **without_none(copied=line.copied or None))
 
     def _result(self, message: Message) -> dict[str, Payload]:
         name, turn = self._callers.get(message.call_id or "", (message.name or "", None))
@@ -183,7 +183,10 @@ class _Session:
 
 
 def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
-    """Yield the parts of an answer in the order of the model. Blocks of other kinds are not written."""
+    """Yield the parts of an answer in the order in which the model wrote them.
+
+    Blocks of other kinds are not written.
+    """
     following = iter(calls)
     for block in blocks:
         if block.type == "reasoning":

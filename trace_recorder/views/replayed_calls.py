@@ -1,7 +1,8 @@
 """Calls that were not made, in formats that keep every call: a replay or a fork gave their answers.
 
-The original run paid for the tokens of such an answer. So these figures are in the mark of the call, and not where
-readers of a format sum tokens and costs. `docs/views/replayed-calls.md` describes the mark of each format.
+The original run paid for the tokens of such an answer. So an export puts these figures into the member that marks the
+call as replayed, and not into the members from which readers sum tokens and costs. `docs/views/replayed-calls.md`
+describes that member of each format.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
 
 
 def without_usage(call: LLMInteraction) -> LLMInteraction:
-    """Return a call. If it was not made, its answer has no usage."""
+    """Return a call. If the call was not made, the usage of its answer is removed."""
     if not call.is_replayed:
         return call
     response: LLMResponse = replace(call.response, usage=Usage())
@@ -31,7 +32,7 @@ def without_usage(call: LLMInteraction) -> LLMInteraction:
 
 
 def origin_of(call: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
-    """Return the mark of a call that was not made: the origin and the usage of its answer. None for other calls."""
+    """Return the origin and the usage of the answer of a call that was not made. Return None for any other call."""
     if call.replayed_from is None:
         return None
     return call.replayed_from.to_document() | without_none(usage=usage)

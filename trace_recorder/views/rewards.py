@@ -1,12 +1,12 @@
-"""Rewards over saved runs, by the user's functions, in ToolBrain's form or over a `Trajectory`.
+"""Rewards of saved runs, computed by the user's functions, which take ToolBrain's turns or a `Trajectory`.
 
-    def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
+def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
     def frugal(trajectory: Trajectory) -> float | None: …        a run as it was recorded
     def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, compared with each other
 
 The first parameter decides what the function gets, as in ToolBrain. If it is called `traces` or `trajectories`, the
-function gets a batch. If it is called `trajectory`, or annotated as a `Trajectory`, the function gets a trajectory.
-A function returns None for no reward.
+function gets a batch. If it is called `trajectory`, or annotated as a `Trajectory`, the function gets a trajectory. A
+function returns None for no reward.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def reward_function(name: str) -> Function:
     find = _in_file if place.endswith(".py") else _in_module
     value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(value):
-        raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - of the caller
+        raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - the value is wrong, not its type
     function: Function = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
     _parameters(function)
     return function
@@ -91,7 +91,10 @@ def describe_error(error: BaseException, function: Function | None = None) -> st
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
-    """Yield where an error was raised: in this code, or in an imported module, or the first line of the code."""
+    """Yield the places of an error in this code, and last the first line of the code.
+
+    If `code` is None, yield the places in imported modules.
+    """
     if isinstance(error, SyntaxError) and code is None:
         yield f"{error.filename}, line {error.lineno}"
     for raised in (error, error.__cause__):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_text
@@ -79,7 +79,7 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
     ]
     return {
         "role": role,
-        "content": _text(message),
+        "content": lines_of(message) if role == "tool" else text_of(message),
         **without_none(
             reasoningContent=message.reasoning or None,
             toolCalls=calls or None,
@@ -90,10 +90,6 @@ def _message(line: ConversationLine) -> dict[str, Payload]:
             replayedFrom=origin_of(source) if line.answer else None,
         ),
     }
-
-
-def _text(message: Message) -> str:
-    return lines_of(message) if message.role == "tool" else text_of(message)
 
 
 FORMAT = ExportFormat(name="session-traces", kind="sessions", view=to_session_traces)

@@ -1,8 +1,9 @@
 """Figures over runs: tokens, cache, tools, failures, retries, rewards, time and cost, in total and by model.
 
 `Stats` takes one run after another and keeps only sums, so the number of runs is not limited. A sum leaves out the
-calls for which no provider stated the figure, and the number of these calls is stated. Time is clock time: models and
-tools that work at once are counted once. Calls whose answers came from a recording are counted, and are in no sum.
+calls for which no provider stated the figure, and the result has the number of these calls. Time is wall-clock time: if
+models and tools work at once, that time counts once. Calls whose answers came from a recording are counted separately,
+and are in no sum.
 """
 
 from __future__ import annotations
@@ -92,7 +93,10 @@ class Calls:
             self.cacheable += counts.prompt or 0
 
     def to_json(self) -> dict[str, Payload]:
-        """Return the sums. The hit rate is the cached share of the input, over the calls that state both."""
+        """Return the sums.
+
+        The hit rate is the share of input tokens that came from a cache, over the calls that state both numbers.
+        """
         tokens = {name: self.tokens[name] for name in _COUNTS if self.counted[_WITH[name]]}
         rate = round(self.tokens["cache_read"] / self.cacheable, 4) if self.cacheable else None
         first = self.first_token_seconds / self.counted["streamed"] if self.counted["streamed"] else None
@@ -194,8 +198,8 @@ class Stats:
         self.runs.update(other.runs)
         self.replayed_calls += other.replayed_calls
         self.side_calls += other.side_calls
-        for served, calls in other.models.items():
-            self._calls_of(*served).merge(calls)
+        for key, calls in other.models.items():
+            self._calls_of(*key).merge(calls)
         for name, counted in other.tools.items():
             self._tool(name).update(counted)
         for name, spread in other.rewards.items():
@@ -206,7 +210,7 @@ class Stats:
         """Return the sums as JSON, which `from_text` reads."""
         models = [
             [
-                *served,
+                *key,
                 calls.counted,
                 calls.tokens,
                 calls.cacheable,
@@ -214,7 +218,7 @@ class Stats:
                 calls.first_token_seconds,
                 *calls.costs.sums(),
             ]
-            for served, calls in self.models.items()
+            for key, calls in self.models.items()
         ]
         rewards = {
             name: [spread.runs, spread.total, spread.least, spread.most] for name, spread in self.rewards.items()
@@ -240,10 +244,10 @@ class Stats:
         return stats
 
     def _calls_of(self, provider: Payload, model: Payload) -> Calls:
-        served = _name(provider), _name(model)
-        calls = self.models.get(served)
+        key = _name(provider), _name(model)
+        calls = self.models.get(key)
         if calls is None:
-            calls = self.models[served] = Calls(self.price)
+            calls = self.models[key] = Calls(self.price)
         return calls
 
     def _add_tools(self, trajectory: Trajectory) -> None:
@@ -271,7 +275,9 @@ class Stats:
             "runs": {**self.runs, **accuracy_of(self.runs["succeeded"], self.runs["not_succeeded"])},
             "llm": self.every.to_json()
             | without_none(replayed=self.replayed_calls or None, side_calls=self.side_calls or None),
-            "models": [{"provider": served[0], "model": served[1], **calls.to_json()} for served, calls in by_calls],
+            "models": [
+                {"provider": provider, "model": model, **calls.to_json()} for (provider, model), calls in by_calls
+            ],
             "tools": [
                 {"name": name}
                 | {key: tool[key] for key in counted}

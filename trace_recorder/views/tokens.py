@@ -17,11 +17,11 @@ from trace_recorder.values.messages import Choice, Payload
 _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 
 
-def is_usage_left_out(one: LLMInteraction) -> bool:
-    """Whether a call's tokens are missing because its request did not ask for them (`stream_usage.py`)."""
-    if not (one.stream and one.complete and one.error is None) or one.response.usage.is_known:
+def is_usage_left_out(call: LLMInteraction) -> bool:
+    """Whether a call's usage is missing because its request did not ask for it (`stream_options.include_usage`)."""
+    if not (call.stream and call.complete and call.error is None) or call.response.usage.is_known:
         return False
-    return may_omit_usage(one.api, as_dict(one.parameters.get("stream_options")).get("include_usage"))
+    return may_omit_usage(call.api, as_dict(call.parameters.get("stream_options")).get("include_usage"))
 
 
 def sum_known(numbers: Iterable[float | None]) -> Payload:
@@ -57,8 +57,8 @@ def _scored(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
     """Yield the id of each token, or None, and its log-probability."""
     scores = members.get("logprobs")
     for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
-        found = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
-        yield int(found[1]) if found else None, token.get("logprob")
+        match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
+        yield int(match[1]) if match else None, token.get("logprob")
     for token in _dicts(as_dict(members.get("logprobsResult")).get("chosenCandidates")):
         yield token.get("tokenId"), token.get("logProbability")
 
@@ -68,4 +68,4 @@ def _dicts(elements: Payload) -> list[dict[str, Payload]]:
 
 
 def _numbers(value: Payload) -> list[int] | None:
-    return value if isinstance(value, list) and value and all(isinstance(one, int) for one in value) else None
+    return value if isinstance(value, list) and value and all(isinstance(number, int) for number in value) else None

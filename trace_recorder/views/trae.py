@@ -1,6 +1,6 @@
-"""Trae Agent's own document: the members that it writes, in its order, and no others.
+"""Trae Agent's own document: the members that Trae Agent writes, in the same order, and no others.
 
-Our document has all of these and more. This view is for readers that refuse unknown members. Additions, such as
+Our document has all of these members and more. This view is for readers that refuse unknown members. Additions, such as
 attempts and rewards, are left out. `input_messages` is the complete prompt.
 """
 
@@ -56,13 +56,15 @@ def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
 
     A message that several calls sent is one object in all of them, so do not change it.
     """
-    kept = _only({**trajectory.head(), **trajectory.tail("inline")}, _ROOT)
+    document = _only({**trajectory.head(), **trajectory.tail("inline")}, _ROOT)
     messages = SharedMessages(lambda message: [*_messages(message.to_document())])
-    kept["llm_interactions"] = [_interaction(call, left_out) for call in interaction_documents(trajectory, messages)]
+    document["llm_interactions"] = [
+        _interaction(call, left_out) for call in interaction_documents(trajectory, messages)
+    ]
     count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
-    kept["agent_steps"] = [_step(step) for step in trajectory.agent_steps]
+    document["agent_steps"] = [_step(step) for step in trajectory.agent_steps]
     count_all_but(trajectory, left_out, UNANSWERED, ARGUMENTS, EMBEDDINGS, STEP_NOTES, UNREQUESTED_TOOLS)
-    return kept
+    return document
 
 
 def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Payload]:
@@ -71,24 +73,24 @@ def _only(members: Mapping[str, Payload], names: Iterable[str]) -> dict[str, Pay
 
 def _interaction(members: Mapping[str, Payload], left_out: LeftOut) -> dict[str, Payload]:
     left_out.add("errors of calls", members.get("error") is not None)
-    kept = _only(members, _INTERACTION)
-    kept["input_messages"] = members.get("input_messages", [])
-    kept["response"] = _response(members["response"]) if members["response"] else {}
+    interaction = _only(members, _INTERACTION)
+    interaction["input_messages"] = members.get("input_messages", [])
+    interaction["response"] = _response(members["response"]) if members["response"] else {}
     if REPLAYED_FROM in members:
-        kept["response"].pop("usage", None)
+        interaction["response"].pop("usage", None)
         left_out.add("marks of calls that were not made, and the usage of their answers")
-    return kept
+    return interaction
 
 
 def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
-    kept = _only(response, _RESPONSE) | {"content": _text(response.get("content"))}
+    members = _only(response, _RESPONSE) | {"content": _text(response.get("content"))}
     usage = as_dict(response.get("usage"))
     if usage:
-        kept["usage"] = {name: usage[name] for name in _USAGE if name in usage}
+        members["usage"] = {name: usage[name] for name in _USAGE if name in usage}
     else:
-        del kept["usage"]
-    kept["tool_calls"] = _each_only(response.get("tool_calls"), _CALL)
-    return kept
+        del members["usage"]
+    members["tool_calls"] = _each_only(response.get("tool_calls"), _CALL)
+    return members
 
 
 def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
@@ -96,16 +98,16 @@ def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
 
     Each further call is a message of its own.
     """
-    kept = {"role": message.get("role"), "content": _text(message.get("content"))}
+    common = {"role": message.get("role"), "content": _text(message.get("content"))}
     if isinstance(message.get("tool_result"), dict) and message["tool_result"]:
-        yield kept | {"tool_result": _only(message["tool_result"], _RESULT)}
+        yield common | {"tool_result": _only(message["tool_result"], _RESULT)}
     elif message.get("role") == "tool":
-        result = {"call_id": message.get("call_id") or "", "success": True, "result": kept["content"], "error": None}
+        result = {"call_id": message.get("call_id") or "", "success": True, "result": common["content"], "error": None}
         yield {"role": "user", "content": None, "tool_result": result | {"name": message.get("name")}}
     else:
         listed = as_list(message.get("tool_calls")) or [message.get("tool_call")]
         calls = [call for call in listed if isinstance(call, dict) and call]
-        yield kept | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
+        yield common | ({"tool_call": _only(calls[0], _CALL)} if calls else {})
         for call in calls[1:]:
             yield {"role": message.get("role"), "content": None, "tool_call": _only(call, _CALL)}
 
@@ -117,15 +119,17 @@ def _text(content: Payload) -> Payload:
 
 def _step(recorded: AgentStep) -> dict[str, Payload]:
     step = recorded.to_document()
-    kept = _only(step, _STEP)
+    members = _only(step, _STEP)
     if step.get("llm_response"):
-        kept["llm_response"] = _response(step["llm_response"])
+        members["llm_response"] = _response(step["llm_response"])
         if recorded.interaction is not None and recorded.interaction.is_replayed:
-            kept["llm_response"].pop("usage", None)
-    kept["llm_messages"] = [part for message in step.get("llm_messages") or () for part in _messages(message)] or None
-    kept["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
-    kept["tool_results"] = _each_only(step.get("tool_results"), _RESULT)
-    return kept | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
+            members["llm_response"].pop("usage", None)
+    members["llm_messages"] = [
+        part for message in step.get("llm_messages") or () for part in _messages(message)
+    ] or None
+    members["tool_calls"] = _each_only(step.get("tool_calls"), _CALL)
+    members["tool_results"] = _each_only(step.get("tool_results"), _RESULT)
+    return members | ({"lakeview_summary": step["lakeview_summary"]} if "lakeview_summary" in step else {})
 
 
 def _each_only(elements: Payload, names: Iterable[str]) -> list[Payload] | None:

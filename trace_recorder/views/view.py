@@ -1,10 +1,9 @@
-"""Views: functions from a trajectory to a format, which can also report what the format left out.
+"""Views: functions that convert a trajectory to a format and can report which contents the format left out.
 
-A view is written once, with the report as its first parameter. `@view` hides that parameter from callers and adds
-`with_report`, which takes the same arguments and returns the value and the report:
+The decorator `@view` makes a view from a function whose first parameter is the report. Callers do not pass the report.
+`with_report` takes the same arguments, and returns the value and the report:
 
-    document = to_atif(trajectory)
-    document, left_out = to_atif.with_report(trajectory)
+document = to_atif(trajectory) document, left_out = to_atif.with_report(trajectory)
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LeftOut(Counter[str]):
-    """The contents that a view left out: descriptions with counts. It has no counts of 0."""
+    """How often a view left out each kind of content, by a description of the kind. No count is 0."""
 
     def add(self, what: str, times: int = 1) -> None:
-        """Count something that was left out."""
+        """Count contents that were left out."""
         if times:
             self[what] += times
 
@@ -37,7 +36,10 @@ class View(Protocol[P, T_co]):
         """Return the run in the format."""
 
     def with_report(self, *args: P.args, **kwargs: P.kwargs) -> tuple[T_co, LeftOut]:
-        """Return the value, and what was left out. For an iterator, the report is complete when the iterator ends."""
+        """Return the value and the report.
+
+        If the value is an iterator, the report is complete when the iterator ends.
+        """
 
 
 def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:

@@ -1,1 +1,1 @@
-"""ATIF, the Agent Trajectory Interchange Format: one document a conversation."""
+"""ATIF, the Agent Trajectory Interchange Format: a run as one document, or one document for each conversation."""

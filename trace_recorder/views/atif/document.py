@@ -1,10 +1,11 @@
 """ATIF v1.7 and 1.8, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
-A run with a rewritten history is written in two ways. `to_atif` appends the new conversation to the conversation before
-the change, and marks repeated messages as copied context. `to_atif_files` returns a document for each conversation,
-linked by `continued_trajectory_ref`, as tools that make training data expect. Sub-agents, and conversations that have
-nothing in common with the others, are `subagent_trajectories`. Costs are those that providers stated, never estimates.
-A run that was read from such documents has all their members again (`imports/atif/members.py`).
+There are two ways to write a run with a rewritten history. `to_atif` appends the new conversation to the conversation
+before the change, and marks repeated messages as copied context. `to_atif_files` returns a document for each
+conversation, linked by `continued_trajectory_ref`, as tools that make training data expect. Sub-agents, and
+conversations that have nothing in common with the others, are `subagent_trajectories`. Costs are those that providers
+stated, never estimates. If a run was imported from ATIF documents, the export has all members of these documents again
+(`imports/atif/members.py`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def parents_of(
 
 
 def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
-    """Return the turn and the call of each execution of a tool. An agent may have started in such an execution."""
+    """Return the turn and the call id of each tool execution, by the execution's id. An agent may start in one."""
     return {
         result.execution_id: (turn, result.call_id)
         for turn, of_turn in steps.items()
@@ -101,13 +102,13 @@ def _likeliest(callers: Sequence[Turn], turn: Turn | None, of_parent: Sequence[T
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _WITH_AUDIO = "ATIF-v1.8"
-"""The version of a document with sounds, which version 1.7 does not have. Every reader accepts 1.7."""
+"""The version of a document with sounds. All other documents have version 1.7, because every reader accepts it."""
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""ATIF has images, sounds, and other parts as text.
+"""ATIF documents have images and sounds. Other parts are written as text.
 
 The other contents of an answer are in `extra`, which no reader uses.
 """
@@ -164,7 +165,7 @@ class _Writer:
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
         """Write a document with these conversations of the main agent, and with the sub-agents that began in them."""
-        kept = self._kept if number == 0 else {}
+        imported = self._kept if number == 0 else {}
         steps = self._steps(mains)
         subs = self._subs(mains, steps, orphans=number == 0)
         if mains[-1:] == self.mains[-1:]:
@@ -172,27 +173,29 @@ class _Writer:
         if not steps.steps:
             task = {"step_id": 1, "source": "user", "message": self.trajectory.task}
             steps.steps.append(without_none(**task, timestamp=self.trajectory.start_time))
-        document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, kept)
-        extra = ({} if number else self._run_extra()) | kept.get("extra", {})
-        return _with_subs(document | without_none(extra=extra or None), subs, kept)
+        document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, imported)
+        extra = ({} if number else self._run_extra()) | imported.get("extra", {})
+        return _with_subs(document | without_none(extra=extra or None), subs, imported)
 
-    def _steps(self, of: Sequence[Conversation]) -> Steps:
+    def _steps(self, group: Sequence[Conversation]) -> Steps:
         steps = Steps(self._media, self._steps_by_turn, self._side_calls)
-        for conversation in of:
+        for conversation in group:
             steps.add(conversation)
-        steps.add_tools(tool for tool in self._tools if (self._conversation_of(tool) in of if of else not self.mains))
+        steps.add_tools(
+            tool for tool in self._tools if (self._conversation_of(tool) in group if group else not self.mains)
+        )
         return steps
 
     def _conversation_of(self, tools: AgentStep) -> Conversation | None:
         """Return the conversation during which tools ran: of their own agent, or else of the main agent."""
         agent = agent_key(tools)
-        own = [known for known in (*self.mains, *self._places) if known.agent_key == agent] or self.mains
-        begun = [known for known in own if known.turns[0].interaction.timestamp <= tools.timestamp]
-        return next(reversed(begun), own[0] if own else None)
+        of_agent = [each for each in (*self.mains, *self._places) if each.agent_key == agent] or self.mains
+        earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
+        return next(reversed(earlier), of_agent[0] if of_agent else None)
 
-    def _subs(self, of: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
+    def _subs(self, group: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
         """Write the trajectories of the agents that began in these conversations, and refer to them in the steps."""
-        turns = {turn for conversation in of for turn in conversation.turns}
+        turns = {turn for conversation in group for turn in conversation.turns}
         subs = []
         for conversation, parent in self._parents.items():
             if parent.turn in turns or (orphans and parent.turn is None):
@@ -201,29 +204,31 @@ class _Writer:
         return subs
 
     def _sub(self, conversation: Conversation) -> dict[str, Payload]:
-        kept = self._kept.get("subagents", {}).get(conversation.turns[0].interaction.interaction_id, {})
+        imported = self._kept.get("subagents", {}).get(conversation.turns[0].interaction.interaction_id, {})
         steps = self._steps([conversation])
         subs = self._subs([conversation], steps)
-        steps.add_kept(kept.get("steps", ()))
+        steps.add_kept(imported.get("steps", ()))
         name = conversation.agent or "apart"
         identity = f"{self._identity}/{name}/{self._places[conversation]}"
-        return _with_subs(self._root(identity, [conversation], steps, kept) | _only(kept, "extra"), subs, kept)
+        return _with_subs(
+            self._root(identity, [conversation], steps, imported) | _only(imported, "extra"), subs, imported
+        )
 
     def _root(
-        self, identity: str, of: Sequence[Conversation], steps: Steps, kept: Mapping[str, Payload]
+        self, identity: str, group: Sequence[Conversation], steps: Steps, imported: Mapping[str, Payload]
     ) -> dict[str, Payload]:
-        tools = [*{tool.name: tool for conversation in of for tool in conversation.tools()}.values()]
+        tools = [*{tool.name: tool for conversation in group for tool in conversation.tools()}.values()]
         copied = any(step.get("is_copied_context") for step in steps.steps)
         note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."
         return {
             "schema_version": _WITH_AUDIO if has_audio(steps.steps) else SCHEMA_VERSION,
-            **without_none(session_id=kept.get("session_id", self.trajectory.trajectory_id)),
-            "trajectory_id": kept.get("trajectory_id", identity),
-            "agent": _agent(of[0] if of else None, self.trajectory.model, tools, kept.get("agent", {})),
+            **without_none(session_id=imported.get("session_id", self.trajectory.trajectory_id)),
+            "trajectory_id": imported.get("trajectory_id", identity),
+            "agent": _agent(group[0] if group else None, self.trajectory.model, tools, imported.get("agent", {})),
             "steps": steps.steps,
-            **without_none(notes=kept.get("notes", note if copied else None)),
+            **without_none(notes=imported.get("notes", note if copied else None)),
             "final_metrics": totals(steps.steps),
-            **_only(kept, "continued_trajectory_ref"),
+            **_only(imported, "continued_trajectory_ref"),
         }
 
     def _run_extra(self) -> dict[str, Payload]:
@@ -235,7 +240,7 @@ class _Writer:
             remaining.pop(name, None)
         of_atif = {EXTRA_KEY}
         if as_dict(self.trajectory.metadata.get(IMPORTED_FROM)).get("format") == EXTRA_KEY:
-            of_atif.add(IMPORTED_FROM)  # the reader of the document states it again
+            of_atif.add(IMPORTED_FROM)  # the import of the document adds this member again
         metadata = {name: value for name, value in self.trajectory.metadata.items() if name not in of_atif}
         return remaining | without_none(metadata=metadata or None)
 
@@ -248,21 +253,24 @@ def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Co
     agents = [agent_key(turn.interaction) for turn in turns]
     main = None if None in agents or not agents else agents[0]
     all_conversations = conversations(turns)
-    mains = [known for known in all_conversations if known.agent_key == main and known.kind != "apart"]
-    return mains, [known for known in all_conversations if known not in mains]
+    mains = [each for each in all_conversations if each.agent_key == main and each.kind != "apart"]
+    return mains, [each for each in all_conversations if each not in mains]
 
 
 def _agent(
-    of: Conversation | None, model: str | None, tools: Sequence[Tool], kept: Mapping[str, Payload]
+    conversation: Conversation | None, model: str | None, tools: Sequence[Tool], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    extra = {**without_none(built_in_tools=built_in(tools) or None), **kept.get("extra", {})}
-    if of is not None:
-        extra |= without_none(agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
-    made = {"name": (of.agent if of else None) or "agent", "version": UNKNOWN_VERSION} | without_none(
+    extra = {**without_none(built_in_tools=built_in(tools) or None), **imported.get("extra", {})}
+    if conversation is not None:
+        extra |= without_none(agent_id=conversation.agent_id, parent_agent_id=conversation.parent_agent_id)
+    members = {
+        "name": (conversation.agent if conversation else None) or "agent",
+        "version": UNKNOWN_VERSION,
+    } | without_none(
         model_name=model,
         tool_definitions=[function_of(tool) for tool in tools if is_function(tool)] or None,
     )
-    return {**made, **kept, **without_none(extra=extra or None)}
+    return {**members, **imported, **without_none(extra=extra or None)}
 
 
 def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
@@ -270,17 +278,17 @@ def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
 
 
 def _with_subs(
-    document: dict[str, Payload], subs: Sequence[dict[str, Payload]], kept: Mapping[str, Payload]
+    document: dict[str, Payload], subs: Sequence[dict[str, Payload]], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
     """Add the trajectories of sub-agents to a document, and their costs to its own."""
-    silent = kept.get("subagent_trajectories", ())
-    metrics = kept.get("final_metrics") or with_costs(document["final_metrics"], subs)
-    every = [*subs, *silent]
-    has_sounds = any(trajectory.get("schema_version") == _WITH_AUDIO for trajectory in every)
+    silent = imported.get("subagent_trajectories", ())
+    metrics = imported.get("final_metrics") or with_costs(document["final_metrics"], subs)
+    all_subs = [*subs, *silent]
+    has_sounds = any(trajectory.get("schema_version") == _WITH_AUDIO for trajectory in all_subs)
     members = {
         **({"schema_version": _WITH_AUDIO} if has_sounds else {}),
         "final_metrics": metrics,
-        **without_none(subagent_trajectories=every or None),
+        **without_none(subagent_trajectories=all_subs or None),
     }
     return _ordered({**document, **members})
 
@@ -296,7 +304,7 @@ def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
     calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
     call_id = parent.call_id if parent.call_id in calls else calls[0] if len(calls) == 1 else None
     results: list[Payload] = step.setdefault("observation", {"results": []})["results"]
-    of_call = (known for known in results if call_id is not None and known.get("source_call_id") == call_id)
+    of_call = (each for each in results if call_id is not None and each.get("source_call_id") == call_id)
     result = next(of_call, None)
     if result is None:
         result = without_none(source_call_id=call_id)
@@ -307,8 +315,8 @@ def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
 def _parent_step(steps: Steps, parent: Parent) -> dict[str, Payload] | None:
     """Return the step of the parent's turn, or else the first agent step, or else the first step."""
     step = steps.by_turn.get(parent.turn) if parent.turn else None
-    agents = (known for known in steps.steps if known["source"] == "agent")
-    return step or next(agents, None) or next(iter(steps.steps), None)
+    agent_steps = (each for each in steps.steps if each["source"] == "agent")
+    return step or next(agent_steps, None) or next(iter(steps.steps), None)
 
 
 _ORDER = (

@@ -53,7 +53,7 @@ class Audio:
     duration_seconds: float | None = None
 
     def content(self) -> bytes | None:
-        """The bytes of the sound, or None if the part has none or they are not base64."""
+        """Return the bytes of the sound, or None if the part has no bytes or they are not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):

@@ -8,13 +8,14 @@ conversation, and answers that the model did not give in this run, such as repla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trace_recorder.imports.atif.members import EXTRA_KEY, TOOL_STEP_FLAG, effort_of, kept_in
 from trace_recorder.imports.foreign.formats import IMPORT_FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Choice, LLMResponse, Payload, ToolCall, ToolResult, without_none
+from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.media import Media
@@ -26,6 +27,7 @@ from trace_recorder.views.replayed_calls import REPLAYED_FROM
 from trace_recorder.views.tokens import tokens_of
 
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
+"""The members of a choice that are in the metrics."""
 
 
 def is_recorded_after_answer(call: LLMInteraction) -> bool:
@@ -84,24 +86,24 @@ def model_members(turn: Turn) -> dict[str, Payload]:
 
 
 def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: bool) -> dict[str, Payload]:
-    """Return the metrics of a call, and in `extra` everything for which ATIF has no member.
+    """Return the metrics of a call, and an `extra` with the facts for which ATIF has no member.
 
-    A call that was not made is copied context. The mark in its `extra` has the metrics.
+    A call that was not made is marked as copied context. Its metrics are under `replayed_from` in its `extra`.
     """
     call = turn.interaction
-    kept = kept_in(call.response.extra)
+    imported = kept_in(call.response.extra)
     metrics = metrics_of_call(call)
-    if "metrics_extra" in kept:
-        metrics["extra"] = {**metrics.get("extra", {}), **kept["metrics_extra"]}
+    if "metrics_extra" in imported:
+        metrics["extra"] = {**metrics.get("extra", {}), **imported["metrics_extra"]}
     extra = _extra_of_call(turn) | without_none(
         agent_steps=[_agent_step(step) for step in steps if not step.derived] or None,
         side_call=is_side_call or None,
     )
-    extra |= kept.get("extra", {})
+    extra |= imported.get("extra", {})
     if call.replayed_from is not None:
         origin = call.replayed_from.to_document() | without_none(metrics=metrics or None)
         return {"is_copied_context": True, "extra": extra | {REPLAYED_FROM: origin}}
-    count = kept.get("llm_call_count", 1 if call.answered or call.api is not None else None)
+    count = imported.get("llm_call_count", 1 if call.answered or call.api is not None else None)
     return without_none(metrics=metrics or None, llm_call_count=count) | {"extra": extra}
 
 
@@ -148,18 +150,13 @@ def _extra_of_response(response: LLMResponse) -> dict[str, Payload]:
         "response_id": response.id,
         "finish_reason": response.finish_reason,
         "other_choices": others or None,
-        "choice_extra": _without_samples(response.choices[0]) if response.choices else None,
-        "response_extra": _without_kept(response.extra),
+        "choice_extra": _without(response.choices[0].extra, _SAMPLED) if response.choices else None,
+        "response_extra": _without(response.extra, {EXTRA_KEY}),
     }
 
 
-def _without_kept(extra: Mapping[str, Payload]) -> dict[str, Payload] | None:
-    return {name: value for name, value in extra.items() if name != EXTRA_KEY} or None
-
-
-def _without_samples(choice: Choice) -> dict[str, Payload] | None:
-    """Return the other members of a choice, without token ids and log-probabilities, which are in the metrics."""
-    return {name: value for name, value in choice.extra.items() if name not in _SAMPLED} or None
+def _without(members: Mapping[str, Payload], names: AbstractSet[str]) -> dict[str, Payload] | None:
+    return {name: value for name, value in members.items() if name not in names} or None
 
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
@@ -213,14 +210,14 @@ class Steps:
             step["step_id"] = number
 
     def _step(self, line: ConversationLine, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
-        kept = {} if line.answer or line.message.role == "tool" else kept_in(line.message.extra)
+        imported = {} if line.answer or line.message.role == "tool" else kept_in(line.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
             **without_none(timestamp=_timestamp_of(line)),
             "source": source,
             **members,
             **without_none(is_copied_context=line.copied or None),
-            **kept,
+            **imported,
         }
         self.steps.append(step)
         return step
@@ -247,17 +244,17 @@ class Steps:
     def _add_tool_message(self, line: ConversationLine) -> None:
         """Write a tool message into the step that called the tool. Without such a step, the message becomes a step."""
         message = line.message
-        kept = kept_in(message.extra)
+        imported = kept_in(message.extra)
         step = self._open.get(message.call_id or "")
-        if step is None and kept.get("in_step"):
+        if step is None and imported.get("in_step"):
             step = next((earlier for earlier in reversed(self.steps) if earlier["source"] == "agent"), None)
-        result = {"content": self.media.content(message), **_only(kept, "subagent_trajectory_ref")}
+        result = {"content": self.media.content(message), **_only(imported, "subagent_trajectory_ref")}
         if step is None:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
         failed = message.extra.get("is_error")
-        extra = ({"success": not failed} if isinstance(failed, bool) else {}) | kept.get("extra", {})
+        extra = ({"success": not failed} if isinstance(failed, bool) else {}) | imported.get("extra", {})
         _observed_results(step).append(without_none(source_call_id=message.call_id, **result, extra=extra or None))
 
     def _add_results(self, turn: Turn) -> None:
@@ -289,7 +286,7 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
     """Add the members that the agent recorded to the observation of a result, or append such an observation."""
     text = result_text(result)
-    observed = next((known for known in _existing_results(step) if _is_result(known, result, text)), None)
+    observed = next((each for each in _existing_results(step) if _is_result(each, result, text)), None)
     if observed is None:
         called = {call["tool_call_id"] for call in step.get("tool_calls", ())}
         observed = without_none(source_call_id=result.call_id if result.call_id in called else None)
@@ -321,7 +318,7 @@ def _is_result(observed: Mapping[str, Payload], result: ToolResult, text: str) -
 def _add_references(step: dict[str, Payload], reference: Mapping[str, Payload]) -> None:
     """Restore an imported result that consists of references to other documents."""
     call_id = reference.get("source_call_id")
-    results = [known for known in _existing_results(step) if call_id and known.get("source_call_id") == call_id]
+    results = [result for result in _existing_results(step) if call_id and result.get("source_call_id") == call_id]
     if results:
         results[0].setdefault("subagent_trajectory_ref", []).extend(reference["subagent_trajectory_ref"])
     else:

@@ -1,1 +1,1 @@
-"""Comparing: two JSON values, two texts by word, and two runs step by step."""
+"""Comparisons: of two JSON values, of two texts by word, and of two runs step by step."""

@@ -1,4 +1,4 @@
-"""The steps of one run, in the form in which they are compared with those of another run.
+"""The steps of one run, in the form in which they are compared with the steps of another run.
 
 Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). The answer of the earlier prompt
 and the tool results of its step are not new. Ids and times are removed from members and from texts, unless the caller
@@ -8,7 +8,7 @@ compares them too.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Literal
@@ -61,16 +61,13 @@ class IdAndTimeStripper:
         if not self._patterns:
             return value
         if isinstance(value, str):
-            return self._without_in_text(value)
+            for pattern, name in self._patterns:
+                value = pattern.sub(name, value)
+            return value
         if of_tool or not isinstance(value, dict):
             return map_inside(partial(self.without, of_tool=of_tool), value)
         kept = ((name, member) for name, member in value.items() if name not in self._names)
         return {name: self.without(member, of_tool=name in _VALUES) for name, member in kept}
-
-    def _without_in_text(self, text: str) -> str:
-        for pattern, name in self._patterns:
-            text = pattern.sub(name, text)
-        return text
 
 
 Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
@@ -82,7 +79,7 @@ KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call
 class ComparableStep:
     """A step or a call.
 
-    `parts` are the values that are compared, by their kinds, and `digests` are the digests of these.
+    `parts` are the values that are compared, by their kinds, and `digests` are their digests.
     """
 
     source: StepOrCall
@@ -122,7 +119,10 @@ class ComparableSteps:
             **(self._prompt_of_step(source.step) if source.call is None else self._request(source.call)),
             "answer": None if source.response is None else self._answer(source.response, source.call),
             "tool_call": [*map(self._tool_call, calls)],
-            "tool_result": [*map(self._tool_result, _in_order(calls, results))],
+            # in the order of their calls, because tools that run at once end in any order
+            "tool_result": [
+                self._tool_result(use.result) for use in tool_uses(calls, results) if use.result is not None
+            ],
         }
         self._answered |= {result.call_id for result in results}
         parts = {kind: None if kind in self.ignore else members.get(kind) for kind in KINDS}
@@ -160,7 +160,7 @@ class ComparableSteps:
     def _is_known(self, message: Message, answer: str | None) -> bool:
         """Whether a new message is the answer of the earlier call, or a tool result that was compared already."""
         if message.role == "tool" and message.call_id in self._answered:
-            self._answered.discard(message.call_id)  # the agent changed it before it sent it again
+            self._answered.discard(message.call_id)  # the agent changed the result before it sent the result again
             return True
         return answer is not None and message.role == "assistant" and answer_text(message) == answer
 
@@ -196,8 +196,3 @@ def _key_without(ignore: frozenset[Ignored]) -> Key:
     """Return a key that is equal for two messages if they differ only in ids and times that are ignored."""
     stripper = IdAndTimeStripper(ignore)
     return lambda message: json_digest(stripper.without(without_cache_marks(message.to_document())))
-
-
-def _in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Iterator[ToolResult]:
-    """Yield results in the order of their calls, because tools that run at once end in any order."""
-    yield from (use.result for use in tool_uses(calls, results) if use.result is not None)

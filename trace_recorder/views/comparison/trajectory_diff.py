@@ -1,4 +1,4 @@
-"""Two runs compared: aligned by step, with the first step at which they differ, and the cost of each run."""
+"""The comparison of two runs: their aligned steps, the first step at which they differ, and the cost of each run."""
 
 from __future__ import annotations
 
@@ -72,9 +72,10 @@ _MAY_BE_UNKNOWN = {"success", "name"}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of two steps: `before` is of the first run, `after` of the second.
+    """One difference of two steps: `before` is the value in the first run, and `after` the value in the second.
 
-    For a prompt, both have only the new messages. The kind `missing` means that only one of the runs has the step.
+    In a difference of prompts, both values have only the new messages. The kind `missing` means that only one of the
+    runs has the step.
     """
 
     kind: DifferenceKind
@@ -157,7 +158,7 @@ class DiffRun:
     seconds: float | None
     figures: Figures
     origin: RunOrigin | None = None
-    """The run that it repeats or continues."""
+    """The run that this run repeats or continues."""
 
     @classmethod
     def of(cls, run: Trajectory) -> DiffRun:
@@ -185,7 +186,7 @@ class DiffRun:
 class TrajectoryDiff:
     """Two runs, aligned by step. `parts_at` is the index of the first of `steps` in which they differ.
 
-    `models` are the pairs of different models that made the same step: that of the first run, and that of the second.
+    `models` are the pairs of different models that made the same step: the model of the first run, then of the second.
     """
 
     a: DiffRun
@@ -223,7 +224,7 @@ class TrajectoryDiff:
 
 
 def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", "times")) -> TrajectoryDiff:
-    """Compare two runs step by step: prompts, models, tools, parameters, answers, tool calls and tool results.
+    """Compare two runs step by step: their prompts, models, tools, parameters, answers, tool calls and tool results.
 
     Values are compared by content. `ignore` names the differences that are ignored: ids of calls and answers, and
     times, by default. A kind of difference, such as "parameters", can be ignored too, and so can "reasoning". Raises

@@ -1,4 +1,4 @@
-"""Two JSON values compared: the members and elements that were removed, added or changed, each with its path.
+"""The comparison of two JSON values: the members and elements that were removed, added or changed, with their paths.
 
 Two texts are compared by word (`word_changes`). Lists, and the words of texts, are aligned by `changed_ranges`.
 """
@@ -15,7 +15,7 @@ from typing import Literal
 from trace_recorder.values.messages import Payload
 
 MAX_PAIRS = 1_000_000
-"""Two middles that differ are searched for common parts only if they have at most this many pairs of elements."""
+"""The middles of two sequences are searched for common parts only if the product of their lengths is at most this."""
 
 
 def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
@@ -138,7 +138,10 @@ class ValueChange:
         return word_changes(self.before, self.after) if are_texts else None
 
     def to_dict(self) -> dict[str, Payload]:
-        """Render as JSON: `before` unless it was added, `after` unless it was removed, and `words` of two texts."""
+        """Render as JSON:
+
+        `before` unless the value was added, `after` unless it was removed, and `words` for two texts.
+        """
         sides = {"before": self.before} if self.kind != "added" else {}
         if self.kind != "removed":
             sides["after"] = self.after

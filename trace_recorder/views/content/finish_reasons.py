@@ -45,7 +45,7 @@ def ending_of(finish_reason: str | None) -> Ending | None:
 
 
 def fault_of(answer: LLMResponse | Choice) -> str | None:
-    """Return why an answer must not be trained on, in the words of reports, or None if it may be."""
+    """Return why an answer must not be trained on, `CUT_OFF` or `SILENT`, or None if it may be trained on."""
     if ending_of(answer.finish_reason) not in _WHOLE:
         return CUT_OFF
     return None if answer.tool_calls or (answer.content or "").strip() else SILENT

@@ -1,9 +1,9 @@
 """The contents of a message or an answer other than its texts and tool calls, by kind, in every dialect.
 
-Examples are media, refusals, citations, signatures, and the output of a server's own tools. A dialect has them as
-parts, as members next to the text, or as items of their own. Here each is a `Content` with the name of its kind. A kind
-that no table lists keeps the provider's name, so nothing is overlooked. `_OF_THE_CALL` lists members that describe the
-call, such as a fingerprint.
+Examples are media, refusals, citations, signatures, and the output of a server's own tools. Depending on the dialect,
+they are parts, members next to the text, or separate items. This module makes each of them a `Content` with the name of
+its kind. A kind that no table lists keeps the provider's name, so nothing is overlooked. `_OF_THE_CALL` lists members
+that describe the call, such as a fingerprint.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 
 def _of_element(element: Payload, location: Location) -> Iterator[Content]:
-    """Yield the contents of a part or an item. A frame has parts. Texts and thoughts may have further members."""
+    """Yield the contents of a part or an item.
+
+    An item such as `message` has parts. Texts and thoughts may have further members.
+    """
     if not isinstance(element, dict) or _type_is_in(element, _CALLS):
         return
     if _type_is_in(element, _FRAMES):
@@ -138,7 +141,7 @@ def _is_text(element: Mapping[str, Payload]) -> bool:
 
 
 def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
-    """Yield the contents of a thought besides its summary: its full text and its signature."""
+    """Yield the contents of a thought other than its summary: its full text and its signature."""
     if element.get("summary") and element.get("content"):
         yield Content(UNSUMMARISED, "beside", element)
     if any(element.get(name) for name in _SIGNATURES):

@@ -16,7 +16,7 @@ from trace_recorder.values.structs import replace
 
 
 def utf8_text(text: str) -> str:
-    """Return a text in which U+FFFD replaces each lone surrogate, because UTF-8 cannot encode those."""
+    """Return a text in which U+FFFD replaces each lone surrogate, because UTF-8 cannot encode lone surrogates."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -29,7 +29,7 @@ def text_of(message: Message) -> str:
 
 
 def text_of_parts(parts: Iterable[Part]) -> str:
-    """Return the texts of parts as one text, by the rule that all dialects share."""
+    """Return the texts of parts as one text, joined by the rule that all dialects share (`Blocks`)."""
     blocks = Blocks()
     for part in parts:
         if isinstance(part, Text):
@@ -53,17 +53,13 @@ def text_of_message(message: Message) -> str:
 
 def _text_parts(message: Message) -> list[str]:
     """Return the texts of a message, part by part."""
-    return [text_of(replace(message, content=[part], extra={})) for part in _listed(message) if _is_text(part)]
-
-
-def _listed(message: Message) -> list[Payload]:
-    if message.content is None:
-        return []
-    return message.content if isinstance(message.content, list) else [message.content]
-
-
-def _is_text(part: Payload) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
+    content = message.content
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    return [
+        text_of(replace(message, content=[part], extra={}))
+        for part in parts
+        if isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
+    ]
 
 
 def chat_part(part: Part) -> Payload:

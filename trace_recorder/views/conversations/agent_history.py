@@ -1,7 +1,7 @@
 """The messages and answers of one agent so far, and which of them a new prompt repeats.
 
-Answers are searched from the end of a prompt to its beginning. Each message is first compared with the answer that came
-before the last match. So a prompt is read once, even if it was changed.
+A prompt is searched for answers from its end to its beginning. Each message is first compared with the answer that
+preceded the answer found last. So one pass over the prompt is enough, even if the agent changed it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from trace_recorder.views.conversations.turn import Turn
 AnswerRef = tuple[Turn, int]
 """A turn, and the number of its answer."""
 RepeatedAnswers = Mapping[int, AnswerRef]
-"""The recorded answers in a prompt, by the place of the normalized message."""
+"""The recorded answers that a prompt contains, by their positions among the normalized messages of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
 
-    `prefix_sum` is the sum of all messages up to its first answer. `message_count` is the number of these messages
-    without instructions. `answers` are the contents of its answers. `answer_count` is the number of answers that the
-    model had seen or given when the turn ended. `earlier_answers` are the answers of the turns before it in its chain,
-    and `earlier_keys` are their keys.
+    `prefix_sum` is the sum of all messages up to its first answer (`prefix_sums`). `message_count` is the number of
+    these messages without instructions. `answers` are the contents of its answers. `answer_count` is the number of
+    answers that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns before
+    it in its chain, and `earlier_keys` are their keys.
     """
 
     number: int
@@ -45,7 +45,10 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """The messages of a prompt that an earlier prompt had: all, except those at `places` where `are_known` is False."""
+    """Which messages of a prompt an earlier prompt had.
+
+    `are_known` has an entry for each of `places`. All other messages of the prompt are known.
+    """
 
     places: Sequence[int]
     are_known: Sequence[bool]
@@ -75,10 +78,13 @@ class AgentMessages:
     # ── what a prompt repeats ────────────────────────────────────────────────────────────────────────────────────────
 
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
-        """Return the recorded answers in a prompt, and how many of the last ones follow each other without a gap."""
+        """Find the recorded answers in a prompt.
+
+        Return them, and how many of them, counted from the end, follow each other without a missing answer.
+        """
         answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None
-        unbroken, gone, remaining = 0, False, len(prompt.answer_places)
+        unbroken, has_gap, remaining = 0, False, len(prompt.answer_places)
         while remaining:
             remaining -= 1
             place = prompt.answer_places[remaining]
@@ -87,8 +93,8 @@ class AgentMessages:
             answer = expected or self._latest_answer(content, turn)
             if answer is None:
                 continue
-            gone = gone or (turn is not None and expected is None)
-            unbroken += not gone
+            has_gap = has_gap or (turn is not None and expected is None)
+            unbroken += not has_gap
             answers[place] = answer
             if turn is None:
                 earlier = self._answers_in_a_row(answer[0], prompt, remaining)
@@ -99,7 +105,10 @@ class AgentMessages:
         return answers, unbroken
 
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
-        """Return the answers before the answer of `turn`, if the prompt has the same before its answer number `end`."""
+        """Return the answers that preceded the answer of `turn`, if the prompt has them before its answer number `end`.
+
+        Return an empty sequence otherwise.
+        """
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))
         keys, start = [*prompt.keys], len(record.earlier_keys) - count
@@ -114,7 +123,7 @@ class AgentMessages:
         )
 
     def _answer_before(self, turn: Turn | None, content: NormalizedContent) -> AnswerRef | None:
-        """Return the answer that came before the answer of a turn, if it has this content.
+        """Return the answer that preceded the answer of a turn, if that earlier answer has this content.
 
         Empty answers are skipped, because no prompt has them.
         """
@@ -143,9 +152,9 @@ class AgentMessages:
         return None
 
     def chain_of(self, messages: Sequence[NormalizedMessage], instructions: str) -> Turn | None:
-        """Return the first turn of the chain that a prompt without any recorded answer belongs to.
+        """Return the first turn of the chain that a prompt without any recorded answer belongs to, or None.
 
-        The chain has a message of the prompt, or is the chain of the last turn. It also has similar instructions.
+        The chain has similar instructions. It has a message of the prompt, or is the chain of the last turn.
         """
         for message in reversed(messages):
             start = self._chain_of_message.get(message.key)
@@ -156,7 +165,7 @@ class AgentMessages:
         return None
 
     def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
-        """Whether the chain of a turn had similar instructions: a clock in them may differ.
+        """Whether the chain of a turn had similar instructions, which may differ in details such as a clock.
 
         A chain that began with another agent counts as similar, because the history of that agent has its instructions.
         """
@@ -210,7 +219,7 @@ class AgentMessages:
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_prompt(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, repeats: RepeatedAnswers) -> None:
-        """Remember the messages of a turn's prompt, except those of the prompt that it repeats."""
+        """Remember the messages of a turn's prompt, except messages of the earlier prompt that this prompt repeats."""
         unasked = {*prompt.inherited_unasked} - {*known.places}
         for place, is_known in zip(known.places, known.are_known, strict=True):
             message = prompt.messages[place]
@@ -231,7 +240,7 @@ class AgentMessages:
         """Remember the answers of a turn, its messages, and its instructions if they may have changed.
 
         The messages then belong to the chain of the turn. Messages that the prompt repeats are in that chain already,
-        unless another chain claimed messages in between.
+        unless messages were assigned to another chain in between.
         """
         start = turn.chain_start
         if start is not self._claimed_by:
@@ -246,16 +255,14 @@ class AgentMessages:
         if instructions is not None:
             self._instructions[start] = instructions
         for choice, content in enumerate(self.records[turn].answers):
-            if content is not None:
-                self._add_answer(turn, choice, content)
+            if content is None:
+                continue
+            self._chain_of_message[content.identity] = start
+            for key in {content.identity, content.call_keys} if content.calls else {content.identity}:
+                self._answers[key].append((self.records[turn].number, turn, choice))
+            self.callers.update((call.call_id, turn) for call in content.calls)
         if self.last is None or turn.previous is not None or start is self.last.chain_start:
             self.last = turn  # a new chain does not replace `last` until a call continues the chain
-
-    def _add_answer(self, turn: Turn, choice: int, content: NormalizedContent) -> None:
-        self._chain_of_message[content.identity] = turn.chain_start
-        for key in {content.identity, content.call_keys} if content.calls else {content.identity}:
-            self._answers[key].append((self.records[turn].number, turn, choice))
-        self.callers.update((call.call_id, turn) for call in content.calls)
 
 
 def _caller(result: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:

@@ -1,14 +1,15 @@
 """Call chains: which earlier call each LLM interaction continues, and which of its messages are new.
 
-A request `extends` an earlier call if its messages begin with the messages of that call and its recorded answer. A
-request `refers` to an earlier call if it names the call instead of repeating it: by `previous_response_id`, or by the
-message that a thread of Anthropic's continues. An agent that records only its newest messages also refers to its last
-call. Messages are compared in the form of `normalized_prompts.py`.
+A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
+that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
+OpenAI's requests have `previous_response_id` for this, and threads of Anthropic's have the id of a message. An agent
+that records only its newest messages also refers to its last call. Messages are compared in the form of
+`normalized_prompts.py`.
 
-If a history was changed, each of its messages is looked up in the earlier histories. The request `edits` the history if
-all answers of the model are still there, but other messages were shortened, replaced, added or removed. The request
-`rewrites` the history if answers are gone, as after compaction. A request `begins` a chain of its own if it has no
-answer of its agent and other instructions. A prompt of unclear origin also begins its own chain, if the agent later
+If the agent changed its history, each message of the request is looked up in the earlier histories. The request `edits`
+the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
+The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
+answer of its agent and has other instructions. A request of unclear origin also begins a new chain, if the agent later
 continued the call before it instead. That is known only when all calls have been read (`turns_of_run.py`).
 
 Memory holds a digest for each distinct message, and the new messages of each prompt.
@@ -17,7 +18,7 @@ Memory holds a digest for each distinct message, and the new messages of each pr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count
 
@@ -25,7 +26,7 @@ from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_equality import NormalizedContent
 from trace_recorder.values.message_table import SharedSequence
-from trace_recorder.values.messages import Message, Payload, RequestReading
+from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.structs import replace
 from trace_recorder.views.content.parts import text_of
@@ -49,7 +50,10 @@ from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """The earlier call that a request continues. `answers` are the recorded answers among its normalized messages."""
+    """The earlier call that a request continues.
+
+    `answers` are the recorded answers among the normalized messages of the request.
+    """
 
     relation: Relation
     previous: Turn | None = None
@@ -62,7 +66,10 @@ class Continuation:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrefix:
-    """An answer with everything before it: the sum of these messages, the content of the answer, and their number."""
+    """An answer and all messages before it.
+
+    `sum` and `message_count` are the sum and the number of all these messages. `content` is the content of the answer.
+    """
 
     sum: int
     content: NormalizedContent | None
@@ -97,7 +104,7 @@ class RequestPrompt:
 
     @property
     def messages(self) -> Sequence[NormalizedMessage]:
-        """Its normalized messages."""
+        """The normalized messages of the request."""
         return self.normalized.messages
 
     @property
@@ -149,7 +156,7 @@ class RequestPrompt:
     def new_messages(
         self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
     ) -> tuple[tuple[Message, ...], range]:
-        """Return the new messages, and the positions among them of the messages from before the previous answer.
+        """Return the new messages, and which range of them comes from before the previous answer.
 
         A message is new if no earlier prompt had it. The results of the previous answer's tools come first, then the
         messages from before that answer, then the rest.
@@ -178,11 +185,11 @@ _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 
 
 class CallChains:
-    """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue nothing.
+    """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue no other call.
 
-    An answer is looked up by its agent, its instructions, and the sum of everything up to it. The agent is part of the
-    key, because several agents may get the same prompt and answer. A second lookup leaves out the agent, because an
-    agent may continue the history of another agent.
+    An answer is looked up by its agent, its instructions, and the sum of the messages that end with the answer. The
+    agent is part of the key, because several agents may get the same prompt and answer. A second lookup leaves out the
+    agent, because an agent may continue the history of another agent.
     """
 
     def __init__(self, separate_calls: Collection[str] = ()) -> None:
@@ -221,11 +228,13 @@ class CallChains:
         return self._extend(prompt, history) or self._continue_changed(prompt, history)
 
     def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
-        """Return the turn whose response id a request names."""
+        """Return the turn of the response that a request names, which the server has stored and continues."""
         if call.api is None:
             return None
-        ids = (name for name in _named_responses(reading.parameters) if isinstance(name, str))
-        return next((self._by_response_id[name] for name in ids if name in self._by_response_id), None)
+        thread = as_dict(reading.parameters.get("thread"))  # Anthropic's threads
+        names = [*map(reading.parameters.get, _PREVIOUS), thread.get("previous_message_id")]
+        turns = (self._by_response_id.get(name) for name in names if isinstance(name, str))
+        return next(filter(None, turns), None)
 
     def _continue_by_reference(self, prompt: RequestPrompt, previous: Turn) -> Continuation:
         same_instructions = self._records[previous].instructions_digest == prompt.instructions_digest
@@ -238,7 +247,10 @@ class CallChains:
         )
 
     def _extend(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation | None:
-        """Continue the turn with whose prompt and answer this prompt begins, if no later answer is in this prompt."""
+        """Continue the turn whose prompt and answer are the beginning of this prompt.
+
+        Return None if there is no such turn, or if this prompt has a later answer.
+        """
         answers = self._answers[prompt.instructions_digest]
         prefixes = prompt.normalized.prefixes
         later = next(compress(count(), map(answers.get, reversed(prefixes))), None)
@@ -254,7 +266,7 @@ class CallChains:
         return Continuation("extends", *answer, True, end, {place: answer}, answer[0].chain_start)
 
     def _continue_changed(self, prompt: RequestPrompt, history: AgentMessages) -> Continuation:
-        """Continue the turn with the last answer in a prompt, if the history of the prompt was changed."""
+        """Continue the turn whose answer comes last in a prompt with a changed history."""
         if history.last is None:
             return Continuation("begins")
         answers, unbroken = history.find_answers(prompt.normalized)
@@ -352,16 +364,8 @@ def _known_messages(prompt: RequestPrompt, continued: Continuation, history: Age
     return KnownMessages(range(len(messages)), instructions + known[own:])
 
 
-def _named_responses(parameters: Mapping[str, Payload]) -> list[Payload]:
-    """Return the ids of the responses that a request names. The server stores these responses and continues them."""
-    return [
-        *(parameters.get(name) for name in _PREVIOUS),
-        as_dict(parameters.get("thread")).get("previous_message_id"),  # Anthropic's threads
-    ]
-
-
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentMessages) -> Turn | None:
-    """Return the turn that a call continues, if it was recorded by hand and has only the agent's new messages.
+    """Return the turn that a call continues, if the call was recorded by hand and has only the agent's new messages.
 
     A call has only new messages if its first message is the result of a tool call. It also has only new messages if the
     last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A call

@@ -1,7 +1,7 @@
-"""The messages of each prompt that an earlier prompt of its agent does not have, and the messages that are gone.
+"""Which messages of a prompt are new compared with an earlier prompt of its agent, and which messages are gone.
 
 All code that shows people new messages uses this module. A prompt is compared with the prompt of the call that it
-continues, by the rule of `call_chains.py`. If it extends a longer part of another recent prompt of the agent, such as
+continues, by the rule of `call_chains.py`. If it repeats more messages of another recent prompt of the agent, such as
 the prompt of a failed call, it is compared with that other prompt. A prompt that continues no call is compared with the
 most similar recent prompt. Its history then counts as changed only if answers of the model are gone, because
 independent calls share their instructions. A prompt that begins a conversation, such as a question for a title, is new
@@ -30,9 +30,10 @@ _NOTHING = Comparison((), 0, ())
 
 @dataclass(frozen=True, slots=True)
 class ComparedPrompt:
-    """A prompt with its relation to the earlier prompt `base`, and the comparison with it.
+    """A prompt, its relation to an earlier prompt, and its comparison with that earlier prompt.
 
-    `base` is None if no earlier prompt shares a message with this prompt. `numbers` are the numbers of its messages.
+    `base` is the id of the earlier prompt's call or step, or None if no earlier prompt shares a message with this
+    prompt. `numbers` are the numbers of this prompt's messages.
     """
 
     numbers: Numbers
@@ -54,7 +55,7 @@ class ComparedPrompts:
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def begin_again(self) -> ComparedPrompts:
-        """Return a new comparison without prompts. The messages keep their numbers there."""
+        """Return a comparison without earlier prompts, in which messages keep their numbers."""
         return ComparedPrompts(self.messages)
 
     def add_call(self, call: LLMInteraction, turn: Turn | None) -> ComparedPrompt:
@@ -92,7 +93,7 @@ class ComparedPrompts:
         return ComparedPrompt(numbers, "extends", *other)
 
     def _compared(self, earlier: EarlierPrompts[str], numbers: Numbers, *, may_rewrite: bool) -> ComparedPrompt:
-        """Compare a prompt that continues no call with the most similar one."""
+        """Compare a prompt that continues no call with the most similar earlier prompt."""
         name, comparison = earlier.most_similar(numbers) or (None, _NOTHING)
         relation: Relation = "begins"
         if comparison.extends:
@@ -108,6 +109,9 @@ class ComparedPrompts:
 
 
 def answer_text(answer: Message | LLMResponse | Choice) -> str:
-    """Return an answer as text. It is equal for the answer and for the message in which the agent sends it back."""
+    """Return an answer as text.
+
+    The text is the same for the answer and for the message in which the agent sends the answer back.
+    """
     text = text_of(answer) if isinstance(answer, Message) else answer.content or ""
     return json.dumps([text, [(call.name, call.arguments) for call in answer.tool_calls]], sort_keys=True)

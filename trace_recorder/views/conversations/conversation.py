@@ -6,8 +6,9 @@ agent begins a new conversation, which *continues* the agent's first conversatio
 earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*, such as a request for a
 title of the same question. The agent's longest chain is never *apart*.
 
-Each agent has its own conversations, even if two agents of the run have the same name. An agent may have another id in
-each of its calls. It is the same agent if it continues its own newest answer under the same name and parent.
+Two agents with the same name have separate conversations. One agent may have a different id in each call. Two ids
+belong to the same agent if a call with the second id continues the newest answer of the first, under the same name and
+parent.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Kind = Literal["first", "continues", "apart"]
 class ConversationLine:
     """One message of a conversation.
 
-    `turn` is the first turn that had it, in its prompt or answer. `answer` is True if it is an answer of the model, and
-    `choice` is the number of that answer. `copied` is True if an earlier conversation of the agent has it.
+    `turn` is the first turn whose prompt or answer has the message. `answer` is True for an answer of the model, and
+    `choice` is the number of that answer. `copied` is True if an earlier conversation of the agent has the message.
     """
 
     message: Message
@@ -57,7 +58,7 @@ class Conversation:
 
     @property
     def agent_key(self) -> str | None:
-        """The id of its agent, or the agent's name if the agent has no id."""
+        """The id of the conversation's agent, or the agent's name if the agent has no id."""
         return self.agent_id or self.agent
 
     def is_continued_by(self, turn: Turn) -> bool:
@@ -81,7 +82,8 @@ class Conversation:
     def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:
         """Add a turn.
 
-        `seen` has the keys of the messages in all conversations of the agent; the keys of new ones are added.
+        `seen` has the keys of the messages in all conversations of the agent. The keys of this turn's messages are
+        added to it.
         """
         if self._newest is not None and turn.choice:
             self._replace_answer(turn.choice)
@@ -98,7 +100,7 @@ class Conversation:
     def _add_prompt(
         self, turn: Turn, messages: Sequence[Message], normalized: Sequence[NormalizedMessage], seen: set[Hashable]
     ) -> None:
-        """Add the lines of a prompt, without the messages that calls without an answer have added already."""
+        """Add the lines of a prompt, except messages that earlier calls without an answer have added."""
         keys = [message.key for message in normalized]
         pairs = enumerate(zip(keys, self._unanswered, strict=False))
         same = next((number for number, (key, other) in pairs if key != other), min(len(keys), len(self._unanswered)))
@@ -123,20 +125,20 @@ class Conversation:
 
 def conversations(turns: Sequence[Turn]) -> list[Conversation]:
     """Return the conversations of some turns, in the order in which they began."""
-    begun: list[Conversation] = []
+    result: list[Conversation] = []
     seen: dict[str | None, set[Hashable]] = {}
     normalizer = MessageNormalizer()
     for turn in turns:
         call = turn.interaction
-        conversation = _conversation_continued_by(turn, begun)
+        conversation = _conversation_continued_by(turn, result)
         known = seen.setdefault(conversation.agent_key if conversation else agent_key(call), set())
         if conversation is None:
             conversation = Conversation(call.agent, call.agent_id, call.parent_agent_id)
-            begun.append(conversation)
+            result.append(conversation)
         conversation.add(turn, known, normalizer)
     for agent in seen:
-        _set_kinds([conversation for conversation in begun if conversation.agent_key == agent])
-    return begun
+        _set_kinds([conversation for conversation in result if conversation.agent_key == agent])
+    return result
 
 
 def _conversation_continued_by(turn: Turn, begun: Sequence[Conversation]) -> Conversation | None:
@@ -162,7 +164,10 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
 def lines_with_results(
     conversation: Conversation, steps: Mapping[Turn, Sequence[AgentStep]]
 ) -> Iterator[ConversationLine]:
-    """Yield the lines of a conversation. A tool result that only a step has follows the answer that asked for it."""
+    """Yield the lines of a conversation.
+
+    A tool result that only a step has comes after the answer that requested the tool.
+    """
     shown = {line.message.call_id for line in conversation.lines if line.message.role == "tool"}
     for line in conversation.lines:
         yield line

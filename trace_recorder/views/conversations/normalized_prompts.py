@@ -1,4 +1,4 @@
-"""Prompts in a normalized form, which stays equal if an agent sends messages back a little differently.
+"""Prompts in a normalized form, which is equal even if an agent sends messages back slightly changed.
 
 A normalized message is one message, or several consecutive messages of an assistant. Messages without content are left
 out. White space, thoughts that are not sent back, cache marks, leftovers of a server's own tools, and the ids of tool
@@ -42,7 +42,10 @@ class AnsweredCall:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedMessage:
-    """The messages from `begin` to `end`. `answered_call` is the call of a tool's result, if it is known."""
+    """One or several messages of a prompt, from position `begin` to `end`.
+
+    `answered_call` is the call that a tool result answers, if that call is known.
+    """
 
     begin: int
     end: int
@@ -51,13 +54,13 @@ class NormalizedMessage:
 
     @property
     def key(self) -> Hashable:
-        """Identifies the message within a run."""
+        """The identity of the message within a run."""
         if self.answered_call is None:
             return self.content.identity
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
     def term(self, place: int) -> int:
-        """Return the number that the message adds, at its place in the prompt, to the sum that identifies a prefix."""
+        """Return the term of `prefix_sums` for this message at a place in a prompt."""
         data = self.content.digest
         if self.answered_call is not None:
             data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
@@ -77,7 +80,7 @@ class MessageNormalizer:
     ) -> list[NormalizedMessage]:
         """Normalize the messages of a prompt.
 
-        `before` is the answer before the prompt, if the prompt does not repeat that answer.
+        `before` is the answer that the prompt continues, if the prompt does not repeat that answer.
         """
         return self.normalize_more(messages, 0, [], before)
 
@@ -162,21 +165,24 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 MAX_PROMPTS = 8
 """The number of earlier prompts with which a prompt is compared."""
 MAX_EDITS = 8
-"""The number of replaced messages that are normalized one by one. After them, the rest of the prompt is normalized."""
+"""At most this many replaced messages are normalized one by one.
+
+If there are more, the rest of the prompt is normalized again.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class NormalizedPrompt:
     """A prompt of an agent in normalized form. `keys` are the keys of its `messages`.
 
-    The first `own` messages are instructions for this prompt alone. `prefixes` are the sums after each of the other
-    messages. `answer_places` are the places of the assistant's messages. The earlier prompt `before` has the same
-    messages at all places except `new`. `before` is None if there is no such prompt, and after this prompt was added to
-    a history.
+    The first `own` messages are instructions for this prompt alone. `prefixes` has the sum after each of the other
+    messages (`prefix_sums`). `answer_places` are the places of the assistant's messages. The earlier prompt `before`
+    has the same messages at all places except `new`. `before` is None if there is no such prompt, and after this prompt
+    was added to a history.
 
-    An `AgentHistory` sets three fields. `turn` is the turn of this prompt. `unasked` are the places of tool results
-    whose calls are in no known answer. `claim` is the number of the history's claim that put all messages into the
-    turn's chain, or 0.
+    `AgentMessages` sets three fields. `turn` is the turn of this prompt. `unasked` are the places of tool results whose
+    calls are in no known answer. `claim` is the number of claims of messages by chains, counted when all messages of
+    this prompt were assigned to its chain, or 0 if they were not.
     """
 
     source: NumberedMessages
@@ -263,7 +269,7 @@ class PromptNormalizer:
     def _replaced(
         self, source: NumberedMessages, normalized: list[NormalizedMessage], places: Sequence[int]
     ) -> list[NormalizedMessage]:
-        """Normalize the messages at some places again, in `normalized` itself."""
+        """Normalize the messages at these places again, and put the results into `normalized`."""
         for place in places:
             begin, end = normalized[place].begin, normalized[place].end
             [normalized[place]] = self._normalizer.normalize_more(source[:end], begin, normalized[:place])
@@ -295,10 +301,10 @@ class PromptNormalizer:
 
 
 def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
-    """Return the positions of messages that were replaced one by one, and the length of the beginning that can be kept.
+    """Return the positions of messages that were replaced one by one, and how many messages the prompts share.
 
-    The beginning includes the replaced messages. A replaced message of an assistant ends the search, because its calls
-    have results and its neighbours may belong to the same normalized message.
+    The shared messages are at the beginning, and include the replaced ones. A replaced message of an assistant ends the
+    search, because its calls have results and its neighbours may belong to the same normalized message.
     """
     old_numbers, numbers = before.numbers, source.numbers
     edits: list[int] = []

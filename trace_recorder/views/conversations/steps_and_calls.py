@@ -25,7 +25,7 @@ class StepOrCall:
 
     @property
     def timestamp(self) -> str | None:
-        """When it began, in ISO 8601."""
+        """When the step or call began, in ISO 8601."""
         return self.step.timestamp if self.step else self.call.timestamp if self.call else None
 
     @property
@@ -45,7 +45,7 @@ class StepOrCall:
 
     @property
     def seconds(self) -> float:
-        """When it began, in seconds since 1970, or 0 if that is unknown."""
+        """When the step or call began, in seconds since 1970, or 0 if that is unknown."""
         began = parse_time(self.timestamp)
         return began.timestamp() if began else 0.0
 

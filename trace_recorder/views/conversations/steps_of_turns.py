@@ -1,14 +1,14 @@
 """The agent's steps and the turns of a run: which belong together, and which tools and results the steps add.
 
-A step may have several calls, and several steps may describe one call. So there are two directions:
+A step may have several calls, and several steps may describe one call. So there are two mappings:
 
 - `step_of_turns`: the step in which a call was made. A turn has at most one step; a step may have several turns.
 - `steps_by_turn`: the steps that describe a call. A step has at most one turn; a turn may have several steps.
 
 `answered_turns` adds the results of the tools that the model called. Results have two sources. The next request of the
 conversation has the text that the model was shown. An agent that records its steps also has the object that the tool
-returned. Agents shorten what they show, so both are kept. A text agent has no tool calls: its results are in the next
-message, which may have any role.
+returned. Agents may shorten a result before they show it to the model, so both are kept. An agent that calls tools by
+text has no tool calls. Its results are in the next message, which may have any role.
 
 `unrequested_tools_of` finds tools that ran although no model requested them, such as a retriever before the first call
 or a linter after each edit. They have steps of their own, or they are in the step during which they ran. No request
@@ -38,7 +38,10 @@ Key = tuple[Payload, ...]
 
 
 def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Turn, AgentStep]:
-    """Return the step in which each turn was made: the step that both name, or else the step with the same contents."""
+    """Return the step in which each turn was made.
+
+    A turn and its step name the same call or step number, or else they have the same answer.
+    """
     by_key: dict[Key, list[Turn]] = {}
     for turn in turns:
         for key in _keys_of_call(turn.interaction):
@@ -230,7 +233,7 @@ class AnsweredTurn:
         )
 
     def tool_messages(self) -> list[Message]:
-        """Return a tool message for each result: the one that the model saw, or one made from the recorded result."""
+        """Return a tool message for each result: the message that the model saw, or else the recorded result."""
         asked = {call.call_id for call in self.response.tool_calls}
         shown = [
             message for message in self.next_messages if message.role == "tool" and (message.call_id or "") in asked

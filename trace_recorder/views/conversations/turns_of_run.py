@@ -1,7 +1,7 @@
 """The turns of a whole run: which of its calls are turns, what each continues, and which are side calls.
 
-`turn.py` says what a turn is, and `call_chains.py` finds the turn that a call continues. Embeddings are no turns. If a
-run recorded its steps and no calls, each step that the agent recorded is a turn.
+`turn.py` defines a turn, and `call_chains.py` finds the turn that a call continues. Embeddings are not turns. If a run
+recorded its steps and no calls, each step that the agent recorded is a turn.
 
 A side call is a call that a program makes beside its conversation, such as for a title, a topic, or its quota. No
 program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so

@@ -1,1 +1,1 @@
-"""The Hierarchy: Trajectory → Step → Message, as `trajectory_sdk` has it."""
+"""The Hierarchy: a tree of Trajectory, Step and Message, in the form of `trajectory_sdk`."""

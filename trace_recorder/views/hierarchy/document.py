@@ -1,8 +1,8 @@
 """The Hierarchy: a run as Trajectory → Step → Message, in the form of `trajectory_sdk.primitives` (0.5.3).
 
 The tree consists of plain dicts, one for each dataclass of the SDK, with all fields. Steps are cumulative: each has
-every message up to its own end, and `info.turn` is the number of its exchange. Recorded facts fill members that the SDK
-leaves empty: times, failures, and the arguments of tool responses.
+every message up to its own end. `info.turn` is the number of the step's exchange between the user and the agent.
+Recorded facts fill members that the SDK leaves empty: times, failures, and the arguments of tool responses.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def to_hierarchy(
 ) -> dict[str, Payload]:
     """Return a run as the tree of a `trajectory_sdk` Trajectory.
 
-    `cut` is "turn", one step for each exchange of a user with the agent, or "message", as the SDK itself cuts. A run
-    without messages has no steps. Raises ValueError for any other cut.
+    `cut` chooses the steps: "turn" makes one step of each exchange between a user and the agent, and "message" cuts as
+    the SDK itself does. A run without messages has no steps. Raises ValueError for any other cut.
     """
     if cut not in {"turn", "message"}:
         raise ValueError(f'cut is {cut!r}, and must be "turn" or "message"')
@@ -53,14 +53,14 @@ def to_hierarchy(
     turns = answered_turns(trajectory)
     count_unsupported_contents((answered.turn for answered in turns), left_out, _SUPPORTED)
     count_changed_histories((answered.turn for answered in turns), left_out, "edits")
-    made = snapshots(turns, cut)
-    steps = [_step(snapshot, trajectory.rewards) for snapshot in made]
+    all_snapshots = snapshots(turns, cut)
+    steps = [_step(snapshot, trajectory.rewards) for snapshot in all_snapshots]
     reward = _reward([reward for reward in trajectory.rewards if reward.step_number is None])
     tree: dict[str, Payload] = {
-        "task": _task(trajectory, made, data_source),
+        "task": _task(trajectory, all_snapshots, data_source),
         "steps": steps,
         "reward": reward,
-        "metrics": _metrics(trajectory, made, reward),
+        "metrics": _metrics(trajectory, all_snapshots, reward),
         "execution_metrics": _execution(trajectory, turns),
         "reference_trajectory": None,
         "telemetry": None,
@@ -86,14 +86,14 @@ def _canonical(value: Payload) -> Payload:
     return [_canonical(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _task(trajectory: Trajectory, made: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:
+def _task(trajectory: Trajectory, all_snapshots: Sequence[Snapshot], data_source: str) -> dict[str, Payload]:
     name = trajectory.trajectory_id
     return {
         "id": f"{data_source}:{name}" if name else None,
         "data_source": data_source,
         "conversation_id": name,
-        "num_turns": len({snapshot.exchange for snapshot in made}),
-        "num_steps": len(made),
+        "num_turns": len({snapshot.exchange for snapshot in all_snapshots}),
+        "num_steps": len(all_snapshots),
         "total_tokens": sum_known(counts.total for counts in _token_counts(trajectory)),
         "total_cost": trajectory.metrics.get("cost"),
     }
@@ -146,12 +146,14 @@ def _component(reward: Reward, *, is_number: bool) -> dict[str, Payload]:
     }
 
 
-def _metrics(trajectory: Trajectory, made: Sequence[Snapshot], reward: dict[str, Payload] | None) -> dict[str, Payload]:
+def _metrics(
+    trajectory: Trajectory, all_snapshots: Sequence[Snapshot], reward: dict[str, Payload] | None
+) -> dict[str, Payload]:
     return {
-        "steps": len(made),
+        "steps": len(all_snapshots),
         "tokens_generated": sum_known(counts.completion for counts in _token_counts(trajectory)),
         "aggregated_reward": reward and reward["aggregated_value"],
-        **_tool_metrics([line.message for snapshot in made for line in snapshot.new]),
+        **_tool_metrics([line.message for snapshot in all_snapshots for line in snapshot.new]),
     }
 
 

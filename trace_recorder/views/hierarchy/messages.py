@@ -1,4 +1,4 @@
-"""The Hierarchy's messages: those that each turn adds to its conversation, as `trajectory_sdk.primitives.Message`.
+"""The messages that each turn adds to its conversation, in the form of `trajectory_sdk.primitives.Message`.
 
 A turn adds the new messages of its request, the answer, and tool results that no request has. A message's `metadata`
 has everything for which the form has no member.
@@ -113,7 +113,10 @@ def _message(
     return {
         "role": role,
         "content": _text(message),
-        "tool_calls": [_call(call) for call in message.tool_calls] or None,
+        "tool_calls": [
+            {"name": call.name, "arguments": arguments_of(call), "id": call.call_id} for call in message.tool_calls
+        ]
+        or None,
         "tool_response": _response(message, calls, results) if role == "tool" else None,
         "tool_definitions": None,
         "usage": None,
@@ -139,10 +142,6 @@ def _metadata(message: Message, role: str) -> dict[str, Payload]:
         "extra": extra or None,
         "original_role": message.role if role != message.role else None,
     }
-
-
-def _call(call: ToolCall) -> dict[str, Payload]:
-    return {"name": call.name, "arguments": arguments_of(call), "id": call.call_id}
 
 
 def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[str, ToolResult]) -> dict[str, Payload]:

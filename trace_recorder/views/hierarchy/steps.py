@@ -2,8 +2,8 @@
 
 A conversation is a chain of turns, each of which continues the turn before it. If answers are gone from a history, or
 two requests continue the same turn, there are several conversations. Each step has the messages that the model saw
-then. If only other messages were changed, a message stays as it was first sent, and instructions are as they were last
-sent. There are two ways to cut:
+then. If all answers are kept and other messages were changed, the conversation continues: a message stays as it was
+first sent, and instructions are as they were last sent. There are two ways to cut:
 
 - `turn`: before each message of a user that follows an action of the agent. A step is one exchange.
 - `message`: after the first user message, after each tool message, and after each answer without tool calls, as
@@ -25,12 +25,12 @@ from trace_recorder.views.hierarchy.messages import TurnMessage, last_results, l
 
 Cut = Literal["turn", "message"]
 Exchange = tuple[int, int]
-"""The number of a chain, and of an exchange in it."""
+"""The number of a chain, and the number of an exchange in that chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A step: all messages so far, the new ones of these, and the number of its exchange, counted from 1."""
+    """A step: all messages so far, the new messages among them, and the number of the exchange, counted from 1."""
 
     lines: Sequence[TurnMessage]
     new: Sequence[TurnMessage]
@@ -50,10 +50,10 @@ def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
     """Cut the conversations of a run into steps, in the order of time."""
     place = {answered.turn: number for number, answered in enumerate(turns)}
     exchanges: dict[Turn, Exchange] = {}
-    made = [step for chain in _chains(turns) for step in _snapshots(chain, cut, exchanges)]
-    made.sort(key=lambda step: place[step[1][-1].turn.turn])
+    steps = [step for chain in _chains(turns) for step in _snapshots(chain, cut, exchanges)]
+    steps.sort(key=lambda step: place[step[1][-1].turn.turn])
     numbers: dict[Exchange, int] = {}
-    return [Snapshot(lines, new, numbers.setdefault(key, len(numbers) + 1)) for lines, new, key in made]
+    return [Snapshot(lines, new, numbers.setdefault(key, len(numbers) + 1)) for lines, new, key in steps]
 
 
 def _snapshots(
@@ -65,15 +65,15 @@ def _snapshots(
     """
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}
-    done = chain.begin
+    previous_end = chain.begin
     for end, lines in (_by_message if cut == "message" else _by_turn)(chain.lines):
-        if end > done:
+        if end > previous_end:
             number = next(number for number, last in enumerate(ends) if end <= last)
-            new = chain.lines[done:end]
+            new = chain.lines[previous_end:end]
             exchange = names.setdefault(number, (not names and _resumed(chain, exchanges)) or (chain.number, number))
             exchanges |= {line.turn.turn: exchange for line in new if line.after_prompt}
             yield lines, new, exchange
-            done = end
+            previous_end = end
 
 
 def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
@@ -111,21 +111,21 @@ def _by_turn(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnM
 def _by_message(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[TurnMessage]]]:
     """Cut a conversation into steps as the SDK does. The remaining messages at the end form a step."""
     running: list[TurnMessage] = []
-    asked = in_block = False
+    has_question = in_block = False
     last = 0
     for end, line in enumerate(lines, start=1):
         if line.renews:
             running = _with_new_instructions(running, line)
             continue
-        if line.role == "system" and asked:
+        if line.role == "system" and has_question:
             running = _with_new_system_message(running, line, first=not in_block)
             in_block = True
             continue
         in_block = False
         running.append(line)
-        first_question = line.role == "user" and not asked
-        asked = asked or first_question
-        if first_question or (asked and _ends_a_step(line)):
+        first_question = line.role == "user" and not has_question
+        has_question = has_question or first_question
+        if first_question or (has_question and _ends_a_step(line)):
             yield end, list(running)
             last = len(running)
     if len(running) > last:
@@ -174,13 +174,13 @@ def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:
     A turn without an answer is a last turn only if its agent made no later turn.
     """
     last = {agent_key(answered.interaction): answered.turn for answered in turns}.values()
-    known = [
+    candidates = [
         answered
         for answered in turns
         if answered.interaction.source.has_request() and (answered.turn.answered or answered.turn in last)
     ]
-    continued = {_origin(answered.turn) for answered in known}
-    return (answered for answered in known if answered.turn not in continued)
+    continued = {_origin(answered.turn) for answered in candidates}
+    return (answered for answered in candidates if answered.turn not in continued)
 
 
 def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list[AnsweredTurn]:
@@ -191,5 +191,5 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 
 def _origin(turn: Turn) -> Turn | None:
-    """Return the turn that a turn continues in its conversation. None if it begins one, because answers are gone."""
+    """Return the turn that a turn continues in its conversation. A turn whose history lost answers continues none."""
     return None if turn.relation == "rewrites" else turn.previous

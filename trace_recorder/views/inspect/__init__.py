@@ -1,1 +1,1 @@
-"""Inspect AI's logs, as `inspect view` and `read_eval_log` open them."""
+"""Logs of Inspect AI, which `inspect view` and `read_eval_log` open."""

@@ -70,14 +70,14 @@ class InspectEvents:
 
     def _add(self, time: int, rank: int, span: str, event: dict[str, Payload]) -> None:
         number = len(self._events)
-        whole = {
+        full_event = {
             "uuid": self.tree.ids.span_id("event", str(number)),
             "span_id": span,
             "timestamp": iso(time),
             "working_start": max(0, time - self.start) / 1e9,
             **event,
         }
-        self._events.append((time, rank, number, whole))
+        self._events.append((time, rank, number, full_event))
 
     def _span(
         self, identity: str, parent: str | None, kind: str, name: str, times: tuple[int, int], *, depth: int

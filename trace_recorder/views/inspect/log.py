@@ -1,7 +1,7 @@
 """A run as a log of Inspect AI, version 2: an evaluation of one sample, as JSON or as the archive `.eval`.
 
 https://inspect.aisi.org.uk/eval-logs.html. This module writes the format without Inspect's library, because Inspect
-reads logs of its older versions. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
+also reads logs of its older versions. Each distinct message is written once (`events_data`), as Inspect 0.3.285 does.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def last_conversation(calls: Sequence[LLMInteraction]) -> tuple[list[Payload], P
 
 
 def _scores(run: Trajectory) -> dict[str, Payload]:
-    """Return the rewards by their names, and whether the run succeeded.
+    """Return the rewards and the success of the run as scores, by their names.
 
     The name of a step's reward has the step's number.
     """
@@ -194,13 +194,13 @@ def _archive(log: Mapping[str, Payload]) -> bytes:
     """Return a log as Inspect's archive, in which each part is a file."""
     head = {name: value for name, value in log.items() if name != "samples"}
     [sample] = log["samples"]
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, value in _files(head, sample):
             entry = zipfile.ZipInfo(name)  # without a time, so that a run always becomes the same bytes
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace"))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterator[tuple[str, Payload]]:
@@ -215,8 +215,8 @@ def _files(head: Mapping[str, Payload], sample: Mapping[str, Payload]) -> Iterat
     yield "header.json", head
 
 
-def _pieces(made: Payload, place: OutputPlace) -> Iterator[Piece]:
-    yield f"{place.name}{'.eval' if isinstance(made, bytes) else '.json'}", made
+def _pieces(log: Payload, place: OutputPlace) -> Iterator[Piece]:
+    yield f"{place.name}{'.eval' if isinstance(log, bytes) else '.json'}", log
 
 
 FORMAT = ExportFormat(

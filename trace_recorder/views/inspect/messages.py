@@ -55,14 +55,14 @@ def message_of(message: Message) -> dict[str, Payload]:
     role = _ROLES.get(message.role, "user")
     reasoning = [_reasoning(message.reasoning)] if message.reasoning else []
     parts = [*reasoning, *map(_content, parts_of(message))]
-    made: dict[str, Payload] = {"role": role, "content": _plain(parts)}
+    members: dict[str, Payload] = {"role": role, "content": _plain(parts)}
     if role == "tool":
         has_failed = message.extra.get("is_error") is True if isinstance(message.extra, dict) else False
-        made |= without_none(tool_call_id=message.call_id, function=message.name)
-        return made | ({"error": error_of(text_of(message))} if has_failed else {})
+        members |= without_none(tool_call_id=message.call_id, function=message.name)
+        return members | ({"error": error_of(text_of(message))} if has_failed else {})
     if role == "assistant" and message.tool_calls:
-        made["tool_calls"] = [*map(call_of, message.tool_calls)]
-    return made
+        members["tool_calls"] = [*map(call_of, message.tool_calls)]
+    return members
 
 
 def error_of(message: str) -> dict[str, Payload]:
@@ -117,7 +117,7 @@ def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
 
 
 def tool_of(tool: Tool) -> dict[str, Payload]:
-    """Return a tool, with those parts of its schema that Inspect supports."""
+    """Return a tool, with the parts of its schema that Inspect supports."""
     parameters = _schema(tool.parameters, 0) if isinstance(tool.parameters, dict) else {}
     properties = parameters.get("properties", {})
     required = [name for name in parameters.get("required", ()) if isinstance(name, str) and name in properties]
@@ -128,7 +128,7 @@ def tool_of(tool: Tool) -> dict[str, Payload]:
 def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
     """Return the members of a JSON schema that Inspect supports. A list of types becomes alternatives."""
     kind = schema.get("type")
-    made = without_none(
+    members = without_none(
         type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,
         description=_if(schema.get("description"), str),
         enum=_if(schema.get("enum"), list),
@@ -138,7 +138,7 @@ def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
         kinds = [{"type": name} for name in as_list(kind) if isinstance(name, str) and name in _SCHEMA_TYPES]
         alternatives = [_schema(inner, depth + 1) for inner in as_list(schema.get("anyOf")) if isinstance(inner, dict)]
         properties, items = schema.get("properties"), schema.get("items")
-        made |= without_none(
+        members |= without_none(
             anyOf=alternatives or kinds or None,
             items=_schema(items, depth + 1) if isinstance(items, dict) else None,
             properties={
@@ -147,7 +147,7 @@ def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
             if isinstance(properties, dict)
             else None,
         )
-    return made
+    return members
 
 
 def _if(value: Payload, kind: type) -> Payload:
@@ -156,8 +156,8 @@ def _if(value: Payload, kind: type) -> Payload:
 
 def _answer(answer: Choice | LLMResponse, model: str) -> dict[str, Payload]:
     parts = [*_answer_parts(answer.blocks)]
-    made = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
-    return made | ({"tool_calls": [*map(call_of, answer.tool_calls)]} if answer.tool_calls else {})
+    members = {"role": "assistant", "content": _plain(parts), "source": "generate", "model": model}
+    return members | ({"tool_calls": [*map(call_of, answer.tool_calls)]} if answer.tool_calls else {})
 
 
 def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
@@ -170,7 +170,7 @@ def _answer_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Payload]]:
 
 
 def _plain(parts: Sequence[dict[str, Payload]]) -> Payload:
-    """Return a content. A content that consists of one text is returned as that text."""
+    """Return parts as the content of a message. A single text becomes a string."""
     if not parts:
         return ""
     return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else [*parts]

@@ -1,12 +1,12 @@
 """The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
 
-https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. Facts without an attribute in the
-conventions are under `trace_recorder.`. The number of tokens written to a cache is under its current name and under the
-earlier name (`cache_creation`), which most readers know.
+https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. Facts for which the conventions have
+no attribute are in attributes whose names begin with `trace_recorder.`. The number of tokens written to a cache has its
+current name, and also the earlier name (`cache_creation`), which most readers know.
 
 With `is_0_1`, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider, `gen_ai.agent.id` is
-for agents that are hosted, and instructions are texts. An answer has no `finish_reason` of its own, and the tokens
-written to a cache have only one name.
+only for hosted agents, and instructions are texts. An answer has no `finish_reason` of its own, and the tokens written
+to a cache have only one name.
 """
 
 from __future__ import annotations
@@ -84,13 +84,15 @@ class GenAI:
 
     def agent(self, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the run's own span."""
-        made = known(
+        attributes = known(
             gen_ai__operation__name="invoke_agent",
             gen_ai__provider__name=None if self.is_0_1 else provider_of(trajectory.provider),
             gen_ai__request__model=trajectory.model,
             gen_ai__conversation__id=trajectory.trajectory_id,
         )
-        return made | (dict(self._task_and_result(trajectory.task, trajectory.final_result)) if self.content else {})
+        return attributes | (
+            dict(self._task_and_result(trajectory.task, trajectory.final_result)) if self.content else {}
+        )
 
     def _task_and_result(self, task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
         """Yield the task as the agent's input, and the final result as its output."""
@@ -119,13 +121,13 @@ class GenAI:
 
     @staticmethod
     def step(step: AgentStep) -> dict[str, Value]:  # noqa: ARG004
-        """Return nothing: the conventions have no steps."""
+        """Return no attributes, because the conventions have no steps."""
         return {}
 
     def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         response, parameters = call.response, call.source.request_without_messages().parameters
-        made = known(
+        attributes = known(
             gen_ai__operation__name=operation_of(call),
             gen_ai__provider__name=provider_of(call.provider),
             gen_ai__request__model=call.model,
@@ -138,30 +140,30 @@ class GenAI:
         )
         reasons = [answer.finish_reason for answer in response.choices or (response,)]
         if any(reasons):
-            made["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
-        made |= dict(_parameters(parameters)) | _usage(call)
+            attributes["gen_ai.response.finish_reasons"] = [encodable(reason or "") for reason in reasons]
+        attributes |= dict(_parameters(parameters)) | _usage(call)
         if self.is_0_1:
-            made.pop("gen_ai.usage.cache_creation.input_tokens", None)
-        return made | (self._messages(call, prompt) if self.content else {})
+            attributes.pop("gen_ai.usage.cache_creation.input_tokens", None)
+        return attributes | (self._messages(call, prompt) if self.content else {})
 
     def _messages(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
-        made: dict[str, Value] = {}
+        attributes: dict[str, Value] = {}
         if prompt.instructions:
-            made["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
+            attributes["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
         if prompt.is_known:
-            made["gen_ai.input.messages"] = self.texts.array(prompt.messages)
+            attributes["gen_ai.input.messages"] = self.texts.array(prompt.messages)
         if prompt.omitted:
-            made["trace_recorder.input.omitted_messages"] = prompt.omitted
-            made["trace_recorder.input.continues"] = prompt.continues or ""
+            attributes["trace_recorder.input.omitted_messages"] = prompt.omitted
+            attributes["trace_recorder.input.continues"] = prompt.continues or ""
         if prompt.tools:
-            made["gen_ai.tool.definitions"] = self.texts.tools(prompt.tools)
+            attributes["gen_ai.tool.definitions"] = self.texts.tools(prompt.tools)
         if call.answered:
-            made["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
-        return made
+            attributes["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
+        return attributes
 
     def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
-        made = known(
+        attributes = known(
             gen_ai__operation__name="execute_tool",
             gen_ai__tool__name=tool.name,
             gen_ai__tool__call__id=tool.result.call_id or None,
@@ -169,9 +171,9 @@ class GenAI:
         )
         if self.content:
             if tool.call is not None:
-                made["gen_ai.tool.call.arguments"] = text_of_value(tool.call.arguments)
-            made["gen_ai.tool.call.result"] = encodable(result_text(tool.result))
-        return made
+                attributes["gen_ai.tool.call.arguments"] = text_of_value(tool.call.arguments)
+            attributes["gen_ai.tool.call.result"] = encodable(result_text(tool.result))
+        return attributes
 
 
 def text_of_value(value: Payload) -> str:

@@ -1,4 +1,4 @@
-"""The attributes of spans in Langfuse's form: inputs and outputs as chat messages, tokens without cached ones.
+"""The attributes of spans in Langfuse's form: chat messages as input and output, and input tokens without cached ones.
 
 https://langfuse.com/integrations/native/opentelemetry. Messages have OpenAI's form, which Langfuse and LangSmith both
 show. `exporters/langsmith.py` makes the runs of LangSmith from these spans.
@@ -38,11 +38,11 @@ class LangfuseAttributes:
 
     def agent(self, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the run's own span, and of its trace."""
-        made = {TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
+        attributes = {TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
         values = without_none(input=trajectory.task, output=trajectory.final_result) if self.content else {}
         for name, value in values.items():
-            made[f"{_OF}{name}"] = made[f"langfuse.trace.{name}"] = text_of_value(value)
-        return made
+            attributes[f"{_OF}{name}"] = attributes[f"langfuse.trace.{name}"] = text_of_value(value)
+        return attributes
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
         """Return the attributes of the span of an agent that another agent started."""
@@ -54,42 +54,42 @@ class LangfuseAttributes:
 
     def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        made: dict[str, Value] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
+        attributes: dict[str, Value] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
         model, usage = call.response.model or call.model, NO_TOKENS if call.is_replayed else usage_of(call)
-        made |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
+        attributes |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
         cost = 0 if call.is_replayed else call.response.usage.cost
         if cost is not None:
-            made[f"{_OF}cost_details"] = json_of({"total": cost})
+            attributes[f"{_OF}cost_details"] = json_of({"total": cost})
         start = nanoseconds(call.attempts[-1].timestamp if call.attempts else call.timestamp)
         if start is not None and call.time_to_first_token_seconds is not None:
-            made[f"{_OF}completion_start_time"] = json_of(iso(after(start, call.time_to_first_token_seconds)))
-        return made | (self._messages(call, prompt) if self.content else {})
+            attributes[f"{_OF}completion_start_time"] = json_of(iso(after(start, call.time_to_first_token_seconds)))
+        return attributes | (self._messages(call, prompt) if self.content else {})
 
     @staticmethod
     def _messages(call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
-        made: dict[str, Value] = {}
+        attributes: dict[str, Value] = {}
         if prompt.is_known:
-            made[INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))
+            attributes[INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))
         if prompt.tools:
-            made[TOOLS] = json_of([*map(function_of, prompt.tools)])
+            attributes[TOOLS] = json_of([*map(function_of, prompt.tools)])
         if call.answered:
-            made[OUTPUT] = json_of(chat_message(answer_of(call.response)))
+            attributes[OUTPUT] = json_of(chat_message(answer_of(call.response)))
         parameters = call.source.request_without_messages().parameters
         simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
-        return made | ({PARAMETERS: json_of(simple)} if simple else {})
+        return attributes | ({PARAMETERS: json_of(simple)} if simple else {})
 
     def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
-        made: dict[str, Value] = {TYPE: "tool"}
+        attributes: dict[str, Value] = {TYPE: "tool"}
         if self.content:
             if tool.call is not None:
-                made[INPUT] = text_of_value(tool.call.arguments)
-            made[OUTPUT] = text_of_value(result_text(tool.result))
-        return made
+                attributes[INPUT] = text_of_value(tool.call.arguments)
+            attributes[OUTPUT] = text_of_value(result_text(tool.result))
+        return attributes
 
 
 def usage_of(call: LLMInteraction) -> dict[str, int] | None:
-    """Return a call's tokens by kind. No token is counted in two kinds."""
+    """Return how many tokens of each kind a call has. Each token counts in one kind only."""
     counts = counts_of(call)
     if counts is None:
         return None

@@ -43,7 +43,7 @@ def encodable(text: str) -> str:
 
 
 MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
-"""How many characters of encoded messages are kept for calls that repeat them."""
+"""About this many characters of encoded messages are kept, for later calls that repeat the messages."""
 
 
 class MessageTexts:
@@ -182,7 +182,8 @@ def _part(part: Part) -> dict[str, Payload]:
 class Prompt:
     """The messages and tools of a call.
 
-    If the first `omitted` messages are left out, they are those of the call `continues`.
+    `omitted` is how many messages at the beginning are left out. They are the messages of the call with the id
+    `continues`.
     """
 
     instructions: Sequence[Message] = ()

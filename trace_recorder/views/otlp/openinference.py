@@ -16,6 +16,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, without_n
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, result_text
+from trace_recorder.views.content.parts import lines_of
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
@@ -34,8 +35,8 @@ class OpenInference:
 
     def agent(self, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the run's own span."""
-        made: dict[str, Value] = {_KIND: "AGENT", **without_none(**{"session.id": trajectory.trajectory_id})}
-        return made | dict(self._values(trajectory.task, trajectory.final_result))
+        attributes: dict[str, Value] = {_KIND: "AGENT", **without_none(**{"session.id": trajectory.trajectory_id})}
+        return attributes | dict(self._values(trajectory.task, trajectory.final_result))
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
         """Return the attributes of the span of an agent that another agent started."""
@@ -47,30 +48,30 @@ class OpenInference:
 
     def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
-        made = {_KIND: "EMBEDDING" if is_embedding(call.api) else "LLM"}
-        made |= without_none(
+        attributes = {_KIND: "EMBEDDING" if is_embedding(call.api) else "LLM"}
+        attributes |= without_none(
             **{
                 "llm.model_name": call.response.model or call.model,
                 "llm.provider": call.provider,
                 "llm.finish_reason": call.response.finish_reason,
             }
         )
-        return made | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
+        return attributes | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
 
     def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
-        made: dict[str, Value] = {
+        attributes: dict[str, Value] = {
             _KIND: "TOOL",
             "tool.name": encodable(tool.name),
             "tool_call.id": encodable(tool.result.call_id),
         }
         if self.content and tool.call is not None:
-            made["tool.parameters"] = text_of_value(tool.call.arguments)
+            attributes["tool.parameters"] = text_of_value(tool.call.arguments)
         arguments = tool.call.arguments if tool.call else None
-        return made | dict(self._values(arguments, result_text(tool.result)))
+        return attributes | dict(self._values(arguments, result_text(tool.result)))
 
     def _values(self, input_value: Payload, output_value: Payload) -> Iterator[Attribute]:
-        """Yield the input and the output of an operation."""
+        """Yield the attributes of the input and the output of an operation."""
         for name, value in (("input", input_value), ("output", output_value)):
             if self.content and value is not None:
                 yield f"{name}.value", text_of_value(value)
@@ -89,11 +90,7 @@ class OpenInference:
                 yield from _message(f"llm.output_messages.{number}.message", answer_of(call.response, number))
             yield from self._values(None, call.response.content)
         if prompt.messages:
-            yield from self._values(_last_text(prompt.messages[-1]), None)
-
-
-def _last_text(message: Message) -> str:
-    return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
+            yield from self._values(lines_of(prompt.messages[-1]), None)
 
 
 def _token_counts(call: LLMInteraction) -> Iterator[Attribute]:

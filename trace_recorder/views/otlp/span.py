@@ -1,7 +1,7 @@
 """A span as a value, without any OpenTelemetry library: its ids, its times, its attributes.
 
-Ids are derived from the run and from the thing that a span represents. So the same run always has the same spans, and a
-span that is sent twice is one span. Times are integers of nanoseconds since 1970.
+Ids are derived from the run and from the operation that a span represents. So the same run always has the same spans,
+and a span that is sent twice is one span. Times are integers of nanoseconds since 1970.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Value = str | bool | int | float | list[str]
 Attributes = Mapping[str, Value]
 
 PARENT_CONTEXT = "traceparent"
-"""The annotation with the span of the application in which a run began, as W3C's `traceparent`."""
+"""The annotation that names the application's span in which a run began, in the form of W3C's `traceparent`."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TRACE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -78,7 +78,7 @@ class SpanIds:
         return cls(run, run if is_usable else _digest(run, 16))
 
     def span_id(self, kind: str, *identity: str) -> str:
-        """Return the id of the span for a thing of this kind with this identity."""
+        """Return the id of the span for an operation of this kind with this identity."""
         return _digest("\0".join((self.run, kind, *identity)), 8)
 
 

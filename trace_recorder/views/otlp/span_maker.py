@@ -73,7 +73,7 @@ class SpanMaker:
         return cls(tuple(writer(content) for writer in _WRITERS[conventions]), content)
 
     def for_run(self, trajectory: Trajectory) -> SpanMaker:
-        """Return the same maker for a run, or for a later state of it."""
+        """Return a maker with the same settings for a run, or for a later state of the run."""
         side_calls = frozenset[str]() if trajectory.status == "running" else side_calls_of(trajectory)
         return replace(self, trajectory=trajectory, ids=SpanIds.of(trajectory), side_calls=side_calls)
 
@@ -81,39 +81,41 @@ class SpanMaker:
         """Make the span of the whole run."""
         run = self.trajectory
         start = nanoseconds(run.start_time) or 0
-        made = _merged(writer.agent(run) for writer in self.writers)
-        made |= dict(self._run_attributes())
+        attributes = _merged(writer.agent(run) for writer in self.writers)
+        attributes |= dict(self._run_attributes())
         error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
         end = nanoseconds(run.end_time) or max((times_of(call)[1] or 0 for call in run.llm_interactions), default=start)
         events = (*self._rewards(max(start, end), None), *self._gaps(start), *self._exception(error, max(start, end)))
-        return self._span((span_id, self.ids.parent_id), "invoke_agent", (start, max(start, end)), made, events, error)
+        return self._span(
+            (span_id, self.ids.parent_id), "invoke_agent", (start, max(start, end)), attributes, events, error
+        )
 
     def sub_agent(self, span_id: str, parent: str, agent: AgentRecords) -> Span:
         """Make the span of an agent that another agent started."""
-        made = _merged(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
+        attributes = _merged(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
         start = agent.start or nanoseconds(self.trajectory.start_time) or 0
         name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
-        return self._span((span_id, parent), name, (start, agent.end or start), made)
+        return self._span((span_id, parent), name, (start, agent.end or start), attributes)
 
     def step(self, span_id: str, parent: str, step: AgentStep) -> Span:
         """Make the span of a step that the agent recorded."""
-        made = _merged(writer.step(step) for writer in self.writers)
-        made |= known(trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state)
+        attributes = _merged(writer.step(step) for writer in self.writers)
+        attributes |= known(trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state)
         if self.content:
-            made |= known(trace_recorder__step__reflection=step.reflection)
+            attributes |= known(trace_recorder__step__reflection=step.reflection)
             summary = step.extra.get("lakeview_summary")
-            made |= known(trace_recorder__step__summary=None if summary is None else text_of_value(summary))
+            attributes |= known(trace_recorder__step__summary=None if summary is None else text_of_value(summary))
         start, end = times_of(step)
         times = start or 0, end or start or 0
         error = ErrorInfo("step_error", step.error) if step.error else None
         events = (*self._rewards(times[1], step.step_number), *self._exception(error, times[1]))
-        return self._span((span_id, parent), f"step {step.step_number}", times, made, events, error)
+        return self._span((span_id, parent), f"step {step.step_number}", times, attributes, events, error)
 
     def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: Prompt) -> Span:
         """Make the span of a call to a model, from the start of its first attempt to the end of its last."""
         billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
-        made = _merged(writer.call(billed, prompt) for writer in self.writers)
-        made |= known(
+        attributes = _merged(writer.call(billed, prompt) for writer in self.writers)
+        attributes |= known(
             trace_recorder__replayed_from=None if origin is None else json_of(origin),
             trace_recorder__interaction_id=interaction.interaction_id,
             trace_recorder__api=interaction.api,
@@ -131,14 +133,14 @@ class SpanMaker:
         events = (*map(self._attempt, failed if len(attempts) > 1 else ()), *self._exception(error, times[1]))
         operation = operation_of(interaction)
         name = f"{operation} {interaction.model}" if interaction.model else operation
-        return self._span((span_id, parent), name, times, made, events, error, kind="client")
+        return self._span((span_id, parent), name, times, attributes, events, error, kind="client")
 
     def tool(self, span_id: str, parent: str, tool: ToolNode) -> Span:
         """Make the span of a tool's execution."""
         result = tool.result
-        made = _merged(writer.tool(tool) for writer in self.writers)
+        attributes = _merged(writer.tool(tool) for writer in self.writers)
         start, end, is_inferred = tool.times()
-        made |= known(
+        attributes |= known(
             trace_recorder__time_is_inferred=is_inferred or None, trace_recorder__replayed=result.replayed or None
         )
         error = None
@@ -147,20 +149,20 @@ class SpanMaker:
             has_kind = colon and kind.isidentifier()
             error = ErrorInfo(kind, message) if has_kind else ErrorInfo("tool_error", result.error or "")
         events = tuple(self._exception(error, end))
-        return self._span((span_id, parent), f"execute_tool {tool.name}", (start, end), made, events, error)
+        return self._span((span_id, parent), f"execute_tool {tool.name}", (start, end), attributes, events, error)
 
     def reward(self, span_id: str, parent: str, reward: Reward) -> Span:
         """Make the span of a reward that was recorded after the span of its step or run was delivered."""
         time = nanoseconds(reward.timestamp) or nanoseconds(self.trajectory.end_time) or 0
         event = self._reward(reward, time)
-        made = {"gen_ai.operation.name": "evaluate", **event.attributes}
-        return self._span((span_id, parent), f"evaluate {reward.name}", (time, time), made, (event,))
+        attributes = {"gen_ai.operation.name": "evaluate", **event.attributes}
+        return self._span((span_id, parent), f"evaluate {reward.name}", (time, time), attributes, (event,))
 
     def annotation(self, span_id: str, parent: str, key: str) -> Span:
         """Make the span of an annotation that was recorded after the run's own span was delivered."""
         time = nanoseconds(self.trajectory.end_time) or 0
-        made = {encodable(f"trace_recorder.annotation.{key}"): _attribute(self.trajectory.annotations[key])}
-        return self._span((span_id, parent), f"annotate {key}", (time, time), made)
+        attributes = {encodable(f"trace_recorder.annotation.{key}"): _attribute(self.trajectory.annotations[key])}
+        return self._span((span_id, parent), f"annotate {key}", (time, time), attributes)
 
     def _span(
         self,
@@ -193,15 +195,15 @@ class SpanMaker:
     def _attempt(self, attempt: Attempt) -> SpanEvent:
         """Return the event of a failed attempt. Its time is the end of the attempt."""
         error = attempt.error
-        made = known(
+        attributes = known(
             trace_recorder__attempt__number=attempt.number,
             http__response__status_code=attempt.status,
             error__type=None if error is None else str(error.status or error.type),
         )
         if self.content and error is not None:
-            made |= known(exception__message=error.message)
+            attributes |= known(exception__message=error.message)
         end = after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds)
-        return SpanEvent("trace_recorder.attempt", end, made)
+        return SpanEvent("trace_recorder.attempt", end, attributes)
 
     def _rewards(self, end: int, step: int | None) -> Iterator[SpanEvent]:
         """Yield the rewards of the run or of a step. Rewards of steps without a span belong to the run."""
@@ -214,19 +216,19 @@ class SpanMaker:
                 yield self._reward(reward, end)
 
     def _reward(self, reward: Reward, end: int) -> SpanEvent:
-        made = known(
+        attributes = known(
             gen_ai__evaluation__name=reward.name,
             gen_ai__evaluation__score__value=_number(reward.value),
             gen_ai__evaluation__explanation=reward.explanation if self.content else None,
             trace_recorder__reward__weight=_number(reward.weight),
             trace_recorder__reward__step_number=reward.step_number,
         )
-        return SpanEvent("gen_ai.evaluation.result", nanoseconds(reward.timestamp) or end, made)
+        return SpanEvent("gen_ai.evaluation.result", nanoseconds(reward.timestamp) or end, attributes)
 
     def _gaps(self, start: int) -> Iterator[SpanEvent]:
         for gap in self.trajectory.gaps:
-            made = known(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
-            yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, made)
+            attributes = known(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
+            yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, attributes)
 
     def _run_attributes(self) -> Iterator[tuple[str, Value]]:
         run = self.trajectory

@@ -1,13 +1,13 @@
-"""A run as spans: one for the run's agent, and under it its steps, calls, tools and sub-agents.
+"""A run as spans: a span for the main agent, and inside it spans for its steps, calls, tools and sub-agents.
 
 `plan_spans` returns which spans a run has, how they are nested, and which of them can no longer change. It reads no
-message. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory, and a run that
-is still being recorded is sent up to now.
+messages. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory. While a run is
+being recorded, the spans that can no longer change are sent.
 
 A delivered span cannot be changed. A reward is an event in the span of its step or run, if that span is not delivered
 yet. Otherwise `plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An annotation is a
-span `annotate KEY`. Each such span has the id of its reward or annotation, so an exporter knows whether the reward or
-annotation was delivered in either form.
+span `annotate KEY`. The id of such a span identifies the reward or annotation. So an exporter knows whether the reward
+or annotation was delivered before, inside another span or as its own span.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, sessions
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.messages import prompt_of
-from trace_recorder.views.otlp.span import PARENT_CONTEXT, Attributes, Kind, Span, SpanEvent, Value
+from trace_recorder.views.otlp.span import PARENT_CONTEXT, Attributes, Kind, Span, Value
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
 from trace_recorder.views.view import LeftOut, view
@@ -155,7 +155,7 @@ class _Plan:
 
 
 def plan_additions(tree: SpanTree, maker: SpanMaker) -> Iterator[PlannedSpan]:
-    """Yield a span for each reward and, with contents, for each annotation.
+    """Yield a span for each reward, and, if the maker writes contents, for each annotation.
 
     The caller skips the spans that were delivered before.
     """
@@ -203,6 +203,10 @@ def to_otlp(
 
 def _span(span: Span) -> dict[str, Payload]:
     status = {} if span.error is None else {"code": _FAILED} | ({"message": span.error} if span.error else {})
+    events = [
+        {"timeUnixNano": str(event.time), "name": event.name, "attributes": _attributes(event.attributes)}
+        for event in span.events
+    ]
     return {
         "traceId": span.trace_id,
         "spanId": span.span_id,
@@ -212,14 +216,10 @@ def _span(span: Span) -> dict[str, Payload]:
         "startTimeUnixNano": str(span.start),
         "endTimeUnixNano": str(span.end),
         "attributes": _attributes(span.attributes),
-        **({"events": [*map(_event, span.events)]} if span.events else {}),
+        **({"events": events} if events else {}),
         "status": status,
         "flags": 1,
     }
-
-
-def _event(event: SpanEvent) -> dict[str, Payload]:
-    return {"timeUnixNano": str(event.time), "name": event.name, "attributes": _attributes(event.attributes)}
 
 
 def _attributes(attributes: Attributes) -> list[Payload]:

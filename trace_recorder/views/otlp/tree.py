@@ -1,4 +1,4 @@
-"""How the agents, steps, calls and tools of a run are nested: the ids of their spans and of their parents, and times.
+"""The nesting of the agents, steps, calls and tools of a run: the ids of their spans, their parents, and their times.
 
 The time of a tool is known if the agent recorded it. If only the next request shows the result, the tool's span begins
 after the model's answer, has no duration, and is marked as inferred.
@@ -75,7 +75,7 @@ class ToolNode:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The identity of the execution in the run: step, agent, call, and its number among those with this id."""
+        """Identifies the execution: its step, its agent, the call id, and a number if results share that call id."""
         step = self.step
         own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
         return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
@@ -91,7 +91,10 @@ class ToolNode:
         return (self.call.name if self.call else None) or self.result.name or "unnamed"
 
     def times(self) -> tuple[int, int, bool]:
-        """Return when it began, when it ended, and whether these are inferred. A tool that did not run took no time."""
+        """Return when the tool began and ended, and whether these times are inferred.
+
+        A tool that did not run took no time.
+        """
         start = nanoseconds(self.result.timestamp)
         if start is not None:
             return start, after(start, self.seconds), False
@@ -101,12 +104,12 @@ class ToolNode:
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran, or None if that is unknown or a recording gave the result."""
+        """How long the tool ran, or None if that is unknown or a recording gave the result."""
         return None if self.result.replayed else self.result.duration_seconds
 
 
 def tool_runs(trajectory: Trajectory) -> Iterator[ToolNode]:
-    """Yield the executions of a run whose results are known, step by step."""
+    """Yield the tool executions of a run that have a result, step by step."""
     for step in trajectory.agent_steps:
         calls: dict[str, list[ToolCall]] = {}
         for call in step.tool_calls:

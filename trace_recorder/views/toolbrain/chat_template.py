@@ -1,8 +1,9 @@
 """A chat template turns messages into the exact string that an open model gets.
 
-`ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does: in the same environment, with the same
-names, and sandboxed, because templates come from strangers. Its only method is `apply_chat_template`, which Hugging
-Face tokenizers have too. Views use nothing else. jinja2 is an extra: `pip install trace-recorder[templates]`.
+`ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does, with the same extensions, filters and
+names. The environment is sandboxed, because templates come from strangers. Its only method is `apply_chat_template`,
+which Hugging Face tokenizers have too. Views use nothing else. jinja2 is an extra: `pip install
+trace-recorder[templates]`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ChatMessage = dict[str, Payload]
 """A message in the form that chat templates read: OpenAI's, with arguments as objects."""
 
 _REASONING = ("reasoning_content", "thinking", "reasoning")
-"""The names under which templates look for thinking. The first is the usual one. The second is that of gpt-oss."""
+"""The names under which templates look for thinking. The first is the usual name, and gpt-oss has the second."""
 
 
 class Renderer(Protocol):
@@ -39,7 +40,7 @@ class Renderer(Protocol):
 
 
 class ChatTemplate:
-    """The Jinja source of a chat template. `variables` are the other names in it, such as `bos_token`."""
+    """A chat template. `variables` are the values of further names in its Jinja source, such as `bos_token`."""
 
     def __init__(self, source: str, **variables: Payload) -> None:
         self._template = _environment().from_string(source)
@@ -72,8 +73,8 @@ class ChatTemplate:
 
 def _with_reasoning(message: ChatMessage) -> ChatMessage:
     """Return a message with its thinking under every name that templates read, as transformers does."""
-    thought = next((message[name] for name in _REASONING if message.get(name) is not None), None)
-    return message if thought is None else {"thinking": thought, **message, "reasoning_content": thought}
+    thinking = next((message[name] for name in _REASONING if message.get(name) is not None), None)
+    return message if thinking is None else {"thinking": thinking, **message, "reasoning_content": thinking}
 
 
 @cache

@@ -152,7 +152,7 @@ def _thought(text: str) -> str | None:
 
 
 def _final_answer(code: str) -> str | None:
-    """Return the final answer if code consists only of it, or None."""
+    """Return the final answer if the code consists only of a call of `final_answer`, or None."""
     try:
         [statement] = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

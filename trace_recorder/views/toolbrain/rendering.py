@@ -80,8 +80,8 @@ def _json(value: Payload) -> str:
 class Rendering:
     """Renders the prompt and the answer of one turn.
 
-    `parameters` are those of the request. Some of them are for the template. `interaction` has the texts of tool calls'
-    arguments as they were sent. `variables` are passed to the template unchanged.
+    `parameters` are those of the request, and some of them are for the template. `interaction` has the arguments of
+    tool calls as they were sent. `variables` are passed to the template unchanged.
     """
 
     renderer: Renderer | PlainText
@@ -138,8 +138,12 @@ class Rendering:
             return None
 
     def _render(self, *more: Message, **options: Payload) -> str:
-        asked = self.parameters.get("chat_template_kwargs")
-        variables = {**(asked if isinstance(asked, dict) else {}), **self.variables, **options}
+        template_arguments = self.parameters.get("chat_template_kwargs")
+        variables = {
+            **(template_arguments if isinstance(template_arguments, dict) else {}),
+            **self.variables,
+            **options,
+        }
         if isinstance(self.renderer, PlainText):
             begins_answer = bool(variables.get("add_generation_prompt"))
             return self.renderer.text(self.messages, more, self.tools, begins_answer=begins_answer)
@@ -159,12 +163,12 @@ class Rendering:
         ) from failures[0]
 
 
-def _with_texts(messages: list[ChatMessage], sent: Mapping[str, str]) -> list[ChatMessage]:
+def _with_texts(messages: list[ChatMessage], sent_texts: Mapping[str, str]) -> list[ChatMessage]:
     """Write arguments as the text that was sent, or as JSON if that text is unknown."""
 
     def call_of(call: Payload) -> Payload:
         arguments = call["function"]["arguments"]
-        text = arguments if isinstance(arguments, str) else sent.get(call["id"]) or _json(arguments)
+        text = arguments if isinstance(arguments, str) else sent_texts.get(call["id"]) or _json(arguments)
         return call | {"function": call["function"] | {"arguments": text}}
 
     return [

@@ -40,9 +40,9 @@ _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS)
 
 
 _READ_WIDTHS = 8
-"""How many characters are read to show the end of a text on one line, as a multiple of the line's width.
+"""To show the end of a text on one line, this many times the line's width is read from the end.
 
-Much of what is read may be white space.
+White space in the text is shortened, so one width is not enough.
 """
 
 
@@ -58,7 +58,7 @@ class ToolBrainTurn(TypedDict):
 
 
 @view
-def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
+def to_turns(  # noqa: PLR0913 - each keyword is an independent option
     left_out: LeftOut,
     trajectory: Trajectory,
     parser: Parser = parse_tool_calls,
@@ -72,12 +72,12 @@ def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
     """Return a run as a ToolBrain trace.
 
     `chat_template` is the Jinja source of the model's template, or any object with `apply_chat_template`, such as the
-    model's Hugging Face tokenizer. Prompts are then the exact strings. Without it, a prompt is everything that was
-    sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the object
-    that a tool returned, if the agent recorded it, or a list of objects for several calls. With "text" it is a text, as
-    toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in the prompts of later turns.
-    Side calls are in no prompt. With `include_replayed`, both are turns too. Raises RenderingError if the template
-    refuses the messages.
+    model's Hugging Face tokenizer. Prompts are then the exact strings. Without a template, a prompt is everything that
+    was sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the
+    object that a tool returned, if the agent recorded it, or a list of objects for several calls. With "text" it is a
+    text, as toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in the prompts of later
+    turns. Side calls are in no prompt. With `include_replayed`, both are turns too. Raises RenderingError if the
+    template refuses the messages.
     """
     selection = _TurnSelection(agent, include_replayed=include_replayed)
     turns = _turns(left_out, trajectory, parser, chat_template, selection, template_variables)
@@ -88,7 +88,7 @@ def to_turns(  # noqa: PLR0913 - each of its keywords stands by itself
 def turns_one_by_one(
     left_out: LeftOut, trajectory: Trajectory, parser: Parser = parse_tool_calls, *, include_replayed: bool = False
 ) -> Sequence[ToolBrainTurn]:
-    """Return the same turns as a lazy sequence.
+    """Return the turns that `to_turns` returns, as a lazy sequence.
 
     Each turn is made when it is read, because its prompt is the whole history.
     """

@@ -1,1 +1,1 @@
-"""Training: rows for fine-tuning, one row a branch."""
+"""Training: rows for fine-tuning, one row for each branch of a run."""

@@ -1,8 +1,8 @@
 """Branches: which turns one row of training data covers.
 
-If each call extends the call before it, the last call's messages and answer have every turn. That call is a leaf, and
-one row for the leaf covers all turns. If a history was rewritten, or was continued twice from one turn, there are
-several leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice.
+If each call extends the call before it, the messages and the answer of the last call contain every turn. That call is a
+leaf, and one row for the leaf covers all turns. If a history was rewritten, or was continued twice from one turn, there
+are several leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice.
 
 Some answers must not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`), and
 answers of side calls, such as those for a title. Answers that a replay or a fork gave are not trained on either,
@@ -119,7 +119,7 @@ def _is_faultless(turn: Turn, choice: int = 0) -> bool:
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
-    """Return why the answer of a turn must not be trained on, in the words of reports, or None if it may be.
+    """Return the description of why the answer of a turn must not be trained on, or None if it may be trained on.
 
     `choice` is the number of the answer that the agent used.
     """
@@ -152,7 +152,7 @@ def count_unlearned(
     for turn in turns:
         if turn not in trained:
             fault = fault_of_turn(turn) or (SIDE_CALLS if turn in of_program else None)
-            left_out.add(fault or CUT_OFF)  # without a fault, another answer was used, which has a fault
+            left_out.add(fault or CUT_OFF)  # the first answer has no fault, so the agent used an answer that has one
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

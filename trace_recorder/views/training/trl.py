@@ -1,7 +1,7 @@
 """Rows for TRL and the Hugging Face trainers (https://huggingface.co/docs/trl/dataset_formats), one for each branch.
 
 There are three forms. "messages" is the conversation up to the first answer that must not be trained on, because the
-form has no weights. "prompt_completion" cuts the conversation before each new answer to train on, so no answer of an
+form has no weights. "prompt_completion" takes the messages before the new answers as the prompt, so no answer of an
 earlier row is trained on again. "tokens" has the sampled ids, if the server sent them. Text is never tokenised again,
 because that may give ids that were not sampled.
 
@@ -58,8 +58,8 @@ def to_trl(
 ) -> list[Row]:
     """Return the rows of a run in one of the forms.
 
-    There are no rows if no answer may be trained on, or if no token is recorded. Answers that were cut off, or are
-    incomplete or empty, are not trained on, unless `include_incomplete` is set.
+    There are no rows if no answer may be trained on. The form "tokens" has no rows if no token ids were recorded.
+    Answers that were cut off, or are incomplete or empty, are not trained on, unless `include_incomplete` is set.
 
     Besides TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, for messages, `turns`. For each
     answer, `turns` has its interaction, its finish reason, whether it is new, and its token ids and log-probabilities
@@ -101,7 +101,8 @@ def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
     whole = branch.lines()
     end = next((place for place, line in enumerate(whole) if _is_faulty(line)), len(whole))
     left_out.add(BEHIND, sum(line.new for line in whole[end:]))
-    lines = whole[: _end_of_answers(whole[:end])]
+    answers = (place for place, line in enumerate(whole[:end], start=1) if line.message.role == "assistant")
+    lines = whole[: max(answers, default=0)]  # messages after the last answer ask for another answer
     if not any(line.new for line in lines):
         return []
     return [
@@ -124,13 +125,8 @@ def _is_faulty(line: BranchMessage) -> bool:
     return not line.target if line.turn else not (message.tool_calls or text_of(message).strip())
 
 
-def _end_of_answers(lines: Sequence[BranchMessage]) -> int:
-    """Return where the last answer ends. The messages after it ask for another answer."""
-    return max((place for place, line in enumerate(lines, start=1) if line.message.role == "assistant"), default=0)
-
-
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Return rows. A row ends before an answer that is not new or must not be trained on. Another row may follow."""
+    """Return a row for each stretch of new answers. An answer that must not be trained on ends a stretch."""
     lines = branch.lines()
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []
@@ -210,17 +206,17 @@ def _content(message: Message) -> str | list[Row]:
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
-    return [_part(part) for part in parts if not isinstance(part, Other)]
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image", "url": part.address}
+        for part in parts
+        if not isinstance(part, Other)
+    ]
 
 
 def _assistant(message: Message, left_out: LeftOut) -> Row:
     calls = [_call(call, left_out) for call in message.tool_calls]
     members = without_none(reasoning_content=message.reasoning, tool_calls=calls or None)
     return {"role": "assistant", "content": text_of(message), **members}
-
-
-def _part(part: Text | Image) -> Row:
-    return {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image", "url": part.address}
 
 
 def _call(call: ToolCall, left_out: LeftOut) -> Row:
@@ -230,7 +226,7 @@ def _call(call: ToolCall, left_out: LeftOut) -> Row:
 
 def _turn(place: int, line: BranchMessage) -> Row:
     turn = line.turn
-    assert turn is not None  # noqa: S101 - callers pass only such lines
+    assert turn is not None  # noqa: S101 - callers pass only lines with a turn
     call, tokens = turn.interaction, tokens_of(turn.interaction)
     return {"message": place, "interaction_id": call.interaction_id, "new": line.new} | without_none(
         model=call.response.model or call.model,
