@@ -62,8 +62,7 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.tools import ReplayedToolError
     from trace_recorder.storage.redaction.redactor import Redactor
     from trace_recorder.storage.redaction.text_masking import default_redactor
-    from trace_recorder.tables.arrow import to_arrow
-    from trace_recorder.tables.dataframes import to_dataframe
+    from trace_recorder.tables.frames import to_arrow, to_dataframe
     from trace_recorder.tables.ray_data import read_runs
     from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
     from trace_recorder.values.messages import LLMResponse, Message, ToolCall, ToolResult, Usage
@@ -195,8 +194,10 @@ _MODULES = {
     "rerun.tools": ("ReplayedToolError",),
     "storage.redaction.redactor": ("Redactor",),
     "storage.redaction.text_masking": ("default_redactor",),
-    "tables.arrow": ("to_arrow",),
-    "tables.dataframes": ("to_dataframe",),
+    "tables.frames": (
+        "to_arrow",
+        "to_dataframe",
+    ),
     "tables.ray_data": ("read_runs",),
     "values.llm_interaction": (
         "Attempt",

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.invoking import invoke, recorded
 from tests.processes import ROOT
-from trace_recorder.tables.arrow import schema_of
 from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.frames import schema_of
 from trace_recorder.tables.sql import query_exports
 
 PAGE = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")

@@ -20,8 +20,8 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.plain_text import text_of
+from trace_recorder.views.cost import costs_of_calls
 from trace_recorder.views.rewards import rewards_of
-from trace_recorder.views.run_costs import costs_of_calls
 
 
 def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:

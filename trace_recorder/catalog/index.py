@@ -34,7 +34,7 @@ from trace_recorder.imports.loader import Runs, load_each
 from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.run_costs import costs_of_calls, may_have_price
+from trace_recorder.views.cost import costs_of_calls, may_have_price
 from trace_recorder.views.stats import Stats
 
 Task = tuple[Path, bytes, State]

@@ -13,8 +13,8 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version
 from trace_recorder.values.origins import ForkedFrom, ReplayOf, name_of, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.cost import RunCosts, may_have_price
 from trace_recorder.views.rewards import rewards_of
-from trace_recorder.views.run_costs import RunCosts, may_have_price
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.origins import run_origin_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.run_costs import RunCosts
+from trace_recorder.views.cost import RunCosts
 
 Json = dict[str, Payload]
 NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": None}

@@ -20,7 +20,7 @@ from trace_recorder.cli.planned_runs import naming_in, planned_runs
 from trace_recorder.cli.read_files import Load, UnreadableError, find_runs, is_directory, load, process, read
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.run_costs import run_costs_or_unknown
+from trace_recorder.views.cost import run_costs_or_unknown
 
 if TYPE_CHECKING:
     from trace_recorder.catalog.loading import Matcher

@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.origins import RunOrigin, name_of, run_origin_of
 from trace_recorder.values.trajectory import Gap, Reward, Trajectory
-from trace_recorder.views.tokens import is_usage_left_out
+from trace_recorder.views.call_facts import is_usage_left_out
 
 _SUCCESS = {True: ", success", False: ", no success"}
 

@@ -20,13 +20,12 @@ from trace_recorder.values.structs import asdict
 from trace_recorder.values.token_counts import prompt_tokens
 from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.call_facts import incomplete_reason, is_usage_left_out
 from trace_recorder.views.content.kinds import INTERLEAVING, REFUSALS, SIGNATURES, THOUGHTS, contents_of_answer
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.conversations.steps_of_turns import is_tools_only
 from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, side_calls_of
-from trace_recorder.views.incomplete_calls import incomplete_reason
-from trace_recorder.views.tokens import is_usage_left_out
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
 """Contents of an answer that are shown elsewhere or are not readable for people."""

@@ -1,7 +1,7 @@
 """The tables of runs and their columns: name, type and meaning, stated once for Arrow, data frames and docs.
 
-A column has the same name and meaning in every table. Its type is a word of `CellType`; `arrow.py` has the Arrow types,
-`dataframes.py` those of data frames. `cell` converts a value of a run to the type of its column.
+A column has the same name and meaning in every table. Its type is a word of `CellType`, for
+which `frames.py` has the types of Arrow and of data frames. `cell` converts a value of a run to the type of its column.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from trace_recorder.storage.file_locks import directory_lock
-from trace_recorder.tables.arrow import MAX_BATCHES, batch_of, combined, load_pyarrow, schema_of
 from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combined, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.parts import utf8_text

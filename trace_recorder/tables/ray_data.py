@@ -24,9 +24,8 @@ from trace_recorder.errors import MissingExtraError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.imports.loader import load
 from trace_recorder.storage.run_files import runs_in_directory
-from trace_recorder.tables.arrow import batch_of, load_pyarrow, schema_of
 from trace_recorder.tables.columns import Of
-from trace_recorder.tables.dataframes import check_table
+from trace_recorder.tables.frames import batch_of, check_table, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import load_remote, remote_runs, url_of
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from trace_recorder.errors import MissingExtraError
-from trace_recorder.tables.arrow import schema_of
 from trace_recorder.tables.columns import TABLES, TableName
+from trace_recorder.tables.frames import schema_of
 from trace_recorder.tables.parquet import Batches, TableFiles, part_files
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ The same holds for a run whose file became such a link after it was listed.
 A look compares the states of all files. Then `read_one` reads one changed run at a time, so a caller can stop at any
 moment. One thread at a time looks and reads. A thread that uses the members holds `lock` for a moment.
 
-The costs of a run are the sum of the costs of its calls (`views/run_costs.py`). The calls have to be read for that,
+The costs of a run are the sum of the costs of its calls (`views/cost.py`). The calls have to be read for that,
 while a row needs only the ends of the run's files. So costs are read run by run, the newest runs first.
 """
 
@@ -33,7 +33,7 @@ from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.storage.run_files import NO_FILE, FileState, run_files
 from trace_recorder.viewer.parts import Json
 from trace_recorder.viewer.run_rows import RunRows
-from trace_recorder.views.run_costs import RunCosts, run_costs_or_unknown
+from trace_recorder.views.cost import RunCosts, run_costs_or_unknown
 
 
 class ServedFiles:

@@ -18,9 +18,9 @@ from trace_recorder.values.tool_uses import tool_uses
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.viewer.parts import CUT, Json, TextLimits, excerpt, first_argument, value_parts
 from trace_recorder.viewer.prompts import ShownPrompt
+from trace_recorder.views.call_facts import incomplete_reason
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.cost import Price, cost_of
-from trace_recorder.views.incomplete_calls import incomplete_reason
 
 
 def run_facts(trajectory: Trajectory, limits: TextLimits = CUT) -> Json:

@@ -19,7 +19,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parameters import Column, ListRequest
 from trace_recorder.viewer.parts import Json
 from trace_recorder.views.content.plain_text import text_of
-from trace_recorder.views.run_costs import may_have_price
+from trace_recorder.views.cost import may_have_price
 
 _OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
 """Columns that the index does not have. `listed` is the start of a run, or the time of its files."""

@@ -18,6 +18,7 @@ from trace_recorder.values.content_parts import Image, Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.call_facts import origin_of
 from trace_recorder.views.content.kinds import IMAGES
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
 from trace_recorder.views.content.parts import chat_part
@@ -41,7 +42,6 @@ from trace_recorder.views.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.views.replayed_calls import origin_of
 from trace_recorder.views.view import LeftOut, view
 
 _ROLES = {"developer": "system"}

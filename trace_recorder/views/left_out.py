@@ -20,12 +20,12 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.call_facts import tokens_of
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
 from trace_recorder.views.content.parts import described
 from trace_recorder.views.conversations.steps_of_turns import unrequested_tools_of
 from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.conversations.turns_of_run import interactions_of
-from trace_recorder.views.tokens import tokens_of
 from trace_recorder.views.view import LeftOut
 
 Side = Literal["instructions", "questions", "tool results", "answers"]

@@ -17,6 +17,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Block, Message, Payload, ToolCall, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.call_facts import origin_of, without_usage
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, function_of
@@ -41,7 +42,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
     other_part_as_text,
 )
-from trace_recorder.views.replayed_calls import origin_of, without_usage
 from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3

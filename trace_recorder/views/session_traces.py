@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.call_facts import origin_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_text
 from trace_recorder.views.content.parts import lines_of, text_of
@@ -31,7 +32,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.pi_sessions import HARNESS, milliseconds, session_identity
-from trace_recorder.views.replayed_calls import origin_of
 from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.views.call_facts import REPLAYED_FROM
 from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat
 from trace_recorder.views.left_out import (
@@ -26,7 +27,6 @@ from trace_recorder.views.left_out import (
     count_all_but,
     count_unsupported_contents,
 )
-from trace_recorder.views.replayed_calls import REPLAYED_FROM
 from trace_recorder.views.shared_document import SharedMessages, interaction_documents
 from trace_recorder.views.view import LeftOut, view
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tests.cli.invoking import app
 from tests.views import made
 from tests.views.made import assistant, call, gave, system, use
-from trace_recorder.tables.dataframes import to_dataframe
+from trace_recorder.tables.frames import to_dataframe
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views import preference_pairs, to_atif, to_openai_finetuning, to_spans, to_trl, to_turns
 from trace_recorder.views.conversations.turns_of_run import side_calls_of

@@ -19,12 +19,11 @@ from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolR
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.media import Media
+from trace_recorder.views.call_facts import REPLAYED_FROM, tokens_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.views.conversations.steps_of_turns import StepsByTurn
 from trace_recorder.views.conversations.turn import Turn
-from trace_recorder.views.replayed_calls import REPLAYED_FROM
-from trace_recorder.views.tokens import tokens_of
 
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
 """The members of a choice that are in the metrics."""

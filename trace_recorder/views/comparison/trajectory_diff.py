@@ -13,12 +13,11 @@ from trace_recorder.values.origins import RunOrigin, run_origin_of
 from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.call_facts import made_calls, sum_known
 from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, Kind
 from trace_recorder.views.comparison.value_changes import ValueChange, changed_ranges, changes, equal_json
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.cost import Costs, cost_of
-from trace_recorder.views.replayed_calls import made_calls
-from trace_recorder.views.tokens import sum_known
 
 
 @dataclass(frozen=True, slots=True)

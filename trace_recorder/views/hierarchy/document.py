@@ -15,6 +15,7 @@ from trace_recorder.clocks import seconds_between
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Trajectory
+from trace_recorder.views.call_facts import made_calls, sum_known
 from trace_recorder.views.content.finish_reasons import ending_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
@@ -29,8 +30,6 @@ from trace_recorder.views.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.views.replayed_calls import made_calls
-from trace_recorder.views.tokens import sum_known
 from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"

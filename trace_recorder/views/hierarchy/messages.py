@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
+from trace_recorder.views.call_facts import origin_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn
 from trace_recorder.views.conversations.turn import Turn, answer_of
-from trace_recorder.views.replayed_calls import origin_of
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 """The four roles of the form. Another role becomes `user`, and `metadata.original_role` has its name."""

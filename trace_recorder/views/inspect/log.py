@@ -17,6 +17,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Status, Trajectory
 from trace_recorder.version import __version__
+from trace_recorder.views.call_facts import made_calls, sum_known
 from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
@@ -27,8 +28,6 @@ from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_u
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree
-from trace_recorder.views.replayed_calls import made_calls
-from trace_recorder.views.tokens import sum_known
 from trace_recorder.views.view import LeftOut, view
 
 InspectForm = Literal["json", "eval"]

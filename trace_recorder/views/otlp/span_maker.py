@@ -14,6 +14,7 @@ from trace_recorder.values.message_equality import json_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
+from trace_recorder.views.call_facts import counted_usage, origin_of, without_usage
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
 from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
 from trace_recorder.views.otlp.langfuse import LangfuseAttributes
@@ -21,7 +22,6 @@ from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInference
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
 from trace_recorder.views.otlp.tree import AgentRecords, ToolNode, times_of
-from trace_recorder.views.replayed_calls import counted_usage, origin_of, without_usage
 
 Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
 _WRITERS: Mapping[Conventions, Sequence[Callable[[bool], Writer]]] = {

@@ -18,6 +18,7 @@ from typing import Literal
 from trace_recorder.values.content_parts import Image, Other, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.call_facts import Tokens, tokens_of
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
 from trace_recorder.views.content.openai_functions import arguments_of, call_of
 from trace_recorder.views.content.parts import lines_of, text_of
@@ -35,7 +36,6 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
-from trace_recorder.views.tokens import Tokens, tokens_of
 from trace_recorder.views.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 

@@ -1,0 +1,191 @@
+"""Runs as tables in memory: tables of Apache Arrow, and data frames of polars or pandas.
+
+`columns.py` has the columns. Their names and types are the same for every run, and an unknown value is null. Lists and
+structures with a fixed form have Arrow types in tables of Arrow, and are JSON texts in data frames. All other lists and
+objects are JSON texts in both. The libraries are not dependencies, so each is imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from itertools import islice
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+
+from trace_recorder.errors import MissingExtraError
+from trace_recorder.tables.columns import TABLES, CellType, Of, TableName, cell, json_text
+from trace_recorder.tables.rows import Cells, Runs, cells_of
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.version import __version__
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
+    import polars
+    import pyarrow
+
+
+def check_table(runs: Runs, of: str, function: str) -> None:
+    """Raise ValueError if there is no such table, and TypeError if the runs are a path."""
+    if of not in get_args(Of):
+        raise ValueError(f"of={of!r}: one of {', '.join(get_args(Of))}")
+    if isinstance(runs, str | PathLike):
+        raise TypeError(f"{function}() takes trajectories, but got a path: {function}(load({str(runs)!r})).")
+
+
+# ── tables of Arrow ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+MAX_BATCHES = 256
+"""This many batches in memory are joined into one batch, because each batch costs some kilobytes beside its values."""
+
+
+def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
+    """Return a table of Arrow with a row for each run, call, step, tool call, message or reward of one run or several.
+
+    Every row has its run's file, id, task, status and success. The table of messages has each distinct message once,
+    with the calls whose prompts have the message. docs/tables.md has the columns. Raises MissingExtraError if pyarrow
+    is not installed, ValueError if `of` is not a table.
+    """
+    check_table(runs, of, "to_arrow")
+    every = [runs] if isinstance(runs, Trajectory) else runs
+    batches = (batch_of(run, of) for run in every)
+    groups = iter(lambda: [*islice(batches, MAX_BATCHES)], [])
+    return load_pyarrow().Table.from_batches(
+        (batch for group in groups for batch in combined(group).to_batches()), schema_of(of)
+    )
+
+
+def combined(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
+    """Return a table with the rows of at least one batch."""
+    table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
+    return table
+
+
+def batch_of(run: Trajectory, table: TableName) -> pyarrow.RecordBatch:
+    """Return the rows of one run in a table."""
+    cells, schema = cells_of(run, table), schema_of(table)
+    arrays = [
+        load_pyarrow().array([*_arrow_cells(cells[column.name], column.type)], field.type)
+        for column, field in zip(TABLES[table], schema, strict=True)
+    ]
+    return load_pyarrow().RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@cache
+def schema_of(table: TableName) -> pyarrow.Schema:
+    """Return the schema of a table. Its metadata have the meaning of each column, and the version of this package."""
+    types = _types()
+    fields = [
+        load_pyarrow().field(column.name, types[column.type], metadata={"description": column.meaning})
+        for column in TABLES[table]
+    ]
+    about = {"trace_recorder.table": table, "trace_recorder.version": __version__}
+    return load_pyarrow().schema(fields, metadata=about)
+
+
+def load_pyarrow() -> Any:
+    """Import pyarrow. Raises MissingExtraError."""
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError("Tables need pyarrow: pip install 'trace-recorder[parquet]'") from error
+
+
+@cache
+def _types() -> Mapping[CellType, Any]:
+    """Return the Arrow type of each column type.
+
+    Texts are `large_string`, because all texts of a column together may have more than 2 GB.
+    """
+    arrow = load_pyarrow()
+    text = arrow.large_string()
+    call = arrow.struct({"call_id": text, "name": text, "arguments": text})
+    origin = arrow.struct({"trajectory_id": text, "interaction_id": text, "by_hand": arrow.bool_()})
+    return {
+        "text": text,
+        "json": text,
+        "integer": arrow.int64(),
+        "number": arrow.float64(),
+        "boolean": arrow.bool_(),
+        "time": arrow.timestamp("us", tz="UTC"),
+        "rewards": arrow.list_(arrow.struct({"name": text, "value": arrow.float64()})),
+        "tool_calls": arrow.list_(call),
+        "ranges": arrow.list_(arrow.struct({"first": arrow.int64(), "last": arrow.int64()})),
+        "origin": origin,
+    }
+
+
+def _arrow_cells(values: Iterable[Payload], type_: CellType) -> Iterator[Payload]:
+    if type_ == "rewards":
+        return (
+            [{"name": json_text(name), "value": cell("number", reward)} for name, reward in value.items()]
+            for value in values
+        )
+    if type_ == "origin":
+        return (value and _origin(value) for value in values)
+    return iter(values)
+
+
+def _origin(value: Mapping[str, Payload]) -> dict[str, Payload]:
+    ids = {name: cell("text", value.get(name)) for name in ("trajectory_id", "interaction_id")}
+    return {**ids, "by_hand": value.get("by_hand", False)}
+
+
+# ── data frames ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Library = Literal["polars", "pandas"]
+_TYPES: dict[CellType, tuple[str, str]] = {
+    "integer": ("Int64", "Int64"),
+    "number": ("Float64", "float64"),
+    "boolean": ("Boolean", "boolean"),
+    "time": ("Datetime", "datetime64[us, UTC]"),
+}
+"""The types of polars and of pandas. All other columns are text."""
+
+
+@overload
+def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["polars"]) -> polars.DataFrame: ...
+@overload
+def to_dataframe(runs: Runs, of: Of = "calls", *, library: Literal["pandas"]) -> pandas.DataFrame: ...
+@overload
+def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any: ...
+def to_dataframe(runs: Runs, of: Of = "calls", library: Library | None = None) -> Any:
+    """Return a data frame of one run or of several, with a row for each run, call, step, tool call, message or reward.
+
+    Every row has its run's file, id, task, status and success. A column has the same type in every frame: text, a
+    nullable integer, a float, a boolean, or a time in UTC. docs/tables.md has the columns. `library` chooses between
+    polars and pandas. By default it is polars if that is installed, or else pandas. Raises MissingExtraError if the
+    library is not installed, ValueError if `of` is not a table.
+    """
+    check_table(runs, of, "to_dataframe")
+    module = _library(library)
+    cells = {name: [*map(_flat, values)] for name, values in cells_of(runs, of).items()}
+    return _polars_frame(module, cells, of) if module.__name__ == "polars" else _pandas_frame(module, cells, of)
+
+
+def _polars_frame(polars: Any, cells: Cells, of: Of) -> Any:
+    types = {column.name: getattr(polars, _TYPES.get(column.type, ("String", ""))[0]) for column in TABLES[of]}
+    times = {name: type_("us", "UTC") for name, type_ in types.items() if type_ is polars.Datetime}
+    return polars.DataFrame(cells, schema=types | times)
+
+
+def _pandas_frame(pandas: Any, cells: Cells, of: Of) -> Any:
+    types = {column.name: _TYPES.get(column.type, ("", "string"))[1] for column in TABLES[of]}
+    return pandas.DataFrame({name: pandas.Series(cells[name], dtype=type_) for name, type_ in types.items()})
+
+
+def _flat(value: Payload) -> Payload:
+    return json_text(value) if isinstance(value, dict | list) else value
+
+
+def _library(name: Library | None) -> Any:
+    for library in (name,) if name else ("polars", "pandas"):
+        try:
+            return import_module(library)
+        except ImportError:
+            continue
+    raise MissingExtraError(
+        f"to_dataframe needs {name or 'polars or pandas'}, which is not installed: pip install {name or 'polars'}"
+    )

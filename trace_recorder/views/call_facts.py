@@ -1,0 +1,140 @@
+"""Facts of single calls that several formats and commands show.
+
+They are the sampled tokens, the origin of an answer that a replay or a fork gave, and why a call is incomplete. The
+original run paid for the tokens of a replayed answer. So an export puts these figures into the member that marks the
+call as replayed, and not into the members from which readers sum tokens and costs. `docs/views/replayed-calls.md`
+describes that member of each format. `values/token_counts.py` counts tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trace_recorder.dialects.dialect import may_omit_usage
+from trace_recorder.dialects.json_access import as_dict, as_list
+from trace_recorder.values.llm_interaction import LLMInteraction
+from trace_recorder.values.messages import Choice, LLMResponse, Payload, Usage, without_none
+from trace_recorder.values.structs import replace
+from trace_recorder.values.token_counts import counts_of
+
+
+def is_usage_left_out(call: LLMInteraction) -> bool:
+    """Whether a call's usage is missing because its request did not ask for it (`stream_options.include_usage`)."""
+    if not (call.stream and call.complete and call.error is None) or call.response.usage.is_known:
+        return False
+    return may_omit_usage(call.api, as_dict(call.parameters.get("stream_options")).get("include_usage"))
+
+
+def sum_known(numbers: Iterable[float | None]) -> Payload:
+    """Return the sum of the known numbers, or None if no number is known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+# ── sampled tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+_ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The sampled tokens, as the server sent them. None means unknown.
+
+    vLLM, OpenAI and similar servers, and Google put them into different members.
+    """
+
+    prompt_ids: list[int] | None = None
+    completion_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+
+
+def tokens_of(call: LLMInteraction) -> Tokens:
+    """Return the token ids and the log-probabilities of an interaction's first answer."""
+    choice = call.response.choices[0] if call.response.choices else Choice(0)
+    members = {**call.response.extra, **choice.extra}
+    scored = list(_scored(members))
+    ids = _numbers(members.get("token_ids")) or _numbers([identity for identity, _ in scored])
+    logprobs = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
+    return Tokens(
+        _numbers(members.get("prompt_token_ids")),
+        ids,
+        logprobs if logprobs and len(logprobs) == len(scored) else None,
+    )
+
+
+def _scored(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
+    """Yield the id of each token, or None, and its log-probability."""
+    scores = members.get("logprobs")
+    for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
+        match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
+        yield int(match[1]) if match else None, token.get("logprob")
+    for token in _dicts(as_dict(members.get("logprobsResult")).get("chosenCandidates")):
+        yield token.get("tokenId"), token.get("logProbability")
+
+
+def _dicts(elements: Payload) -> list[dict[str, Payload]]:
+    return [element for element in as_list(elements) if isinstance(element, dict)]
+
+
+def _numbers(value: Payload) -> list[int] | None:
+    return value if isinstance(value, list) and value and all(isinstance(number, int) for number in value) else None
+
+
+# ── calls that were not made, because a replay or a fork gave their answers ──────────────────────────────────────────
+
+REPLAYED_FROM = "replayed_from"
+"""The additional member that names the run and the call that gave an answer."""
+
+
+def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
+    """Return the calls that were made."""
+    return [call for call in calls if not call.is_replayed]
+
+
+def without_usage(call: LLMInteraction) -> LLMInteraction:
+    """Return a call. If the call was not made, the usage of its answer is removed."""
+    if not call.is_replayed:
+        return call
+    response: LLMResponse = replace(call.response, usage=Usage())
+    return replace(call, response=response)
+
+
+def origin_of(call: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
+    """Return the origin and the usage of the answer of a call that was not made. Return None for any other call."""
+    if call.replayed_from is None:
+        return None
+    return call.replayed_from.to_document() | without_none(usage=usage)
+
+
+def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
+    """Return the usage of an answer under the names of the member `usage`, counted in the same way for all dialects."""
+    counts = counts_of(call)
+    if counts is None:
+        return {}
+    return without_none(
+        input_tokens=counts.prompt,
+        output_tokens=counts.completion,
+        cache_creation_input_tokens=counts.cache_write,
+        cache_read_input_tokens=counts.cache_read,
+        reasoning_tokens=counts.reasoning,
+        cost=call.response.usage.cost,
+    )
+
+
+# ── incomplete calls ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
+    """Return why a call is not complete, or None if it is complete or its error says why.
+
+    `is_running` is the state of its run.
+    """
+    if call.complete or (call.error and not call.ended_by):
+        return None
+    if call.ended_by:
+        return f"it ended early: {call.ended_by}"
+    if not call.answered:
+        return "in flight, no answer yet" if is_running else "no answer is on file"
+    return "in flight, the answer is still coming" if is_running else "the rest of the answer is not on file"
