@@ -1,8 +1,8 @@
 """Delivers the spans of a run in batches, and notes which spans arrived.
 
 The notes are in a small file next to the journal, `<run>.delivered`. Each line is JSON: a target, and the ids of the
-spans that it accepted. Lines are only appended, so a note costs the same in a long run. A damaged line is skipped, and
-its spans are sent again.
+spans that the target accepted. Lines are only appended, so a note costs the same in a long run. A damaged line is
+skipped, and its spans are sent again.
 """
 
 from __future__ import annotations

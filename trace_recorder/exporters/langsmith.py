@@ -101,7 +101,7 @@ class LangSmithSender:
         }
 
     def _dotted_order(self, span: Span) -> str:
-        """Return the path from the first run to this one: the time and the id of each run."""
+        """Return the path from the first run to this run: the time and the id of each run."""
         way: list[str] = []
         span_id, start, parent = span.span_id, span.start, span.parent_id
         while len(way) < 100:

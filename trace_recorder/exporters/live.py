@@ -98,7 +98,7 @@ class LiveExport:
         start_thread(partial(run_yielding, self._run), "trace_recorder export")
 
     def flush(self, seconds: float) -> int:
-        """Wait until the thread has sent the spans that are final now. Return how many, at least, are missing.
+        """Wait until the thread has sent the spans that are final now. Return how many spans are missing at least.
 
         Wait at most `seconds`, and not at all if the endpoint did not answer the last time. The exact number is unknown
         if the thread has not finished. The result is then at least 1. In a forked child the result is 0.

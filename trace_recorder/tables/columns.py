@@ -39,13 +39,13 @@ _SUCCESS = (*_OF_RUN, Column("success", "boolean", "whether the run succeeded, a
 _STARTED = Column("started_at", "time", "when it began, in UTC; a time without a zone is read as UTC")
 _SECONDS = Column("duration_seconds", "number", "how long it took")
 _STEP = Column("step_number", "integer", "the number of the agent's step; null outside steps")
-_AGENT = Column("agent", "text", "the agent's name, where there are several")
+_AGENT = Column("agent", "text", "the agent's name, if the run names its agents")
 _CALL = Column("interaction_id", "text", "the id of the call in its run, such as llm_3")
 _CONTENT = Column("content", "text", "its text; the texts of several parts are joined")
-_REASONING = Column("reasoning", "text", "the model's thinking, where it is on file")
+_REASONING = Column("reasoning", "text", "the model's thinking, if it is on file")
 _TOOL_CALLS = Column("tool_calls", "integer", "the number of tool calls that the model asked for")
-_FAILED_TOOLS = Column("failed_tool_calls", "integer", "the number of tool results that say so")
-_ERROR = Column("error", "text", "the error, as `type: message` where both are known")
+_FAILED_TOOLS = Column("failed_tool_calls", "integer", "the number of tool results that report a failure")
+_ERROR = Column("error", "text", "the error, as `type: message` if both are known")
 _TOKENS = (
     Column("input_tokens", "integer", "the tokens that went in, cached ones included"),
     Column("output_tokens", "integer", "the tokens that came out, reasoning included"),
@@ -102,17 +102,17 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         *(*_SUCCESS, _STEP, _STARTED),
         Column("state", "text", "the state that the agent gave the step"),
         _AGENT,
-        Column("derived", "boolean", "whether the step was derived from a call, as the agent recorded none"),
+        Column("derived", "boolean", "whether the step was derived from a call, because the agent recorded no step"),
         *(_CALL, _CONTENT, _TOOL_CALLS, _FAILED_TOOLS, _SECONDS),
         Column("reflection", "text", "what the agent noted about the step"),
         _ERROR,
     ),
     "tool_calls": (
         *_OF_RUN,
-        Column("run_success", "boolean", "whether the run succeeded; `success` is the tool's here"),
+        Column("run_success", "boolean", "whether the run succeeded; `success` describes the tool call"),
         *(_STEP, _STARTED, _AGENT, _CALL_ID),
         Column("name", "text", "the name of the tool, or of a message's sender"),
-        Column("arguments", "json", "the arguments as JSON, or as text where the model wrote no JSON"),
+        Column("arguments", "json", "the arguments as JSON, or as text if the model wrote no JSON"),
         Column("success", "boolean", "whether the tool succeeded"),
         Column("result", "text", "what came back: a text, or JSON"),
         *(_ERROR, _SECONDS, _REPLAYED),
@@ -122,7 +122,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("message_number", "integer", "counts the distinct messages of the run from 1"),
         Column("role", "text", "system, user, assistant, tool or developer"),
         _CONTENT,
-        Column("parts", "json", "the content as a list of parts, where it is not one text"),
+        Column("parts", "json", "the content as a list of parts, if it is not one text"),
         _REASONING,
         Column("requested_calls", "tool_calls", "the tool calls that an assistant's message asks for"),
         _CALL_ID,
@@ -130,7 +130,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("extra", "json", "other members, under the provider's names"),
         Column("first_call", "text", "the `interaction_id` of the first call that holds the message"),
         Column("held_by", "integer", "the number of calls that hold the message"),
-        Column("call_ranges", "ranges", "those calls, as ranges of `call_number` with both ends"),
+        Column("call_ranges", "ranges", "the calls that hold the message, as ranges of `call_number` with both ends"),
     ),
     "rewards": (
         *_SUCCESS,

@@ -105,7 +105,7 @@ class TableFiles:
     def add(self, batches: Batches) -> None:
         """Add the rows of a run. They are on file under the final names when the part ends."""
         if not self._part:
-            for table in self._tables:  # one by one: if one fails, the earlier ones are removed
+            for table in self._tables:  # one by one, so that the earlier files are removed if one fails
                 self._part[table] = _PartFile(self._path(table), table, self._group_bytes)
         for table, batch in batches.items():
             self._part[table].add(batch)
@@ -113,7 +113,7 @@ class TableFiles:
             self._end_part()
 
     def __enter__(self) -> Self:
-        locked = self._directory / self._tables[0]  # not the directory itself: the indexer locks that
+        locked = self._directory / self._tables[0]  # not the directory itself, because the indexer locks it
         locked.mkdir(parents=True, exist_ok=True)
         with self._lock:
             if self._lock.enter_context(directory_lock(locked)) is False:

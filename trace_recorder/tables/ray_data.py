@@ -44,9 +44,9 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
 
     `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. They
     are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns; `file`
-    is the path to load a run from. A file that cannot be read is an error of the dataset; with `strict=False`, it is
-    skipped and logged where it was read. Ray is started if it is not running. Raises MissingExtraError if it is not
-    installed, OSError if a path cannot be listed, ValueError if `of` is not a table.
+    is the path to load a run from. A file that cannot be read is an error of the dataset. With `strict=False`, the file
+    is skipped, and the process that read it logs the error. Ray is started if it is not running. Raises
+    MissingExtraError if Ray is not installed, OSError if a path cannot be listed, ValueError if `of` is not a table.
     """
     check_table((), of, "read_runs")
     every = [paths] if isinstance(paths, str | Path) else [*paths]

@@ -49,7 +49,7 @@ def query_exports(query: str, directories: Sequence[Path]) -> Iterator[duckdb.Du
 def query_runs(
     query: str, rows_of: Callable[[tuple[TableName, ...]], Iterable[Batches]]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Run a query over runs; `rows_of` yields the rows of each run in some tables. Otherwise as `query_exports`."""
+    """Run a query over runs, as `query_exports` does. `rows_of` yields the rows of each run in some tables."""
     with tempfile.TemporaryDirectory() as temporary:
         connection = _connection(temporary)
         _check(query)

@@ -129,7 +129,7 @@ def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
 def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
     """Return why a call is not complete, or None if it is complete or its error says why.
 
-    `is_running` is the state of its run.
+    `is_running` tells whether its run is still being recorded.
     """
     if call.complete or (call.error and not call.ended_by):
         return None

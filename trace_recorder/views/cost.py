@@ -312,7 +312,7 @@ def may_have_price(status: Payload, *tokens: Payload) -> bool:
 
 
 def run_costs_or_unknown(path: Path) -> RunCosts:
-    """Return the cost of a run. If the run cannot be read, its cost is unknown."""
+    """Return the cost of a run, or an unknown cost if the run cannot be read."""
     return try_call(lambda: run_costs(path), lambda _: RunCosts())
 
 
@@ -320,7 +320,7 @@ def run_costs(path: Path) -> RunCosts:
     """Return the cost of a run. Raises the same errors as `load`."""
     calls = _calls_of_document(path)
     if calls is None:
-        from trace_recorder.imports.loader import load  # noqa: PLC0415 - `list` of ended runs does without it
+        from trace_recorder.imports.loader import load  # noqa: PLC0415 - not needed for runs that have ended
 
         calls = load(path).llm_interactions
     return costs_of_calls(calls)

@@ -39,7 +39,7 @@ def reward_function(name: str) -> Function:
     find = _in_file if place.endswith(".py") else _in_module
     value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(value):
-        raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - the value is wrong, not its type
+        raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - not a wrong type
     function: Function = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
     _parameters(function)
     return function

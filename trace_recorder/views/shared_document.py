@@ -21,7 +21,7 @@ WriteMessage = Callable[[Message], list[Payload]]
 
 
 class SharedMessages:
-    """Writes the messages of calls, each distinct one once."""
+    """Writes the messages of calls. Each distinct message is written once."""
 
     def __init__(self, write: WriteMessage = lambda message: [message.to_document()]) -> None:
         self._write = write

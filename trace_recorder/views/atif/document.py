@@ -66,7 +66,7 @@ def parents_of(
 
 
 def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, tuple[Turn, str]]:
-    """Return the turn and the call id of each tool execution, by the execution's id. An agent may start in one."""
+    """Return the turn and the call id of each tool execution, by the execution's id."""
     return {
         result.execution_id: (turn, result.call_id)
         for turn, of_turn in steps.items()

@@ -45,7 +45,7 @@ _TIME = re.compile(
 
 
 class IdAndTimeStripper:
-    """Removes ids and times from values, as far as `ignore` names them."""
+    """Removes ids from values if `ignore` has "ids", and times if it has "times"."""
 
     def __init__(self, ignore: Collection[Ignored]) -> None:
         self._names = (_ID_NAMES if "ids" in ignore else frozenset()) | (_TIME_NAMES if "times" in ignore else set())
@@ -56,7 +56,7 @@ class IdAndTimeStripper:
     def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
         """Return a value without ids and times.
 
-        In a tool's own value, they are removed from texts, and no member is removed.
+        In a tool's own value, ids and times are removed from texts, but no member is removed.
         """
         if not self._patterns:
             return value

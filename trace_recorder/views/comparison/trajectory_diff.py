@@ -26,7 +26,7 @@ class Figures:
 
     A sum is None if no call has the figure. Costs are in US dollars. `estimated_cost` is the part of `cost` that is
     from a table of prices. `llm_seconds` is the sum of the durations of the calls. `replayed_calls` is the number of
-    calls whose answers a recording gave, or None if there are no such calls. They are in no other figure.
+    calls whose answers a recording gave, or None if there are no such calls. These calls are in no other figure.
     """
 
     calls: int = 0

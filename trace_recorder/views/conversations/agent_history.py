@@ -186,7 +186,7 @@ class AgentMessages:
             for place in new:
                 kept[place] = None
             counted = (prompt.keys[n] for n in new if n not in repeats and not _caller(prompt.messages[n], repeats))
-            if {*kept}.isdisjoint(counted):  # otherwise the order of equal messages matters
+            if {*kept}.isdisjoint(counted):  # otherwise equal messages have to be counted from the beginning
                 places = new
         return KnownMessages(places, self.are_known(prompt.messages, places, repeats))
 
@@ -272,7 +272,7 @@ def _caller(result: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | 
 
 
 def _are_similar(text: str, other: str) -> bool:
-    """Whether the common beginning and end of two texts are at least half of the longer one."""
+    """Whether the common beginning and end of two texts are at least half of the longer text."""
     if text == other or not text or not other:
         return text == other
     begin = equal_length(text, 0, other, 0)
@@ -281,6 +281,6 @@ def _are_similar(text: str, other: str) -> bool:
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
-    """Count a message of a prompt, and return whether earlier prompts had it at least as often."""
+    """Count a message of a prompt. Return whether earlier prompts had it at least as often as this prompt so far."""
     times[key] += 1
     return times[key] <= before[key]

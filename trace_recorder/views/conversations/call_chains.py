@@ -12,7 +12,7 @@ The request `rewrites` the history if answers are gone, as after compaction. A r
 answer of its agent and has other instructions. A request of unclear origin also begins a new chain, if the agent later
 continued the call before it instead. That is known only when all calls have been read (`turns_of_run.py`).
 
-Memory holds a digest for each distinct message, and the new messages of each prompt.
+A digest of each distinct message, and the new messages of each prompt, stay in memory.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RequestPrompt:
     def of(
         cls, call: LLMInteraction, reading: RequestReading, prompts: PromptNormalizer, referred: TurnRecord | None
     ) -> RequestPrompt:
-        """Normalize a request. `referred` is the record of the turn that it refers to, if any."""
+        """Normalize a request. `referred` is the record of the turn that the request refers to, if any."""
         if referred is None:
             return cls(call, reading, prompts.normalize(reading.messages, reading.instructions, agent_key(call)))
         place, start = referred.message_count, referred.prefix_sum
@@ -203,7 +203,7 @@ class CallChains:
         self._histories: dict[str | None, AgentMessages] = {}
 
     def add(self, call: LLMInteraction) -> Turn:
-        """Return the turn of the next call, and remember it for the calls after it."""
+        """Return the turn of the next call, and remember the turn for later calls."""
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)

@@ -62,7 +62,7 @@ class Conversation:
         return self.agent_id or self.agent
 
     def is_continued_by(self, turn: Turn) -> bool:
-        """Whether a turn continues the newest answer, or the beginning if there is no answer yet.
+        """Whether a turn continues the newest answer of the conversation, or its beginning if it has no answer yet.
 
         A turn with an unknown prompt counts as continuing.
         """

@@ -128,7 +128,10 @@ def _answered_call(
     normalized: Sequence[NormalizedMessage],
     before: NormalizedContent | None,
 ) -> AnsweredCall | None:
-    """Return the last call with this id before a tool result. Usually the result follows its call at once."""
+    """Return the last call with this id before a tool result.
+
+    The search begins at the result, which usually follows its call.
+    """
     for place in reversed(range(len(known) + len(normalized))):
         content = (known[place] if place < len(known) else normalized[place - len(known)]).content
         for index in reversed(range(len(content.calls))):
@@ -140,7 +143,7 @@ def _answered_call(
 
 
 def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
-    """Yield for each message a number that identifies all messages up to it and their order.
+    """Yield for each message a number that identifies the sequence of messages that ends with it.
 
     The number is a sum with one term for each message and its place. So an edit of one message changes all later sums
     by the same amount. The first message has the place `place`, and `start` is the sum of the messages before it.
@@ -214,7 +217,7 @@ class PromptNormalizer:
         self._earlier: deque[NormalizedPrompt] = deque(maxlen=MAX_PROMPTS)
 
     def normalize(self, messages: Sequence[Message], instructions: int, agent: str | None) -> NormalizedPrompt:
-        """Normalize a prompt. The first `instructions` messages are instructions for it alone."""
+        """Normalize a prompt. The first `instructions` messages are instructions for this prompt alone."""
         source = self._normalizer.numbered(messages)
         before = self._most_similar(source)
         edits, kept = ([], 0) if before is None else _edits(before.source, source)

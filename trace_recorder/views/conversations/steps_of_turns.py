@@ -87,7 +87,7 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class StepsByTurn:
-    """The steps of each turn: those that are derived from it, and those that the agent recorded for it.
+    """The steps of each turn: steps that are derived from the turn, and steps that the agent recorded for it.
 
     `unrequested` has the tools that no model requested, by the turn of their step. The key is None if the step has no
     turn. These tools are not in `steps`.

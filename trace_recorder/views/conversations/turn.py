@@ -18,12 +18,12 @@ from trace_recorder.values.trajectory import AgentStep
 class Turn:
     """One interaction in its chain of calls.
 
-    `previous` is the turn that it continues. `choice` is the number of the continued answer, because a call may have
-    several answers. `exact` is True if the model saw the prompt and the answer of that turn unchanged.
+    `previous` is the turn that this turn continues. `choice` is the number of the continued answer, because a call may
+    have several answers. `exact` is True if the model saw the prompt and the answer of that turn unchanged.
 
-    Its own prompt has `prompt_length` messages. The first `prefix_length` of them end with the continued answer. The
-    first `instructions` of them apply to this request only. `normalized_length` is the number of normalized messages in
-    the whole prompt and the answer.
+    The prompt of this turn has `prompt_length` messages. The first `prefix_length` of them end with the continued
+    answer. The first `instructions` of them apply to this request only. `normalized_length` is the number of normalized
+    messages in the whole prompt and the answer.
 
     `appended` are the messages after the continued answer. `new_messages` are the messages that no earlier prompt of
     its agent had. The new messages at the positions `new_before_answer` are from before the continued answer. Tool
@@ -55,7 +55,7 @@ class Turn:
 
     @property
     def answered(self) -> bool:
-        """Whether the model said anything."""
+        """Whether there is an answer of the model, at least a part of an answer."""
         call, response = self.interaction, self.interaction.response
         has_content = response.content or response.reasoning or response.tool_calls
         return call.answered and (call.error is None or bool(has_content))
@@ -93,7 +93,7 @@ class Turn:
 
 
 def agent_key(source: LLMInteraction | AgentStep) -> str | None:
-    """Return the key of the agent of a call or a step: its id in the run, or its name if it has no id.
+    """Return the key of the agent of a call or a step: the agent's id in the run, or its name if it has no id.
 
     The key is always a text, even if a file of another tool has any other JSON value as the id or the name.
     """

@@ -3,12 +3,12 @@
 `turn.py` defines a turn, and `call_chains.py` finds the turn that a call continues. Embeddings are not turns. If a run
 recorded its steps and no calls, each step that the agent recorded is a turn.
 
-A side call is a call that a program makes beside its conversation, such as for a title, a topic, or its quota. No
-program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18 do not), so
-they are derived. Only runs of the proxy have side calls. In any other run, the author of the agent knows its calls.
-There, a call without tools, such as a call that plans, is a part of the work. A side call has no tools, although its
-agent offers tools in other calls. Its prompt has no answer of a model. No other call continues it. A second request for
-a title, with the same instructions, does not count as a continuation.
+A side call is a call that a program makes beside its conversation, for example to get a title or a topic, or to check
+its quota. No program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18
+do not), so side calls are derived. Only runs of the proxy have side calls. In any other run, the author of the agent
+knows its calls. There, a call without tools, such as a call that plans, is a part of the work. A side call has no
+tools, although its agent offers tools in other calls. Its prompt has no answer of a model. No other call continues it.
+A second request for a title, with the same instructions, does not count as a continuation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 
 
 class TurnsOnDemand:
-    """Returns the turn of a call, the same as `turns_of` does, but reads only the calls up to it.
+    """Returns the same turns as `turns_of`, but reads only the calls up to the requested call.
 
     Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first such
     call.

@@ -7,7 +7,7 @@ first sent, and instructions are as they were last sent. There are two ways to c
 
 - `turn`: before each message of a user that follows an action of the agent. A step is one exchange.
 - `message`: after the first user message, after each tool message, and after each answer without tool calls, as
-  `trajectory_sdk.build.steps` does. A system message in the middle replaces the earlier ones.
+  `trajectory_sdk.build.steps` does. A system message in the middle replaces the earlier system messages.
 
 `messages.py` decides the form of a message.
 """
@@ -153,7 +153,7 @@ def _with_new_instructions(running: Sequence[TurnMessage], line: TurnMessage) ->
 
 
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
-    """Yield the conversations from beginning to end. Messages that two of them share belong to the first."""
+    """Yield the conversations from beginning to end. If two conversations share messages, these belong to the first."""
     by_turn = {answered.turn: answered for answered in turns}
     lines: dict[Turn, list[TurnMessage]] = {}
     for number, leaf in enumerate(_leaves(turns)):
@@ -191,5 +191,8 @@ def _ancestors(leaf: AnsweredTurn, by_turn: Mapping[Turn, AnsweredTurn]) -> list
 
 
 def _origin(turn: Turn) -> Turn | None:
-    """Return the turn that a turn continues in its conversation. A turn whose history lost answers continues none."""
+    """Return the turn that a turn continues in its conversation, or None if the turn begins a conversation.
+
+    A turn begins a conversation if answers are gone from its history.
+    """
     return None if turn.relation == "rewrites" else turn.previous

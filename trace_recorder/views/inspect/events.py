@@ -1,4 +1,4 @@
-"""The events of a run in the form of Inspect's logs: models, tools, and the spans of agents and steps around them."""
+"""The events of a run in the form of Inspect's logs: calls to models, tool executions, spans of agents and steps."""
 
 from __future__ import annotations
 

@@ -42,8 +42,7 @@ class SpanEvent:
 class Span:
     """One operation.
 
-    `error` is the message of its status if it failed. None means that it did not fail, and "" that the failure has no
-    message.
+    `error` is the message of the failure, "" if the failure has no message, and None if the operation did not fail.
     """
 
     trace_id: str
@@ -101,5 +100,5 @@ def iso(time: int) -> str:
 
 
 def after(start: int, seconds: float | None) -> int:
-    """Return the time this many seconds later."""
+    """Return the time that is this many seconds after `start`."""
     return start + round((seconds or 0.0) * 1_000_000) * 1_000

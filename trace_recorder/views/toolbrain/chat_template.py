@@ -1,8 +1,8 @@
 """A chat template turns messages into the exact string that an open model gets.
 
 `ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does, with the same extensions, filters and
-names. The environment is sandboxed, because templates come from strangers. Its only method is `apply_chat_template`,
-which Hugging Face tokenizers have too. Views use nothing else. jinja2 is an extra: `pip install
+names. The environment is sandboxed, because templates come from strangers. Views call only its method
+`apply_chat_template`, which Hugging Face tokenizers have too. jinja2 is an extra: `pip install
 trace-recorder[templates]`.
 """
 

@@ -1,7 +1,7 @@
 """ToolBrain: a run as its `Trace`, a list of `Turn`s (`toolbrain.core_types`, 0.1.4). Rewards are functions of a trace.
 
-A turn is one call with an answer. Unknown members are None. If the format does not allow None, the turn is left out: a
-call that failed, is in flight, or has a damaged request. `docs/views/toolbrain.md` lists what the format cannot carry.
+A turn is one call with an answer. Unknown members are None. Prompt and completion cannot be None, so calls that failed,
+are in flight or have a damaged request are left out. `docs/views/toolbrain.md` lists what the format cannot carry.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def to_turns(  # noqa: PLR0913 - each keyword is an independent option
     was sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the
     object that a tool returned, if the agent recorded it, or a list of objects for several calls. With "text" it is a
     text, as toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in the prompts of later
-    turns. Side calls are in no prompt. With `include_replayed`, both are turns too. Raises RenderingError if the
-    template refuses the messages.
+    turns. Side calls are in no prompt. With `include_replayed`, both kinds of calls are turns too. Raises
+    RenderingError if the template refuses the messages.
     """
     selection = _TurnSelection(agent, include_replayed=include_replayed)
     turns = _turns(left_out, trajectory, parser, chat_template, selection, template_variables)
