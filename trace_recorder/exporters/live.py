@@ -35,7 +35,7 @@ MAX_PAUSE_SECONDS = 30.0
 """The longest pause after an endpoint did not answer."""
 
 
-class Sender(Protocol):
+class SpanSender(Protocol):
     """Sends spans in one request."""
 
     def send(self, spans: Sequence[Span]) -> bool:
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         def flush_seconds(self) -> float:
             """How long the end of a run may wait for the export."""
 
-        def sender(self) -> Sender:
+        def sender(self) -> SpanSender:
             """Return a sender."""
 
         def delivered(self, run: Path) -> Delivered:
@@ -88,7 +88,7 @@ class LiveExport:
         self._maker = SpanMaker.of(target.conventions, content=target.content)
         self._poll_seconds = poll_seconds
         self._pid = os.getpid()
-        self._sender: Sender | None = None
+        self._sender: SpanSender | None = None
         self._requests: SimpleQueue[Event] = SimpleQueue()
         self._requested: list[Event] = []
         self._closed = self._stopped = False

@@ -32,7 +32,7 @@ from trace_recorder.views.inspect.log import last_conversation
 from trace_recorder.views.rewards import rewards_of
 
 
-class _Prompt(NamedTuple):
+class _CallPrompt(NamedTuple):
     """A call with its prompt.
 
     `place` is the id of the array that has the prompt, and the prompt's begin and end in it.
@@ -85,18 +85,18 @@ class NumberedCalls:
             }
 
 
-def _prompt(call: LLMInteraction) -> _Prompt:
+def _prompt(call: LLMInteraction) -> _CallPrompt:
     messages = call.input_messages
     if not isinstance(messages, NumberedMessages):
-        return _Prompt(call, messages, (id(messages), 0, len(messages)))
+        return _CallPrompt(call, messages, (id(messages), 0, len(messages)))
     numbers, start, stop = messages.place()
-    return _Prompt(call, messages, (id(numbers), start, stop))
+    return _CallPrompt(call, messages, (id(numbers), start, stop))
 
 
-def _segments(prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
+def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:
     """Divide prompts into groups. In a group, each prompt continues the previous one in the same array."""
     for _, shared in groupby(prompts, key=lambda prompt: prompt.place[:2]):
-        segment: list[_Prompt] = []
+        segment: list[_CallPrompt] = []
         for prompt in shared:
             if segment and prompt.place[2] < segment[-1].place[2]:
                 yield segment

@@ -48,7 +48,7 @@ _ROLES = {"developer": "system"}
 
 
 @dataclass(slots=True)
-class Events:
+class InvariantMessages:
     """The messages of a run.
 
     `answers` has the position of the model's answer, by the number of its step. `names` are the ids under which calls
@@ -63,7 +63,7 @@ class Events:
     turns: list[Turn] = field(default_factory=list)
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> Events:
+    def of(cls, trajectory: Trajectory) -> InvariantMessages:
         """Write the messages of a run in the order of time."""
         events = cls()
         unrequested = deque(sorted(unrequested_tools_of(trajectory), key=lambda tools: tools.step.timestamp))
@@ -200,7 +200,7 @@ def to_invariant(trajectory: Trajectory) -> list[dict[str, Payload]]:
     The `metadata` of a message has the facts for which a message has no member: the agent, the interaction, thinking,
     and parts that are neither text nor an included image. A run without messages is an empty list.
     """
-    return Events.of(trajectory).messages
+    return InvariantMessages.of(trajectory).messages
 
 
 @view
@@ -216,7 +216,7 @@ def to_invariant_dataset(
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})
     for index, trajectory in enumerate(trajectories):
-        events = Events.of(trajectory)
+        events = InvariantMessages.of(trajectory)
         count(trajectory, left_out, ARGUMENTS, EMBEDDINGS, ATTEMPTS, SAMPLED)
         count_unsupported_contents(events.turns, left_out, _SUPPORTED)
         count_changed_histories(events.turns, left_out, "edits", "rewrites")
@@ -245,7 +245,7 @@ def _run_metadata(trajectory: Trajectory) -> dict[str, Payload]:
     return members | ({"failed_calls": failed} if failed else {})
 
 
-def _annotations(trajectory: Trajectory, events: Events) -> list[dict[str, Payload]]:
+def _annotations(trajectory: Trajectory, events: InvariantMessages) -> list[dict[str, Payload]]:
     annotations = [
         _annotation(None, value, kind="annotation", key=key) for key, value in trajectory.annotations.items()
     ]
@@ -263,7 +263,7 @@ def _annotations(trajectory: Trajectory, events: Events) -> list[dict[str, Paylo
     return annotations
 
 
-def _answer_place(events: Events, step_number: int | None) -> int | None:
+def _answer_place(events: InvariantMessages, step_number: int | None) -> int | None:
     return None if step_number is None else events.answers.get(number_or_text(step_number))
 
 

@@ -76,7 +76,7 @@ def to_traces(left_out: LeftOut, trajectory: Trajectory) -> list[list[dict[str, 
             if all_conversations[place].agent_key == conversation.agent_key and all_conversations[place].kind != "apart"
         ]
         parent = identities[own[-1]] if conversation.kind == "continues" and own else None
-        writing = _Session(trajectory, conversation, steps, left_out)
+        writing = _PiSessionWriter(trajectory, conversation, steps, left_out)
         sessions.append(writing.lines(identities[number], parent))
     return sessions
 
@@ -87,7 +87,7 @@ def session_identity(trajectory: Trajectory, number: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{base}/{number}"))
 
 
-class _Session:
+class _PiSessionWriter:
     """Writes one conversation."""
 
     def __init__(

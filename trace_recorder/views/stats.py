@@ -32,7 +32,7 @@ _WITH = {name: f"with_{name}" for name in _COUNTS}
 
 
 @dataclass(slots=True)
-class Calls:
+class CallSums:
     """Sums over the calls of all models, or of one model."""
 
     price: Price | None = None
@@ -69,7 +69,7 @@ class Calls:
         self._count(counts)
         self.costs.add(cost_of(call, self.price, counts))
 
-    def merge(self, other: Calls) -> None:
+    def merge(self, other: CallSums) -> None:
         """Add the sums of other calls."""
         self.counted.update(other.counted)
         self.tokens.update(other.tokens)
@@ -157,7 +157,7 @@ class Stats:
 
     price: Price | None = None
     runs: Counter[str] = field(default_factory=Counter)
-    models: dict[tuple[str, str], Calls] = field(default_factory=dict)
+    models: dict[tuple[str, str], CallSums] = field(default_factory=dict)
     tools: dict[str, Counter[str]] = field(default_factory=dict)
     rewards: dict[str, Spread] = field(default_factory=dict)
     time: Counter[str] = field(default_factory=Counter)
@@ -165,9 +165,9 @@ class Stats:
     side_calls: int = 0
 
     @property
-    def every(self) -> Calls:
+    def every(self) -> CallSums:
         """The sums over the calls of all models."""
-        every = Calls(self.price)
+        every = CallSums(self.price)
         for calls in self.models.values():
             every.merge(calls)
         return every
@@ -236,17 +236,17 @@ class Stats:
             replayed_calls=replayed_calls,
         )
         for provider, model, counted, tokens, cacheable, seconds, first_token_seconds, *sums in models:
-            calls = stats.models[provider, model] = Calls(
+            calls = stats.models[provider, model] = CallSums(
                 None, Counter(counted), Counter(tokens), cacheable, seconds, first_token_seconds
             )
             calls.costs.add_sums(*sums)
         return stats
 
-    def _calls_of(self, provider: Payload, model: Payload) -> Calls:
+    def _calls_of(self, provider: Payload, model: Payload) -> CallSums:
         key = _name(provider), _name(model)
         calls = self.models.get(key)
         if calls is None:
-            calls = self.models[key] = Calls(self.price)
+            calls = self.models[key] = CallSums(self.price)
         return calls
 
     def _add_tools(self, trajectory: Trajectory) -> None:

@@ -21,8 +21,8 @@ from trace_recorder.imports.atif.members import EXTRA_KEY, UNKNOWN_VERSION, kept
 from trace_recorder.imports.foreign.layout import IMPORTED_FROM
 from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.atif.media import Media, has_audio
-from trace_recorder.views.atif.steps import Steps
+from trace_recorder.views.atif.media import AtifMediaWriter, has_audio
+from trace_recorder.views.atif.steps import AtifStepWriter
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
 from trace_recorder.views.conversations.conversation import Conversation, conversations
@@ -121,7 +121,7 @@ def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | 
     Images and sounds are written into `images_directory`. Their paths in the document are relative to its parent
     directory. Raises EmptyTrajectoryError if the run has no calls, no steps and no task.
     """
-    writing = _Writer(trajectory, images_directory, left_out)
+    writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
 
 
@@ -133,7 +133,7 @@ def to_atif_files(
 
     `name` is the name of the first file. The other names are derived from it. Raises EmptyTrajectoryError.
     """
-    writing = _Writer(trajectory, images_directory, left_out)
+    writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
     for number, file in enumerate(files):
         document = writing.document(writing.mains[number : number + 1], number)
@@ -141,13 +141,13 @@ def to_atif_files(
         yield file, _ordered({**document, **without_none(continued_trajectory_ref=following[0] if following else None)})
 
 
-class _Writer:
+class _AtifDocumentWriter:
     """Writes the documents of a run."""
 
     def __init__(self, trajectory: Trajectory, images_directory: Path | None, left_out: LeftOut) -> None:
         self.trajectory = trajectory
         count(trajectory, left_out, EMBEDDINGS)
-        self._media = Media(images_directory, left_out)
+        self._media = AtifMediaWriter(images_directory, left_out)
         turns = turns_of(trajectory)
         count_unsupported_contents(turns, left_out, _SUPPORTED)
         self._steps_by_turn = steps_by_turn(trajectory, turns)
@@ -177,8 +177,8 @@ class _Writer:
         extra = ({} if number else self._run_extra()) | imported.get("extra", {})
         return _with_subs(document | without_none(extra=extra or None), subs, imported)
 
-    def _steps(self, group: Sequence[Conversation]) -> Steps:
-        steps = Steps(self._media, self._steps_by_turn, self._side_calls)
+    def _steps(self, group: Sequence[Conversation]) -> AtifStepWriter:
+        steps = AtifStepWriter(self._media, self._steps_by_turn, self._side_calls)
         for conversation in group:
             steps.add(conversation)
         steps.add_tools(
@@ -193,7 +193,9 @@ class _Writer:
         earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
         return next(reversed(earlier), of_agent[0] if of_agent else None)
 
-    def _subs(self, group: Sequence[Conversation], steps: Steps, *, orphans: bool = False) -> list[dict[str, Payload]]:
+    def _subs(
+        self, group: Sequence[Conversation], steps: AtifStepWriter, *, orphans: bool = False
+    ) -> list[dict[str, Payload]]:
         """Write the trajectories of the agents that began in these conversations, and refer to them in the steps."""
         turns = {turn for conversation in group for turn in conversation.turns}
         subs = []
@@ -215,7 +217,7 @@ class _Writer:
         )
 
     def _root(
-        self, identity: str, group: Sequence[Conversation], steps: Steps, imported: Mapping[str, Payload]
+        self, identity: str, group: Sequence[Conversation], steps: AtifStepWriter, imported: Mapping[str, Payload]
     ) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in group for tool in conversation.tools()}.values()]
         copied = any(step.get("is_copied_context") for step in steps.steps)
@@ -293,7 +295,7 @@ def _with_subs(
     return _ordered({**document, **members})
 
 
-def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
+def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload]) -> None:
     """Refer to a sub-agent's trajectory in the step that started it.
 
     If its tool call is known, the result of that call has the reference.
@@ -312,7 +314,7 @@ def _refer(steps: Steps, parent: Parent, reference: dict[str, Payload]) -> None:
     result.setdefault("subagent_trajectory_ref", []).append(reference)
 
 
-def _parent_step(steps: Steps, parent: Parent) -> dict[str, Payload] | None:
+def _parent_step(steps: AtifStepWriter, parent: Parent) -> dict[str, Payload] | None:
     """Return the step of the parent's turn, or else the first agent step, or else the first step."""
     step = steps.by_turn.get(parent.turn) if parent.turn else None
     agent_steps = (each for each in steps.steps if each["source"] == "agent")

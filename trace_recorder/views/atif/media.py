@@ -115,7 +115,7 @@ _ENDINGS = {**_IMAGE_ENDINGS, **AUDIO_ENDINGS}
 
 
 @dataclass(frozen=True, slots=True)
-class Media:
+class AtifMediaWriter:
     """Writes media into a directory. A file is named after its content, so equal media are one file.
 
     Without a directory, media are left out and counted.

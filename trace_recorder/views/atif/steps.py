@@ -18,7 +18,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
-from trace_recorder.views.atif.media import Media
+from trace_recorder.views.atif.media import AtifMediaWriter
 from trace_recorder.views.call_facts import REPLAYED_FROM, tokens_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.conversation import Conversation, ConversationLine
@@ -172,10 +172,10 @@ def _agent_step(step: AgentStep) -> dict[str, Payload]:
 
 
 @dataclass(slots=True)
-class Steps:
+class AtifStepWriter:
     """Writes the steps of conversations, one conversation after the other. `by_turn` has the written step of a turn."""
 
-    media: Media
+    media: AtifMediaWriter
     recorded: StepsByTurn
     side_calls: frozenset[Turn]
     steps: list[dict[str, Payload]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The Hierarchy: a run as a Trajectory of Steps of Messages, in the form of `trajectory_sdk.primitives` (0.5.3).
+"""The Hierarchy: a run as a tree of Trajectory, Steps and Messages, in the form of `trajectory_sdk.primitives` (0.5.3).
 
 The tree consists of plain dicts, one for each dataclass of the SDK, with all fields. Steps are cumulative: each has
 every message up to its own end. `info.turn` is the number of the step's exchange between the user and the agent.

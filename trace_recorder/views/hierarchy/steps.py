@@ -38,7 +38,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
+class _MessageChain:
     """The lines of a conversation. Lines before `begin` belong to another chain, or are older than this run."""
 
     number: int
@@ -57,7 +57,7 @@ def snapshots(turns: Sequence[AnsweredTurn], cut: Cut) -> list[Snapshot]:
 
 
 def _snapshots(
-    chain: _Chain, cut: Cut, exchanges: dict[Turn, Exchange]
+    chain: _MessageChain, cut: Cut, exchanges: dict[Turn, Exchange]
 ) -> Iterator[tuple[Sequence[TurnMessage], Sequence[TurnMessage], Exchange]]:
     """Yield the lines of each step, its new lines, and its exchange.
 
@@ -76,7 +76,7 @@ def _snapshots(
             previous_end = end
 
 
-def _resumed(chain: _Chain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
+def _resumed(chain: _MessageChain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
     """Return the exchange that continues after a history was rewritten without a new message of the user."""
     first = chain.lines[0].turn.turn
     if first.previous is None or any(message.role == "user" for message in first.new_messages):
@@ -152,7 +152,7 @@ def _with_new_instructions(running: Sequence[TurnMessage], line: TurnMessage) ->
     return [*kept, line, *running[begin:]]
 
 
-def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
+def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_MessageChain]:
     """Yield the conversations from beginning to end. If two conversations share messages, these belong to the first."""
     by_turn = {answered.turn: answered for answered in turns}
     lines: dict[Turn, list[TurnMessage]] = {}
@@ -165,7 +165,7 @@ def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_Chain]:
         begin = sum(map(len, parts[:shared]))
         if not begin and chain[0].turn.relation == "rewrites":
             begin = sum(not line.after_prompt for line in parts[0])
-        yield _Chain(number, [*itertools.chain(*parts), *last_results(leaf)], begin)
+        yield _MessageChain(number, [*itertools.chain(*parts), *last_results(leaf)], begin)
 
 
 def _leaves(turns: Sequence[AnsweredTurn]) -> Iterator[AnsweredTurn]:

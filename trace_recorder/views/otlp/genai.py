@@ -21,7 +21,14 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.otlp.messages import MessageTexts, Prompt, encodable, instructions_text, json_of, outputs_of
+from trace_recorder.views.otlp.messages import (
+    MessageTexts,
+    SpanPrompt,
+    encodable,
+    instructions_text,
+    json_of,
+    outputs_of,
+)
 from trace_recorder.views.otlp.span import Value
 from trace_recorder.views.otlp.tree import ToolNode
 
@@ -75,7 +82,7 @@ def known(**members: Value | None) -> dict[str, Value]:
 
 
 @dataclass(slots=True)
-class GenAI:
+class GenAIAttributes:
     """Writes attributes by the conventions. Without `content`, prompts, answers, arguments and results are left out."""
 
     content: bool = True
@@ -124,7 +131,7 @@ class GenAI:
         """Return no attributes, because the conventions have no steps."""
         return {}
 
-    def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         response, parameters = call.response, call.source.request_without_messages().parameters
         attributes = known(
@@ -146,7 +153,7 @@ class GenAI:
             attributes.pop("gen_ai.usage.cache_creation.input_tokens", None)
         return attributes | (self._messages(call, prompt) if self.content else {})
 
-    def _messages(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
         attributes: dict[str, Value] = {}
         if prompt.instructions:
             attributes["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)

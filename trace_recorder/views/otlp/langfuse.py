@@ -19,7 +19,7 @@ from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.content.openai_functions import arguments_text, function_of, result_text
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
-from trace_recorder.views.otlp.messages import Prompt, json_of
+from trace_recorder.views.otlp.messages import SpanPrompt, json_of
 from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
 from trace_recorder.views.otlp.tree import ToolNode
 
@@ -52,7 +52,7 @@ class LangfuseAttributes:
         """Return the attributes of a step."""
         return {TYPE: "chain", f"{_OF}metadata.step_number": str(step.step_number)}
 
-    def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         attributes: dict[str, Value] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
         model, usage = call.response.model or call.model, NO_TOKENS if call.is_replayed else usage_of(call)
@@ -66,7 +66,7 @@ class LangfuseAttributes:
         return attributes | (self._messages(call, prompt) if self.content else {})
 
     @staticmethod
-    def _messages(call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def _messages(call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
         attributes: dict[str, Value] = {}
         if prompt.is_known:
             attributes[INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))

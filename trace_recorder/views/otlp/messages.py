@@ -179,7 +179,7 @@ def _part(part: Part) -> dict[str, Payload]:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class SpanPrompt:
     """The messages and tools of a call.
 
     `omitted` is how many messages at the beginning are left out. They are the messages of the call with the id
@@ -194,18 +194,18 @@ class Prompt:
     continues: str | None = None
 
 
-def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> Prompt:
+def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: EqualMessages) -> SpanPrompt:
     """Return the prompt of a call.
 
     `before` is the agent's previous call, or None. If the prompt extends the prompt of that call, only the new messages
     are returned. Otherwise the prompt is complete. `messages` gives numbers to the messages of the run.
     """
     if not call.source.has_request():
-        return Prompt(is_known=False)
+        return SpanPrompt(is_known=False)
     sent, tools = call.input_messages, call.tools
     known = messages.numbers_of(before.input_messages) if before is not None else None
     if before is not None and known and compare(known, messages.numbers_of(sent)).extends:
         is_same = len(tools) == len(before.tools) and tools == before.tools
-        return Prompt((), sent[len(known) :], () if is_same else tools, True, len(known), before.interaction_id)
+        return SpanPrompt((), sent[len(known) :], () if is_same else tools, True, len(known), before.interaction_id)
     count = instruction_count(call, sent)
-    return Prompt(sent[:count], sent[count:], tools)
+    return SpanPrompt(sent[:count], sent[count:], tools)

@@ -19,7 +19,7 @@ from trace_recorder.views.content.openai_functions import arguments_text, result
 from trace_recorder.views.content.parts import lines_of
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
-from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
+from trace_recorder.views.otlp.messages import SpanPrompt, encodable, json_of
 from trace_recorder.views.otlp.span import Value
 from trace_recorder.views.otlp.tree import ToolNode
 
@@ -28,7 +28,7 @@ Attribute = tuple[str, Value]
 
 
 @dataclass(slots=True)
-class OpenInference:
+class OpenInferenceAttributes:
     """Writes attributes by the conventions. Without `content`, prompts, answers, arguments and results are left out."""
 
     content: bool = True
@@ -46,7 +46,7 @@ class OpenInference:
         """Return the attributes of a step."""
         return {_KIND: "CHAIN", **dict(self._values(None, step.llm_response and step.llm_response.content))}
 
-    def call(self, call: LLMInteraction, prompt: Prompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         attributes = {_KIND: "EMBEDDING" if is_embedding(call.api) else "LLM"}
         attributes |= without_none(
@@ -77,7 +77,7 @@ class OpenInference:
                 yield f"{name}.value", text_of_value(value)
                 yield f"{name}.mime_type", "text/plain" if isinstance(value, str) else "application/json"
 
-    def _messages(self, call: LLMInteraction, prompt: Prompt) -> Iterator[Attribute]:
+    def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> Iterator[Attribute]:
         parameters = call.source.request_without_messages().parameters
         if parameters:
             yield "llm.invocation_parameters", json_of(parameters)

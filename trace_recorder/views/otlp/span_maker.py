@@ -16,25 +16,25 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.call_facts import counted_usage, origin_of, without_usage
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
-from trace_recorder.views.otlp.genai import GenAI, known, operation_of, text_of_value
+from trace_recorder.views.otlp.genai import GenAIAttributes, known, operation_of, text_of_value
 from trace_recorder.views.otlp.langfuse import LangfuseAttributes
-from trace_recorder.views.otlp.messages import Prompt, encodable, json_of
-from trace_recorder.views.otlp.openinference import OpenInference
+from trace_recorder.views.otlp.messages import SpanPrompt, encodable, json_of
+from trace_recorder.views.otlp.openinference import OpenInferenceAttributes
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
 from trace_recorder.views.otlp.tree import AgentRecords, ToolNode, times_of
 
 Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
-_WRITERS: Mapping[Conventions, Sequence[Callable[[bool], Writer]]] = {
-    "genai": (GenAI,),
-    "genai-0.1": (partial(GenAI, is_0_1=True),),
-    "openinference": (OpenInference,),
-    "both": (GenAI, OpenInference),
+_WRITERS: Mapping[Conventions, Sequence[Callable[[bool], AttributeWriter]]] = {
+    "genai": (GenAIAttributes,),
+    "genai-0.1": (partial(GenAIAttributes, is_0_1=True),),
+    "openinference": (OpenInferenceAttributes,),
+    "both": (GenAIAttributes, OpenInferenceAttributes),
     "langfuse": (LangfuseAttributes,),
 }
 _NO_IDS = SpanIds("", "")
 
 
-class Writer(Protocol):
+class AttributeWriter(Protocol):
     """Writes the attributes of spans by one convention."""
 
     def agent(self, trajectory: Trajectory, /) -> dict[str, Value]:
@@ -46,7 +46,7 @@ class Writer(Protocol):
     def step(self, step: AgentStep, /) -> dict[str, Value]:
         """Return the attributes of a step."""
 
-    def call(self, call: LLMInteraction, prompt: Prompt, /) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt, /) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
 
     def tool(self, tool: ToolNode, /) -> dict[str, Value]:
@@ -57,7 +57,7 @@ class Writer(Protocol):
 class SpanMaker:
     """Makes the spans of one run by the requested conventions."""
 
-    writers: tuple[Writer, ...]
+    writers: tuple[AttributeWriter, ...]
     content: bool
     trajectory: Trajectory = field(default_factory=Trajectory)
     ids: SpanIds = _NO_IDS
@@ -111,7 +111,7 @@ class SpanMaker:
         events = (*self._rewards(times[1], step.step_number), *self._exception(error, times[1]))
         return self._span((span_id, parent), f"step {step.step_number}", times, attributes, events, error)
 
-    def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: Prompt) -> Span:
+    def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: SpanPrompt) -> Span:
         """Make the span of a call to a model, from the start of its first attempt to the end of its last."""
         billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
         attributes = _merged(writer.call(billed, prompt) for writer in self.writers)

@@ -86,11 +86,11 @@ def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool =
     """
     maker = maker.for_run(trajectory)
     tree = SpanTree.of(trajectory, maker.ids)
-    return [*_Plan(tree, maker, new_messages, tree.addition_ids()).spans()]
+    return [*_SpanPlanner(tree, maker, new_messages, tree.addition_ids()).spans()]
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _SpanPlanner:
     """Decides which spans are final, and how each is made."""
 
     tree: SpanTree
