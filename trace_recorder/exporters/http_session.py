@@ -29,7 +29,7 @@ def endpoint_of(url: str) -> str:
     return urlunsplit(parts._replace(path=_PATH)) if parts.path in {"", "/"} else url
 
 
-def shown(endpoint: str) -> str:
+def shown_address(endpoint: str) -> str:
     """Return an address for messages and files, without its user, password and query."""
     parts = urlsplit(endpoint)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
@@ -65,7 +65,9 @@ def _adapter_class() -> Any:
                 target = urljoin(request.url, response.headers.get("location", ""))
                 message = "%s answered %d, a redirect to %s. It was not followed, and nothing arrived."
                 try_call(
-                    lambda: logger.warning(message, shown(request.url), response.status_code, shown(target)),
+                    lambda: logger.warning(
+                        message, shown_address(request.url), response.status_code, shown_address(target)
+                    ),
                     lambda _: None,
                 )
                 response.status_code, response.reason = _REFUSED, "a redirect, which was not followed"

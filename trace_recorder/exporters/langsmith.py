@@ -18,7 +18,7 @@ from uuid import UUID
 
 from trace_recorder.errors import MissingExtraError, PushError
 from trace_recorder.exporters.delivery import Delivered, Delivery, deliver
-from trace_recorder.exporters.http_session import endpoint_of, session, shown
+from trace_recorder.exporters.http_session import endpoint_of, session, shown_address
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward, Trajectory
@@ -96,7 +96,10 @@ class LangSmithSender:
             "end_time": iso(span.end),
             "inputs": _inputs(attributes),
             "outputs": _outputs(attributes),
-            "extra": {"metadata": metadata, "invocation_params": _parsed(attributes.get(langfuse.PARAMETERS)) or {}},
+            "extra": {
+                "metadata": metadata,
+                "invocation_params": _json_value(attributes.get(langfuse.PARAMETERS)) or {},
+            },
             **without_none(error=None if span.error is None else span.error or "error"),
         }
 
@@ -136,7 +139,7 @@ class LangSmithTarget:
     @property
     def name(self) -> str:
         """The name for messages."""
-        return f"{shown(self.endpoint)} {self.project}"
+        return f"{shown_address(self.endpoint)} {self.project}"
 
     def sender(self) -> LangSmithSender:
         """Return a new sender. Raises MissingExtraError."""
@@ -214,7 +217,7 @@ def langsmith(endpoint: str | None = None, *, project: str | None = None, conten
     return target
 
 
-def _parsed(value: Payload) -> Payload:
+def _json_value(value: Payload) -> Payload:
     try:
         return json.loads(value)
     except (TypeError, ValueError):
@@ -222,15 +225,15 @@ def _parsed(value: Payload) -> Payload:
 
 
 def _inputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
-    value = _parsed(attributes.get(langfuse.INPUT))
+    value = _json_value(attributes.get(langfuse.INPUT))
     if isinstance(value, list):
-        tools = _parsed(attributes.get(langfuse.TOOLS))
+        tools = _json_value(attributes.get(langfuse.TOOLS))
         return {"messages": value, **without_none(tools=tools)}
     return value if isinstance(value, dict) else {} if value is None else {"input": value}
 
 
 def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
-    value, usage = _parsed(attributes.get(langfuse.OUTPUT)), _parsed(attributes.get(langfuse.USAGE))
+    value, usage = _json_value(attributes.get(langfuse.OUTPUT)), _json_value(attributes.get(langfuse.USAGE))
     outputs: dict[str, Payload] = {}
     if attributes.get(langfuse.TYPE) == "generation":
         outputs = {} if value is None else {"messages": [value]}

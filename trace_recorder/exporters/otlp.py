@@ -19,7 +19,7 @@ from typing import Any
 
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.exporters.delivery import Delivered, Delivery, additions, deliver
-from trace_recorder.exporters.http_session import endpoint_of, session, shown
+from trace_recorder.exporters.http_session import endpoint_of, session, shown_address
 from trace_recorder.exporters.live import LiveExport
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
@@ -44,7 +44,7 @@ class OtlpTarget:
     @property
     def name(self) -> str:
         """The name for messages and annotations."""
-        return shown(self.endpoint)
+        return shown_address(self.endpoint)
 
     def sender(self) -> OtlpSender:
         """Return a new sender. Raises MissingExtraError."""

@@ -53,11 +53,11 @@ def to_arrow(runs: Runs, of: Of = "calls") -> pyarrow.Table:
     batches = (batch_of(run, of) for run in every)
     groups = iter(lambda: [*islice(batches, MAX_BATCHES)], [])
     return load_pyarrow().Table.from_batches(
-        (batch for group in groups for batch in combined(group).to_batches()), schema_of(of)
+        (batch for group in groups for batch in combine_batches(group).to_batches()), schema_of(of)
     )
 
 
-def combined(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
+def combine_batches(batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
     """Return a table with the rows of at least one batch."""
     table: pyarrow.Table = load_pyarrow().Table.from_batches(batches).combine_chunks()
     return table

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trace_recorder.storage.file_locks import directory_lock
 from trace_recorder.tables.columns import TABLES, TableName
-from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combined, load_pyarrow, schema_of
+from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.content.parts import utf8_text
@@ -188,7 +188,7 @@ class _PartFile:
             self._batches = self._table().to_batches()
 
     def _table(self) -> pyarrow.Table:
-        return combined(self._batches).replace_schema_metadata(self._schema.metadata)
+        return combine_batches(self._batches).replace_schema_metadata(self._schema.metadata)
 
     def _write_group(self) -> None:
         if self._batches:

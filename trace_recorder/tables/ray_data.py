@@ -71,7 +71,7 @@ def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = N
     """
     with _connected(address) as data:
         rows = [{"task": pickle.dumps(task)} for task in tasks]
-        done = _dataset(data, rows).map(_work_on, fn_args=(pickle.dumps(work), str(Path.cwd())))
+        done = _dataset(data, rows).map(_do_task, fn_args=(pickle.dumps(work), str(Path.cwd())))
         for row in done.iter_rows():
             result, error = _unpickled(row["result"])
             if error is not None:
@@ -79,7 +79,7 @@ def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = N
             yield result
 
 
-def _work_on(row: dict[str, bytes], work: bytes, directory: str) -> dict[str, bytes]:
+def _do_task(row: dict[str, bytes], work: bytes, directory: str) -> dict[str, bytes]:
     """Do a task in a process of Ray. Return the result, or the error that it raised."""
     _change_directory(directory)
     raised: list[Exception] = []

@@ -54,7 +54,7 @@ def tokens_of(call: LLMInteraction) -> Tokens:
     """Return the token ids and the log-probabilities of an interaction's first answer."""
     choice = call.response.choices[0] if call.response.choices else Choice(0)
     members = {**call.response.extra, **choice.extra}
-    scored = list(_scored(members))
+    scored = list(_scored_tokens(members))
     ids = _numbers(members.get("token_ids")) or _numbers([identity for identity, _ in scored])
     logprobs = [logprob for _, logprob in scored if isinstance(logprob, int | float)]
     return Tokens(
@@ -64,7 +64,7 @@ def tokens_of(call: LLMInteraction) -> Tokens:
     )
 
 
-def _scored(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
+def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
     """Yield the id of each token, or None, and its log-probability."""
     scores = members.get("logprobs")
     for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):

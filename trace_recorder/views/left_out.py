@@ -22,7 +22,7 @@ from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.call_facts import tokens_of
 from trace_recorder.views.content.kinds import Content, Location, contents_of, contents_of_answer
-from trace_recorder.views.content.parts import described
+from trace_recorder.views.content.parts import describe_part
 from trace_recorder.views.conversations.steps_of_turns import unrequested_tools_of
 from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.conversations.turns_of_run import interactions_of
@@ -88,7 +88,7 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 
 def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
     """Return the JSON of a part that is neither text nor image. Long strings in it are cut and counted."""
-    text, cut = described(part, MAX_STRING)
+    text, cut = describe_part(part, MAX_STRING)
     left_out.add("long strings in parts that are neither text nor image", cut)
     return {"type": "text", "text": text}
 

@@ -163,7 +163,7 @@ class _PiSessionWriter:
         self._callers |= {call.call_id: (call.name, line.turn) for call in message.tool_calls}
         if line.answer:
             blocks = choice_of(line.turn.interaction.response, line.choice).blocks
-            content = [*_in_order(blocks, message.tool_calls)]
+            content = [*_parts_in_order(blocks, message.tool_calls)]
             return {"role": "assistant", "content": content, **_answer_members(line.turn.interaction)}
         texts = [part for part in self._content(message) if part != {"type": "text", "text": ""}]
         calls = map(_call, message.tool_calls)
@@ -182,7 +182,7 @@ class _PiSessionWriter:
         return other_part_as_text(part, self._left_out)
 
 
-def _in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
+def _parts_in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
     """Yield the parts of an answer in the order in which the model wrote them.
 
     Blocks of other kinds are not written.

@@ -310,7 +310,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     if total is None:
         return {}
     of_llm = _length(llm)
-    of_both = _length(_joined([*llm, *tool]))
+    of_both = _length(_merge_spans([*llm, *tool]))
     return without_none(
         total=total,
         llm=of_llm if llm else None,
@@ -328,7 +328,7 @@ def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bo
             all_known = False
         else:
             spans.append((begin, begin + source.duration_seconds))
-    return _joined(spans), all_known
+    return _merge_spans(spans), all_known
 
 
 def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
@@ -339,7 +339,7 @@ def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
     return max([end or begin, *(finish for _, finish in llm)]) - begin
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
+def _merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Merge spans that overlap."""
     joined: list[Span] = []
     for begin, end in sorted(spans):

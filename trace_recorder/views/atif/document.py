@@ -167,7 +167,7 @@ class _AtifDocumentWriter:
         """Write a document with these conversations of the main agent, and with the sub-agents that began in them."""
         imported = self._kept if number == 0 else {}
         steps = self._steps(mains)
-        subs = self._subs(mains, steps, orphans=number == 0)
+        subs = self._subagents(mains, steps, orphans=number == 0)
         if mains[-1:] == self.mains[-1:]:
             steps.add_kept(self._kept.get("steps", ()))
         if not steps.steps:
@@ -175,7 +175,7 @@ class _AtifDocumentWriter:
             steps.steps.append(without_none(**task, timestamp=self.trajectory.start_time))
         document = self._root(f"{self._identity}/{number}" if number else self._identity, mains, steps, imported)
         extra = ({} if number else self._run_extra()) | imported.get("extra", {})
-        return _with_subs(document | without_none(extra=extra or None), subs, imported)
+        return _with_subagents(document | without_none(extra=extra or None), subs, imported)
 
     def _steps(self, group: Sequence[Conversation]) -> AtifStepWriter:
         steps = AtifStepWriter(self._media, self._steps_by_turn, self._side_calls)
@@ -193,7 +193,7 @@ class _AtifDocumentWriter:
         earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
         return next(reversed(earlier), of_agent[0] if of_agent else None)
 
-    def _subs(
+    def _subagents(
         self, group: Sequence[Conversation], steps: AtifStepWriter, *, orphans: bool = False
     ) -> list[dict[str, Payload]]:
         """Write the trajectories of the agents that began in these conversations, and refer to them in the steps."""
@@ -201,19 +201,19 @@ class _AtifDocumentWriter:
         subs = []
         for conversation, parent in self._parents.items():
             if parent.turn in turns or (orphans and parent.turn is None):
-                subs.append(self._sub(conversation))
+                subs.append(self._subagent(conversation))
                 _refer(steps, parent, {"trajectory_id": subs[-1]["trajectory_id"]})
         return subs
 
-    def _sub(self, conversation: Conversation) -> dict[str, Payload]:
+    def _subagent(self, conversation: Conversation) -> dict[str, Payload]:
         imported = self._kept.get("subagents", {}).get(conversation.turns[0].interaction.interaction_id, {})
         steps = self._steps([conversation])
-        subs = self._subs([conversation], steps)
+        subs = self._subagents([conversation], steps)
         steps.add_kept(imported.get("steps", ()))
         name = conversation.agent or "apart"
         identity = f"{self._identity}/{name}/{self._places[conversation]}"
-        return _with_subs(
-            self._root(identity, [conversation], steps, imported) | _only(imported, "extra"), subs, imported
+        return _with_subagents(
+            self._root(identity, [conversation], steps, imported) | _selected_member(imported, "extra"), subs, imported
         )
 
     def _root(
@@ -230,7 +230,7 @@ class _AtifDocumentWriter:
             "steps": steps.steps,
             **without_none(notes=imported.get("notes", note if copied else None)),
             "final_metrics": totals(steps.steps),
-            **_only(imported, "continued_trajectory_ref"),
+            **_selected_member(imported, "continued_trajectory_ref"),
         }
 
     def _run_extra(self) -> dict[str, Payload]:
@@ -275,11 +275,11 @@ def _agent(
     return {**members, **imported, **without_none(extra=extra or None)}
 
 
-def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
+def _selected_member(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
     return {name: members[name]} if name in members else {}
 
 
-def _with_subs(
+def _with_subagents(
     document: dict[str, Payload], subs: Sequence[dict[str, Payload]], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
     """Add the trajectories of sub-agents to a document, and their costs to its own."""

@@ -70,32 +70,32 @@ def audio_of(part: Payload) -> Audio | None:
         return None if data is None else Audio(_media_type(f"audio/{format_ or 'wav'}"), standard_base64(data))
     if kind == "audio_url":
         source = as_dict(members.get("audio_url"))
-        return _of_address(as_text(source.get("url")) or as_text(members.get("audio_url")), None, None)
+        return _audio_of_address(as_text(source.get("url")) or as_text(members.get("audio_url")), None, None)
     if kind == "audio":
-        return _of_source(as_dict(members.get("source")) or members)
+        return _audio_of_source(as_dict(members.get("source")) or members)
     source = next((as_dict(members[name]) for name in _GOOGLE if isinstance(members.get(name), dict)), {})
     media_type = as_text(source.get("mimeType")) or as_text(source.get("mime_type")) or ""
-    return _of_source(source) if media_type.startswith("audio/") else None
+    return _audio_of_source(source) if media_type.startswith("audio/") else None
 
 
-def _of_source(source: dict[str, Payload]) -> Audio | None:
+def _audio_of_source(source: dict[str, Payload]) -> Audio | None:
     named = (as_text(source.get(name)) for name in ("media_type", "mimeType", "mime_type"))
     kind = next((_media_type(name) for name in named if name), None)
     data, duration = as_text(source.get("data")), as_number(source.get("duration_sec"))
     if data is not None:
         return Audio(kind, standard_base64(data), None, duration)
     places = (as_text(source.get(name)) for name in ("path", "url", "uri", "fileUri", "file_uri"))
-    return _of_address(next((place for place in places if place), None), kind, duration)
+    return _audio_of_address(next((place for place in places if place), None), kind, duration)
 
 
-def _of_address(address: str | None, kind: str | None, duration: float | None) -> Audio | None:
+def _audio_of_address(address: str | None, kind: str | None, duration: float | None) -> Audio | None:
     if address is None:
         return None
     header, comma, data = address.partition(",")
     if comma and header.startswith("data:") and header.endswith(";base64"):
         media_type = header.removeprefix("data:").partition(";")[0]
         return Audio(kind or _media_type(media_type), standard_base64(data), None, duration)
-    return Audio(kind or _of_ending(address), None, address, duration)
+    return Audio(kind or _type_of_ending(address), None, address, duration)
 
 
 def _media_type(name: str) -> str:
@@ -104,7 +104,7 @@ def _media_type(name: str) -> str:
     return _OTHER_NAMES.get(plain, plain)
 
 
-def _of_ending(address: str) -> str | None:
+def _type_of_ending(address: str) -> str | None:
     end = address.partition("?")[0].rpartition(".")[2].lower()
     return next((kind for kind, ending in AUDIO_ENDINGS.items() if ending == end), None)
 
@@ -147,7 +147,7 @@ class AtifMediaWriter:
         self, what: str, media: Image | Audio, kind: str | None, *, duration_sec: float | None = None
     ) -> dict[str, Payload]:
         """Return a reference to media, or a text if they are left out or ATIF does not know their type."""
-        path = media.url or self._written(media)
+        path = media.url or self._write_file(media)
         kind = kind or (_image_type_of(path or "") if what == "image" else None)
         if path and kind:
             source = {"media_type": kind, "path": path}
@@ -157,7 +157,7 @@ class AtifMediaWriter:
         self.left_out.add(why, path is None)
         return {"type": "text", "text": f"[{what}: {path or media.media_type or 'of an unknown kind'}]"}
 
-    def _written(self, media: Image | Audio) -> str | None:
+    def _write_file(self, media: Image | Audio) -> str | None:
         content = media.content()
         if self.directory is None or content is None:
             return None

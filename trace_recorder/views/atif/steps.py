@@ -189,10 +189,10 @@ class AtifStepWriter:
             if line.message.role == "tool":
                 self._add_tool_message(line)
             elif line.message.role == "assistant":
-                self._agent(line)
+                self._add_answer(line)
             else:
                 source = "system" if line.message.role in {"system", "developer"} else "user"
-                self._step(line, source, {"message": self.media.content(line.message)})
+                self._append_step(line, source, {"message": self.media.content(line.message)})
         for turn in conversation.turns:
             self._add_results(turn)
 
@@ -208,7 +208,7 @@ class AtifStepWriter:
         for number, step in enumerate(self.steps, start=1):
             step["step_id"] = number
 
-    def _step(self, line: ConversationLine, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
+    def _append_step(self, line: ConversationLine, source: str, members: dict[str, Payload]) -> dict[str, Payload]:
         imported = {} if line.answer or line.message.role == "tool" else kept_in(line.message.extra)
         step = {
             "step_id": len(self.steps) + 1,
@@ -221,7 +221,7 @@ class AtifStepWriter:
         self.steps.append(step)
         return step
 
-    def _agent(self, line: ConversationLine) -> None:
+    def _add_answer(self, line: ConversationLine) -> None:
         """Write an answer of the model, or an answer that an agent put into its history."""
         message = line.message
         calls = [call_members(call) for call in message.tool_calls]
@@ -230,12 +230,12 @@ class AtifStepWriter:
         if line.answer:
             recorded = self.recorded.steps.get(line.turn, ())
             of_call = call_step_members(line.turn, recorded, is_side_call=line.turn in self.side_calls)
-            step = self._step(line, "agent", model_members(line.turn) | members | of_call)
+            step = self._append_step(line, "agent", model_members(line.turn) | members | of_call)
             self.by_turn[line.turn] = step
             for tools in self.recorded.unrequested.get(line.turn, ()):
                 self.steps.append(tools_step(tools, step.get("timestamp"), len(self.steps) + 1))
         else:
-            step = self._step(line, "agent", members)
+            step = self._append_step(line, "agent", members)
             if EXTRA_KEY not in message.extra:
                 step["is_copied_context"] = True
         self._open.update((call.call_id, step) for call in message.tool_calls)
@@ -247,10 +247,10 @@ class AtifStepWriter:
         step = self._open.get(message.call_id or "")
         if step is None and imported.get("in_step"):
             step = next((earlier for earlier in reversed(self.steps) if earlier["source"] == "agent"), None)
-        result = {"content": self.media.content(message), **_only(imported, "subagent_trajectory_ref")}
+        result = {"content": self.media.content(message), **_copied_list(imported, "subagent_trajectory_ref")}
         if step is None:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
-            self._step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
+            self._append_step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
             return
         failed = message.extra.get("is_error")
         extra = ({"success": not failed} if isinstance(failed, bool) else {}) | imported.get("extra", {})
@@ -324,5 +324,5 @@ def _add_references(step: dict[str, Payload], reference: Mapping[str, Payload]) 
         _observed_results(step).append(dict(reference))
 
 
-def _only(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
+def _copied_list(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
     return {name: [*members[name]]} if name in members else {}

@@ -235,7 +235,7 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
             raise TypeError(f"diff() takes two trajectories, such as load() returns, and was given {run!r}.")
     if isinstance(ignore, str) or {*ignore} - {*get_args(Ignored)}:
         raise ValueError(f"ignore={ignore!r}: a collection of {', '.join(get_args(Ignored))}")
-    pairs = [*_aligned(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
+    pairs = [*_aligned_steps(ComparableSteps(ignore).of(a), ComparableSteps(ignore).of(b))]
     models = [*filter(None, (_models(*pair) for pair in pairs))]
     compares_models = "model" not in ignore and not _are_renamed(models)
     steps = tuple(_diff_step(*pair, compares_models=compares_models) for pair in pairs)
@@ -292,7 +292,7 @@ def _known_to_both(before: Payload, after: Payload) -> tuple[Payload, Payload]:
 Pair = tuple[ComparableStep | None, ComparableStep | None]
 
 
-def _aligned(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
+def _aligned_steps(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
     """Pair the steps of two runs, in order.
 
     Two steps in which the model did the same are a pair. The other steps between two such pairs are paired by position.

@@ -66,7 +66,7 @@ def word_changes(before: str, after: str) -> list[Fragment]:
     The common and the removed parts make up `before`. The common and the added parts make up `after`.
     """
     parts: list[Fragment] = []
-    for same, removed, added in _aligned(_WORD.findall(before), _WORD.findall(after)):
+    for same, removed, added in _aligned_words(_WORD.findall(before), _WORD.findall(after)):
         parts += [Fragment("same", "".join(same)), Fragment("removed", "".join(removed))]
         parts.append(Fragment("added", "".join(added)))
     return [part for part in parts if part.text]
@@ -79,10 +79,10 @@ def marked_words(before: str, after: str) -> str:
 
 def marked_parts(before: str, after: str) -> Iterator[Fragment]:
     """Yield the parts of the text that `marked_words` returns."""
-    rows = [*_aligned(_WORD.findall(before), _WORD.findall(after))]
+    rows = [*_aligned_words(_WORD.findall(before), _WORD.findall(after))]
     for number, (same, removed, added) in enumerate(rows):
         is_last = number == len(rows) - 1 and not removed and not added
-        yield Fragment("same", _around(same, first=number == 0, last=is_last))
+        yield Fragment("same", _words_near_changes(same, first=number == 0, last=is_last))
         if removed:
             yield Fragment("removed", f"[-{shortened(''.join(removed))}-]")
         if added:
@@ -92,7 +92,7 @@ def marked_parts(before: str, after: str) -> Iterator[Fragment]:
 Words = Sequence[str]
 
 
-def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
+def _aligned_words(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]]:
     """Yield groups of words: words of both texts, then words of the first text only, then words of the second only."""
     position = 0
     for start, end, now, until in changed_ranges(before, after):
@@ -102,7 +102,7 @@ def _aligned(before: Words, after: Words) -> Iterator[tuple[Words, Words, Words]
         yield before[position:], (), ()
 
 
-def _around(words: Words, *, first: bool, last: bool) -> str:
+def _words_near_changes(words: Words, *, first: bool, last: bool) -> str:
     """Return unchanged words. If there are many of them, return only the words next to the changes."""
     if len(words) <= 2 * MAX_SHOWN_AROUND:
         return "".join(words)

@@ -45,13 +45,13 @@ def contents_of(message: Message) -> Iterator[Content]:
     """Yield the contents of a message in a request."""
     listed = message.content if isinstance(message.content, list) else []
     for element in listed:
-        yield from _of_element(element, "part")
+        yield from _contents_of_element(element, "part")
     if message.reasoning:
         yield Content(THOUGHTS, "beside", message.reasoning)
     if message.name and message.role != "tool":
         yield Content(NAMES, "beside", message.name)
-    yield from _of_members(message.extra)
-    yield from _of_calls(message.tool_calls)
+    yield from _contents_of_members(message.extra)
+    yield from _contents_of_calls(message.tool_calls)
 
 
 def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Content]:
@@ -62,8 +62,8 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
         yield Content(THOUGHTS, "beside", answer.reasoning)
     yield from _interleaving(answer.interleaved)
     members = choice.extra if number else {**response.extra, **choice.extra}
-    yield from (Content(content.kind, "beside", content.raw) for content in _of_members(members))
-    yield from _of_calls(answer.tool_calls)
+    yield from (Content(content.kind, "beside", content.raw) for content in _contents_of_members(members))
+    yield from _contents_of_calls(answer.tool_calls)
 
 
 def _interleaving(blocks: Sequence[Block]) -> Iterator[Content]:
@@ -77,9 +77,9 @@ _PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
 """The usual order of blocks in an answer."""
 
 
-def _of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
+def _contents_of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
     """Yield the contents of calls other than names and arguments, such as a signature."""
-    return (content for call in calls for content in _of_members(call.extra))
+    return (content for call in calls for content in _contents_of_members(call.extra))
 
 
 # ── parts and items ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +108,7 @@ _KINDS = {
 _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 
 
-def _of_element(element: Payload, location: Location) -> Iterator[Content]:
+def _contents_of_element(element: Payload, location: Location) -> Iterator[Content]:
     """Yield the contents of a part or an item.
 
     An item such as `message` has parts. Texts and thoughts may have further members.
@@ -116,12 +116,12 @@ def _of_element(element: Payload, location: Location) -> Iterator[Content]:
     if not isinstance(element, dict) or _type_is_in(element, _CALLS):
         return
     if _type_is_in(element, _FRAMES):
-        yield from (inner for part in as_list(element.get("content")) for inner in _of_element(part, location))
+        yield from (inner for part in as_list(element.get("content")) for inner in _contents_of_element(part, location))
     elif _is_thought(element):
         yield from _beside_thought(element)
     elif _is_text(element):
         members = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
-        yield from (Content(content.kind, "beside a text", content.raw) for content in _of_members(members))
+        yield from (Content(content.kind, "beside a text", content.raw) for content in _contents_of_members(members))
     else:
         yield Content(_kind_of(element), location, element)
 
@@ -232,10 +232,10 @@ _OF_THE_CALL = frozenset(
 """Members that describe the call or repeat the request. They are not contents and are not counted."""
 
 
-def _of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
+def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
     for name, value in members.items():
         if name == "functionResponse":
-            yield from _of_members({"parts": as_dict(value).get("parts")})
+            yield from _contents_of_members({"parts": as_dict(value).get("parts")})
         elif name in _LISTS and isinstance(value, list):
             yield from (inner for element in value for inner in _listed(name, element))
         elif name in _FILTERS:
@@ -249,7 +249,7 @@ def _listed(name: str, element: Payload) -> Iterator[Content]:
     if isinstance(element, str):
         yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
     else:
-        yield from _of_element(element, "images" if name == "images" else "beside")
+        yield from _contents_of_element(element, "images" if name == "images" else "beside")
 
 
 def _is_blocked(value: Payload) -> bool:

@@ -229,7 +229,7 @@ class PromptNormalizer:
         normalized = SharedSequence[NormalizedMessage]([]) if before is None else before.messages[:count]
         edited = [bisect_right(normalized, position, key=_begin) - 1 for position in edits]
         if edited:
-            normalized = SharedSequence(self._replaced(source, [*normalized], edited))
+            normalized = SharedSequence(self._normalize_again(source, [*normalized], edited))
         normalized = normalized.extended(self._normalizer.normalize_more(source, kept, normalized))
         own = next((n for n, message in enumerate(normalized) if message.begin >= instructions), len(normalized))
         new = [*edited, *range(count, len(normalized))]
@@ -269,7 +269,7 @@ class PromptNormalizer:
             source, agent, normalized, keys, places, own, sums, has_instructions, None, range(len(normalized))
         )
 
-    def _replaced(
+    def _normalize_again(
         self, source: NumberedMessages, normalized: list[NormalizedMessage], places: Sequence[int]
     ) -> list[NormalizedMessage]:
         """Normalize the messages at these places again, and put the results into `normalized`."""

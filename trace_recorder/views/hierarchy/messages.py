@@ -60,7 +60,7 @@ def lines_of(answered: AnsweredTurn, previous: AnsweredTurn | None) -> list[Turn
 
 def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iterator[TurnMessage]:
     calls, results = _calls_and_results(previous) if previous else ({}, {})
-    added, changed = _added(answered.turn)
+    added, changed = _added_messages(answered.turn)
     for place, message in enumerate(added):
         calls |= {call.call_id: call for call in message.tool_calls}
         renews = previous is not None and message.role in _INSTRUCTIONS and place in changed
@@ -84,7 +84,7 @@ def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
     return [TurnMessage(_message(message, calls, results), answered) for message in messages]
 
 
-def _added(turn: Turn) -> tuple[Sequence[Message], range]:
+def _added_messages(turn: Turn) -> tuple[Sequence[Message], range]:
     """Return the messages of a prompt that follow those of the previous turn, and the positions of changed messages."""
     if turn.relation == "extends":
         return turn.appended, range(0)

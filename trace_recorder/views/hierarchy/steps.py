@@ -70,13 +70,15 @@ def _snapshots(
         if end > previous_end:
             number = next(number for number, last in enumerate(ends) if end <= last)
             new = chain.lines[previous_end:end]
-            exchange = names.setdefault(number, (not names and _resumed(chain, exchanges)) or (chain.number, number))
+            exchange = names.setdefault(
+                number, (not names and _resumed_exchange(chain, exchanges)) or (chain.number, number)
+            )
             exchanges |= {line.turn.turn: exchange for line in new if line.after_prompt}
             yield lines, new, exchange
             previous_end = end
 
 
-def _resumed(chain: _MessageChain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
+def _resumed_exchange(chain: _MessageChain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
     """Return the exchange that continues after a history was rewritten without a new message of the user."""
     first = chain.lines[0].turn.turn
     if first.previous is None or any(message.role == "user" for message in first.new_messages):

@@ -130,9 +130,9 @@ def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
     kind = schema.get("type")
     members = without_none(
         type=kind if isinstance(kind, str) and kind in _SCHEMA_TYPES else None,
-        description=_if(schema.get("description"), str),
-        enum=_if(schema.get("enum"), list),
-        required=_if(schema.get("required"), list),
+        description=_if_type(schema.get("description"), str),
+        enum=_if_type(schema.get("enum"), list),
+        required=_if_type(schema.get("required"), list),
     )
     if depth < _MAX_DEPTH:
         kinds = [{"type": name} for name in as_list(kind) if isinstance(name, str) and name in _SCHEMA_TYPES]
@@ -150,7 +150,7 @@ def _schema(schema: Mapping[str, Payload], depth: int) -> dict[str, Payload]:
     return members
 
 
-def _if(value: Payload, kind: type) -> Payload:
+def _if_type(value: Payload, kind: type) -> Payload:
     return value if isinstance(value, kind) else None
 
 

@@ -72,7 +72,7 @@ def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
     return next((place[name] for place in places for name in names if place.get(name) is not None), None)
 
 
-def known(**members: Value | None) -> dict[str, Value]:
+def known_attributes(**members: Value | None) -> dict[str, Value]:
     """Return attributes by their names, with dots in place of double underscores. Unknown values are left out."""
     return {
         name.replace("__", "."): encodable(value) if isinstance(value, str) else value
@@ -91,7 +91,7 @@ class GenAIAttributes:
 
     def agent(self, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the run's own span."""
-        attributes = known(
+        attributes = known_attributes(
             gen_ai__operation__name="invoke_agent",
             gen_ai__provider__name=None if self.is_0_1 else provider_of(trajectory.provider),
             gen_ai__request__model=trajectory.model,
@@ -114,7 +114,7 @@ class GenAIAttributes:
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
         """Return the attributes of the span of an agent that another agent started."""
         provider = source.provider if isinstance(source, LLMInteraction) else trajectory.provider
-        return known(
+        return known_attributes(
             gen_ai__operation__name="invoke_agent",
             gen_ai__provider__name=None if self.is_0_1 else provider_of(provider),
             gen_ai__agent__name=source.agent,
@@ -134,7 +134,7 @@ class GenAIAttributes:
     def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
         """Return the attributes of a call to a model."""
         response, parameters = call.response, call.source.request_without_messages().parameters
-        attributes = known(
+        attributes = known_attributes(
             gen_ai__operation__name=operation_of(call),
             gen_ai__provider__name=provider_of(call.provider),
             gen_ai__request__model=call.model,
@@ -170,7 +170,7 @@ class GenAIAttributes:
 
     def tool(self, tool: ToolNode) -> dict[str, Value]:
         """Return the attributes of a tool's execution."""
-        attributes = known(
+        attributes = known_attributes(
             gen_ai__operation__name="execute_tool",
             gen_ai__tool__name=tool.name,
             gen_ai__tool__call__id=tool.result.call_id or None,
@@ -216,7 +216,7 @@ def _usage(call: LLMInteraction) -> dict[str, Value]:
     counts = counts_of(call)
     if counts is None:
         return {}
-    return known(
+    return known_attributes(
         gen_ai__usage__input_tokens=counts.prompt,
         gen_ai__usage__output_tokens=counts.completion,
         gen_ai__usage__cache_read__input_tokens=counts.cache_read,

@@ -16,7 +16,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Reward, Trajectory
 from trace_recorder.views.call_facts import counted_usage, origin_of, without_usage
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
-from trace_recorder.views.otlp.genai import GenAIAttributes, known, operation_of, text_of_value
+from trace_recorder.views.otlp.genai import GenAIAttributes, known_attributes, operation_of, text_of_value
 from trace_recorder.views.otlp.langfuse import LangfuseAttributes
 from trace_recorder.views.otlp.messages import SpanPrompt, encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInferenceAttributes
@@ -81,7 +81,7 @@ class SpanMaker:
         """Make the span of the whole run."""
         run = self.trajectory
         start = nanoseconds(run.start_time) or 0
-        attributes = _merged(writer.agent(run) for writer in self.writers)
+        attributes = _merge_attributes(writer.agent(run) for writer in self.writers)
         attributes |= dict(self._run_attributes())
         error = run.error or (ErrorInfo(run.status, "") if run.status in {"failed", "interrupted"} else None)
         end = nanoseconds(run.end_time) or max((times_of(call)[1] or 0 for call in run.llm_interactions), default=start)
@@ -92,19 +92,23 @@ class SpanMaker:
 
     def sub_agent(self, span_id: str, parent: str, agent: AgentRecords) -> Span:
         """Make the span of an agent that another agent started."""
-        attributes = _merged(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
+        attributes = _merge_attributes(writer.sub_agent(agent.first, self.trajectory) for writer in self.writers)
         start = agent.start or nanoseconds(self.trajectory.start_time) or 0
         name = f"invoke_agent {agent.first.agent}" if agent.first.agent else "invoke_agent"
         return self._span((span_id, parent), name, (start, agent.end or start), attributes)
 
     def step(self, span_id: str, parent: str, step: AgentStep) -> Span:
         """Make the span of a step that the agent recorded."""
-        attributes = _merged(writer.step(step) for writer in self.writers)
-        attributes |= known(trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state)
+        attributes = _merge_attributes(writer.step(step) for writer in self.writers)
+        attributes |= known_attributes(
+            trace_recorder__step__number=step.step_number, trace_recorder__step__state=step.state
+        )
         if self.content:
-            attributes |= known(trace_recorder__step__reflection=step.reflection)
+            attributes |= known_attributes(trace_recorder__step__reflection=step.reflection)
             summary = step.extra.get("lakeview_summary")
-            attributes |= known(trace_recorder__step__summary=None if summary is None else text_of_value(summary))
+            attributes |= known_attributes(
+                trace_recorder__step__summary=None if summary is None else text_of_value(summary)
+            )
         start, end = times_of(step)
         times = start or 0, end or start or 0
         error = ErrorInfo("step_error", step.error) if step.error else None
@@ -114,8 +118,8 @@ class SpanMaker:
     def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: SpanPrompt) -> Span:
         """Make the span of a call to a model, from the start of its first attempt to the end of its last."""
         billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
-        attributes = _merged(writer.call(billed, prompt) for writer in self.writers)
-        attributes |= known(
+        attributes = _merge_attributes(writer.call(billed, prompt) for writer in self.writers)
+        attributes |= known_attributes(
             trace_recorder__replayed_from=None if origin is None else json_of(origin),
             trace_recorder__interaction_id=interaction.interaction_id,
             trace_recorder__api=interaction.api,
@@ -138,9 +142,9 @@ class SpanMaker:
     def tool(self, span_id: str, parent: str, tool: ToolNode) -> Span:
         """Make the span of a tool's execution."""
         result = tool.result
-        attributes = _merged(writer.tool(tool) for writer in self.writers)
+        attributes = _merge_attributes(writer.tool(tool) for writer in self.writers)
         start, end, is_inferred = tool.times()
-        attributes |= known(
+        attributes |= known_attributes(
             trace_recorder__time_is_inferred=is_inferred or None, trace_recorder__replayed=result.replayed or None
         )
         error = None
@@ -187,21 +191,21 @@ class SpanMaker:
 
     def _exception(self, error: ErrorInfo | None, time: int) -> Iterator[SpanEvent]:
         if error is not None:
-            attributes = known(exception__type=error.type or "_OTHER")
+            attributes = known_attributes(exception__type=error.type or "_OTHER")
             if self.content and error.message:
-                attributes |= known(exception__message=error.message)
+                attributes |= known_attributes(exception__message=error.message)
             yield SpanEvent("exception", time, attributes)
 
     def _attempt(self, attempt: Attempt) -> SpanEvent:
         """Return the event of a failed attempt. Its time is the end of the attempt."""
         error = attempt.error
-        attributes = known(
+        attributes = known_attributes(
             trace_recorder__attempt__number=attempt.number,
             http__response__status_code=attempt.status,
             error__type=None if error is None else str(error.status or error.type),
         )
         if self.content and error is not None:
-            attributes |= known(exception__message=error.message)
+            attributes |= known_attributes(exception__message=error.message)
         end = after(nanoseconds(attempt.timestamp) or 0, attempt.duration_seconds)
         return SpanEvent("trace_recorder.attempt", end, attributes)
 
@@ -216,7 +220,7 @@ class SpanMaker:
                 yield self._reward(reward, end)
 
     def _reward(self, reward: Reward, end: int) -> SpanEvent:
-        attributes = known(
+        attributes = known_attributes(
             gen_ai__evaluation__name=reward.name,
             gen_ai__evaluation__score__value=_number(reward.value),
             gen_ai__evaluation__explanation=reward.explanation if self.content else None,
@@ -227,7 +231,7 @@ class SpanMaker:
 
     def _gaps(self, start: int) -> Iterator[SpanEvent]:
         for gap in self.trajectory.gaps:
-            attributes = known(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
+            attributes = known_attributes(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
             yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, attributes)
 
     def _run_attributes(self) -> Iterator[tuple[str, Value]]:
@@ -247,7 +251,7 @@ class SpanMaker:
                         yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
 
 
-def _merged(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
+def _merge_attributes(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
     return {name: value for written in attributes for name, value in written.items()}
 
 

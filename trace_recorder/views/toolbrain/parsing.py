@@ -55,11 +55,11 @@ def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
     """
     calls = response.tool_calls
     if not calls:
-        return _parsed(response.reasoning, None, response.content or None)
-    thought = _joined(response.reasoning, response.content)
+        return _parsed_completion(response.reasoning, None, response.content or None)
+    thought = _join_texts(response.reasoning, response.content)
     if len(calls) == 1 and calls[0].name == "final_answer":
-        return _parsed(thought, None, _answer(calls[0].arguments))
-    return _parsed(thought, "\n".join(map(code_of, calls)), None)
+        return _parsed_completion(thought, None, _answer(calls[0].arguments))
+    return _parsed_completion(thought, "\n".join(map(code_of, calls)), None)
 
 
 def parse_code(response: LLMResponse) -> ParsedCompletion:
@@ -74,9 +74,11 @@ def parse_code(response: LLMResponse) -> ParsedCompletion:
     if not matches:
         return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
     code = "\n\n".join(filter(None, (match[match.lastgroup or 0] for match in matches)))
-    thought = _joined(response.reasoning, _thought(text[: matches[0].start()]))
+    thought = _join_texts(response.reasoning, _thought_in(text[: matches[0].start()]))
     answer = _final_answer(code)
-    return _parsed(thought, code or None, None) if answer is None else _parsed(thought, None, answer)
+    return (
+        _parsed_completion(thought, code or None, None) if answer is None else _parsed_completion(thought, None, answer)
+    )
 
 
 def parse_react(response: LLMResponse) -> ParsedCompletion:
@@ -90,7 +92,7 @@ def parse_react(response: LLMResponse) -> ParsedCompletion:
     code, begin = _action(text)
     if code is None:
         return _parse_words(response, text) if not response.tool_calls else parse_tool_calls(response)
-    return _parsed(_joined(response.reasoning, _thought(text[:begin])), code, None)
+    return _parsed_completion(_join_texts(response.reasoning, _thought_in(text[:begin])), code, None)
 
 
 def observation_of(text: str) -> str:
@@ -117,16 +119,16 @@ def _action(text: str) -> tuple[str | None, int]:
     if blob is not None:
         members = as_dict(json_value(blob["blob"]))
         if isinstance(members.get("action"), str) and members["action"] != "Final Answer":
-            return _call(members["action"], _read(members.get("action_input"))), blob.start()
+            return _call(members["action"], _read_input(members.get("action_input"))), blob.start()
         return None, 0
     match = _ACTION.search(text)
     if match is None:
         return None, 0
     arguments = match["inside"] if match["input"] is None else match["input"]
-    return _call(match["tool"], {} if arguments is None else _read(arguments.strip())), match.start()
+    return _call(match["tool"], {} if arguments is None else _read_input(arguments.strip())), match.start()
 
 
-def _read(arguments: Payload) -> Payload:
+def _read_input(arguments: Payload) -> Payload:
     """Return an action's input: the JSON object in its text, or else the text."""
     if not isinstance(arguments, str):
         return arguments
@@ -139,15 +141,17 @@ def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:
     blob = _BLOB.search(text)
     members: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
     if blob and members.get("action") == "Final Answer":
-        thought = _joined(response.reasoning, _thought(text[: blob.start()]))
-        return _parsed(thought, None, str(members.get("action_input")))
+        thought = _join_texts(response.reasoning, _thought_in(text[: blob.start()]))
+        return _parsed_completion(thought, None, str(members.get("action_input")))
     match = _FINAL.search(text)
     if match is None:
-        return _parsed(response.reasoning, None, text.strip() or None)
-    return _parsed(_joined(response.reasoning, _thought(text[: match.start()])), None, match["answer"].strip())
+        return _parsed_completion(response.reasoning, None, text.strip() or None)
+    return _parsed_completion(
+        _join_texts(response.reasoning, _thought_in(text[: match.start()])), None, match["answer"].strip()
+    )
 
 
-def _thought(text: str) -> str | None:
+def _thought_in(text: str) -> str | None:
     return _NEXT.sub("", _LABEL.sub("", text)).strip() or None
 
 
@@ -176,11 +180,11 @@ def _answer(arguments: Payload) -> str:
     return str(values[0]) if len(values) == 1 else str(arguments)
 
 
-def _joined(*texts: str | None) -> str | None:
+def _join_texts(*texts: str | None) -> str | None:
     return "\n\n".join(text for text in texts if text) or None
 
 
-def _parsed(thought: str | None, tool_code: str | None, final_answer: str | None) -> ParsedCompletion:
+def _parsed_completion(thought: str | None, tool_code: str | None, final_answer: str | None) -> ParsedCompletion:
     return {"thought": thought or None, "tool_code": tool_code, "final_answer": final_answer}
 
 

@@ -49,7 +49,7 @@ class PlainText:
 
     def _block(self, message: Message) -> str:
         chat = _chat_message(message)
-        return f"<|{_heading(chat)}|>{self.content_text(chat)}\n"
+        return f"<|{_role_heading(chat)}|>{self.content_text(chat)}\n"
 
     def content_text(self, message: ChatMessage) -> str:
         """Write the content of a message, without its role."""
@@ -62,7 +62,7 @@ class PlainText:
         return "\n".join([*texts, *(f"<|TOOL_CALL|>{_json(call)}" for call in calls)])
 
 
-def _heading(message: ChatMessage) -> str:
+def _role_heading(message: ChatMessage) -> str:
     failed = "failed" if message.get("is_error") else None
     return " ".join(filter(None, (message["role"].upper(), message.get("name"), message.get("tool_call_id"), failed)))
 
@@ -110,7 +110,7 @@ class Rendering:
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
         """Return the conversation with the model's answer and later messages, or None if the template refuses it."""
-        return self._accepted(answer, *after)
+        return self._render_if_accepted(answer, *after)
 
     def completion(self, prompt: str, answer: Message) -> str:
         """Return the string that the model returned.
@@ -124,13 +124,13 @@ class Rendering:
         [message] = chat_messages([answer])
         if isinstance(self.renderer, PlainText):
             return self.renderer.content_text(message)
-        whole = self._accepted(answer)
+        whole = self._render_if_accepted(answer)
         if whole is None or not whole.startswith(prompt):
             return PlainText().content_text(message)
-        probe = self._accepted(Message("assistant", _SENTINEL)) or ""
+        probe = self._render_if_accepted(Message("assistant", _SENTINEL)) or ""
         return whole[len(prompt) :].removesuffix(probe.rpartition(_SENTINEL)[2])
 
-    def _accepted(self, *more: Message) -> str | None:
+    def _render_if_accepted(self, *more: Message) -> str | None:
         """Render the prompt followed by these messages, or return None if the template does not accept them."""
         try:
             return self._render(*more)

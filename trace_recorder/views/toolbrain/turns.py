@@ -167,26 +167,26 @@ def _turn(
 ) -> ToolBrainTurn:
     rendering = Rendering.of(answered.turn, renderer, variables)
     parsed = parser(answered.response)
-    answer, after = answer_of(answered.response), _after(answered, parsed)
+    answer, after = answer_of(answered.response), _result_messages(answered, parsed)
     prompt = rendering.prompt()
     return {
         "prompt_for_model": prompt,
         "model_completion": rendering.completion(prompt, answer),
         "parsed_completion": parsed,
-        "tool_output": _output(answered, after),
-        "action_output": _returned(answered),
+        "tool_output": _tool_output(answered, after),
+        "action_output": _action_output(answered),
         "formatted_conversation": rendering.conversation(answer, after),
     }
 
 
-def _after(answered: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
+def _result_messages(answered: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
     """Return the tool results as the model saw them. For a text agent, they are the next message."""
     if parsed["tool_code"] and not answered.response.tool_calls and answered.next_messages:
         return list(answered.next_messages)
     return answered.tool_messages()
 
 
-def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
+def _tool_output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
     """Return the tool results as text. For a text agent, the label that its loop adds is removed."""
     if not after:
         return None
@@ -194,7 +194,7 @@ def _output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
     return text if answered.response.tool_calls else observation_of(text)
 
 
-def _returned(answered: AnsweredTurn) -> Payload:
+def _action_output(answered: AnsweredTurn) -> Payload:
     """Return the object that the tool returned, or a list for several tools. None if the agent recorded no object."""
     calls = answered.response.tool_calls
     results = [answered.result_of(call.call_id) for call in calls] if calls else list(answered.results)
@@ -218,11 +218,11 @@ def format_turns(trace: Sequence[ToolBrainTurn], width: int = 100) -> Iterator[s
     yield f"Trace of {len(trace)} turn{'s' * (len(trace) > 1)}" if trace else "WARNING: the trace is empty"
     for number, turn in enumerate(trace, start=1):
         yield f"=== Turn {number} ==="
-        yield from _shown(turn, width)
+        yield from _turn_lines(turn, width)
         yield from (f"WARNING: {warning}" for warning in _warnings(turn))
 
 
-def _shown(turn: ToolBrainTurn, width: int) -> Iterator[str]:
+def _turn_lines(turn: ToolBrainTurn, width: int) -> Iterator[str]:
     """Yield a turn's members, one on each line. Only the end of the prompt is shown, because the rest is not new."""
     parsed = turn["parsed_completion"]
     output = turn["action_output"] if turn["action_output"] is not None else turn["tool_output"]

@@ -55,7 +55,7 @@ def preference_pairs(
         if score is None or branch is None:
             left_out.add("runs without the reward" if score is None else _why_no_branch(turns))
             continue
-        faults = _faults(turns, branch)
+        faults = _faults_in(turns, branch)
         if REPLAYED in faults:
             left_out.add("runs with a replayed answer after one of their own")
             continue
@@ -63,7 +63,7 @@ def preference_pairs(
             left_out.add("runs with an answer that was cut off, incomplete or empty")
             continue
         count_unsupported_contents(turns, left_out, SUPPORTED)
-        request, answer = _cut(branch, left_out)
+        request, answer = _split_before_first_answer(branch, left_out)
         if not request["prompt"]:
             left_out.add("runs without a prompt")
             continue
@@ -93,7 +93,7 @@ def _why_no_branch(turns: Sequence[Turn]) -> str:
     return "runs whose answers are all replayed" if is_replay else "runs that are not one answer to one prompt"
 
 
-def _faults(turns: Iterable[Turn], branch: Branch) -> set[str]:
+def _faults_in(turns: Iterable[Turn], branch: Branch) -> set[str]:
     """Return the faults of the answers in a branch, from the first answer that was made in this run."""
     agent = agent_key(branch.leaf.interaction)
     own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
@@ -117,7 +117,7 @@ def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incom
     return main[0] if len(main) == 1 else None
 
 
-def _cut(branch: Branch, left_out: LeftOut) -> tuple[Row, list[Row]]:
+def _split_before_first_answer(branch: Branch, left_out: LeftOut) -> tuple[Row, list[Row]]:
     lines = branch.lines()
     first = next(place for place, line in enumerate(lines) if line.turn and line.turn.was_made)
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
