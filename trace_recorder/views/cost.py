@@ -96,7 +96,10 @@ class PriceTable:
         self._forget_other_prices()
         key = provider, model
         if key not in self._models:
-            self._models[key] = self._look_up(provider, model)
+            try:
+                self._models[key] = self._ask(provider, model, (0, 0, None, None), None).model
+            except LookupError:
+                self._models[key] = None
         model_prices = self._models[key]
         if model_prices is None:
             raise LookupError(model)
@@ -112,12 +115,6 @@ class PriceTable:
             self._snapshot = snapshot
             self._models.clear()
             self._rates.clear()
-
-    def _look_up(self, provider: str, model: str) -> Payload:
-        try:
-            return self._ask(provider, model, (0, 0, None, None), None).model
-        except LookupError:
-            return None
 
     def _compute_rates(self, provider: str, model: str, prices: Payload, time: datetime) -> _Rates | None:
         """Compute the rates of a model from the package's price of a million tokens of each kind.

@@ -76,7 +76,12 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
     for turn in turns:
-        contents = [(side, content, _digest(side, content)) for side, content in _new_contents(turn)]
+        new = (
+            (_SIDE_OF_ROLE.get(message.role, "questions"), content)
+            for message in turn.new_messages
+            for content in contents_of(message)
+        )
+        contents = [(side, content, _digest(side, content)) for side, content in new]
         repeats = not turn.exact or turn.previous in followed
         yield from [(side, content) for side, content, digest in contents if not (repeats and digest in seen)]
         followed.add(turn.previous)
@@ -96,12 +101,6 @@ def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
 def count_changed_histories(turns: Iterable[Turn], left_out: LeftOut, *relations: Relation) -> None:
     """Count the calls with these relations to an earlier call, for a format that has each message once."""
     left_out.add(CHANGED, sum(turn.relation in relations and turn.previous is not None for turn in turns))
-
-
-def _new_contents(turn: Turn) -> Iterator[tuple[Side, Content]]:
-    for message in turn.new_messages:
-        for content in contents_of(message):
-            yield _SIDE_OF_ROLE.get(message.role, "questions"), content
 
 
 def _digest(side: Side, content: Content) -> bytes:

@@ -247,7 +247,10 @@ class AtifStepWriter:
         step = self._open.get(message.call_id or "")
         if step is None and imported.get("in_step"):
             step = next((earlier for earlier in reversed(self.steps) if earlier["source"] == "agent"), None)
-        result = {"content": self.media.content(message), **_copied_list(imported, "subagent_trajectory_ref")}
+        references = imported.get("subagent_trajectory_ref")
+        result = {"content": self.media.content(message)}
+        if references is not None:
+            result["subagent_trajectory_ref"] = [*references]
         if step is None:
             extra = without_none(tool_call_id=message.call_id, tool_name=message.name)
             self._append_step(line, "system", {"message": "", "observation": {"results": [result]}, "extra": extra})
@@ -322,7 +325,3 @@ def _add_references(step: dict[str, Payload], reference: Mapping[str, Payload]) 
         results[0].setdefault("subagent_trajectory_ref", []).extend(reference["subagent_trajectory_ref"])
     else:
         _observed_results(step).append(dict(reference))
-
-
-def _copied_list(members: Mapping[str, Payload], name: str) -> dict[str, Payload]:
-    return {name: [*members[name]]} if name in members else {}

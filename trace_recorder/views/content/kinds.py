@@ -160,24 +160,17 @@ def _kind_of(element: Mapping[str, Payload]) -> str:
         return IMAGES_BY_ADDRESS if part.data is None else IMAGES
     media = next((element[name] for name in _MEDIA if isinstance(element.get(name), dict)), None)
     if media is not None:
-        return _kind_of_media(media.get("mimeType") or media.get("mime_type"))
+        family = str(media.get("mimeType") or media.get("mime_type") or "").partition("/")[0]
+        return {"image": IMAGES, "audio": AUDIO, "video": VIDEO}.get(family, DOCUMENTS)
     kind = element.get("type")
     if kind == "server_tool_use" and element.get("name") in _CODE_TOOLS:
         return CODE
-    name = kind if isinstance(kind, str) else _only_member(element)
-    return _KINDS.get(name, name)
-
-
-def _only_member(element: Mapping[str, Payload]) -> str:
-    return next((name for name in element if name not in _MEMBERS), "parts without a name")
+    if not isinstance(kind, str):
+        kind = next((name for name in element if name not in _MEMBERS), "parts without a name")
+    return _KINDS.get(kind, kind)
 
 
 _CODE_TOOLS = ("code_execution", "bash_code_execution", "text_editor_code_execution")
-
-
-def _kind_of_media(kind: Payload) -> str:
-    family = str(kind or "").partition("/")[0]
-    return {"image": IMAGES, "audio": AUDIO, "video": VIDEO}.get(family, DOCUMENTS)
 
 
 # ── members next to the text ─────────────────────────────────────────────────────────────────────────────────────────

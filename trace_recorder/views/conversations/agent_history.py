@@ -116,7 +116,7 @@ class AgentMessages:
         return record.earlier_answers[start:] if answers == [*record.earlier_keys[start:]] else ()
 
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
-        """Whether one of the messages from the place `begin` on is a recorded answer."""
+        """Whether one of the messages from the position `begin` on is a recorded answer."""
         return any(
             message.content.role == "assistant" and self._latest_answer(message.content, None)
             for message in messages[begin:]
@@ -193,7 +193,7 @@ class AgentMessages:
     def are_known(
         self, messages: Sequence[NormalizedMessage], places: Sequence[int], repeats: RepeatedAnswers
     ) -> list[bool]:
-        """Return, for each of these places in a prompt, whether an earlier prompt had the message."""
+        """Return, for each of these positions in a prompt, whether an earlier prompt had the message."""
         times: Counter[Hashable] = Counter()
         return [place in repeats or self._is_known(messages[place], repeats, times) for place in places]
 

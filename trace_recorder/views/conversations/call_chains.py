@@ -208,7 +208,10 @@ class CallChains:
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)
         prompt = RequestPrompt.of(call, reading, self._prompts, self._records[referred] if referred else None)
-        continued = self._continuation(prompt, referred, history)
+        if referred:
+            continued = self._continue_by_reference(prompt, referred)
+        else:
+            continued = self._extend(prompt, history) or self._continue_changed(prompt, history)
         known = _known_messages(prompt, continued, history)
         answers = [prompt.answer_prefix(message, self.normalizer) for message in _answers(call)]
         turn = _turn(prompt, continued, history, known, answers)
@@ -221,11 +224,6 @@ class CallChains:
         return turn
 
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _continuation(self, prompt: RequestPrompt, referred: Turn | None, history: AgentMessages) -> Continuation:
-        if referred:
-            return self._continue_by_reference(prompt, referred)
-        return self._extend(prompt, history) or self._continue_changed(prompt, history)
 
     def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
         """Return the turn of the response that a request names, which the server has stored and continues."""

@@ -60,7 +60,7 @@ class NormalizedMessage:
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
     def term(self, place: int) -> int:
-        """Return the term of `prefix_sums` for this message at a place in a prompt."""
+        """Return the term of `prefix_sums` for this message at a position in a prompt."""
         data = self.content.digest
         if self.answered_call is not None:
             data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
@@ -145,8 +145,9 @@ def _answered_call(
 def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
     """Yield for each message a number that identifies the sequence of messages that ends with it.
 
-    The number is a sum with one term for each message and its place. So an edit of one message changes all later sums
-    by the same amount. The first message has the place `place`, and `start` is the sum of the messages before it.
+    The number is a sum with one term for each message and its position. So an edit of one message changes all later
+    sums by the same amount. The first message has the position `place`, and `start` is the sum of the messages before
+    it.
     """
     for number, message in enumerate(messages, place):
         start += message.term(number)
@@ -179,13 +180,13 @@ class NormalizedPrompt:
     """A prompt of an agent in normalized form. `keys` are the keys of its `messages`.
 
     The first `own` messages are instructions for this prompt alone. `prefixes` has the sum after each of the other
-    messages (`prefix_sums`). `answer_places` are the places of the assistant's messages. The earlier prompt `before`
-    has the same messages at all places except `new`. `before` is None if there is no such prompt, and after this prompt
-    was added to a history.
+    messages (`prefix_sums`). `answer_places` are the positions of the assistant's messages. The earlier prompt `before`
+    has the same messages at all positions except `new`. `before` is None if there is no such prompt, and after this
+    prompt was added to a history.
 
-    `AgentMessages` sets three fields. `turn` is the turn of this prompt. `unasked` are the places of tool results whose
-    calls are in no known answer. `claim` is the number of claims of messages by chains, counted when all messages of
-    this prompt were assigned to its chain, or 0 if they were not.
+    `AgentMessages` sets three fields. `turn` is the turn of this prompt. `unasked` are the positions of tool results
+    whose calls are in no known answer. `claim` is the counter `AgentMessages._claims` when all messages of this prompt
+    were assigned to its chain, or 0 if they were not.
     """
 
     source: NumberedMessages
@@ -204,7 +205,7 @@ class NormalizedPrompt:
 
     @property
     def inherited_unasked(self) -> list[int]:
-        """The unasked places of `before` at which this prompt has the same messages."""
+        """The positions `unasked` of `before` at which this prompt has the same messages."""
         new = {*self.new}
         return [] if self.before is None else [n for n in self.before.unasked if n not in new and n < len(self.keys)]
 
@@ -272,7 +273,7 @@ class PromptNormalizer:
     def _normalize_again(
         self, source: NumberedMessages, normalized: list[NormalizedMessage], places: Sequence[int]
     ) -> list[NormalizedMessage]:
-        """Normalize the messages at these places again, and put the results into `normalized`."""
+        """Normalize the messages at these positions again, and put the results into `normalized`."""
         for place in places:
             begin, end = normalized[place].begin, normalized[place].end
             [normalized[place]] = self._normalizer.normalize_more(source[:end], begin, normalized[:place])
@@ -350,7 +351,7 @@ def _prefixes(
 ) -> SharedSequence[int]:
     """Return the sum after each message that is not an instruction for this prompt alone.
 
-    An edit changes all sums from its place on by the same amount.
+    An edit changes all sums from its position on by the same amount.
     """
     if before is None or before.own != own or own > count:
         return SharedSequence([*prefix_sums(normalized[own:])])

@@ -127,15 +127,12 @@ def _by_message(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[Tu
         running.append(line)
         first_question = line.role == "user" and not has_question
         has_question = has_question or first_question
-        if first_question or (has_question and _ends_a_step(line)):
+        ends_step = line.role == "tool" or (line.role == "assistant" and not line.message["tool_calls"])
+        if first_question or (has_question and ends_step):
             yield end, list(running)
             last = len(running)
     if len(running) > last:
         yield len(lines), running
-
-
-def _ends_a_step(line: TurnMessage) -> bool:
-    return line.role == "tool" or (line.role == "assistant" and not line.message["tool_calls"])
 
 
 def _with_new_system_message(running: Sequence[TurnMessage], line: TurnMessage, *, first: bool) -> list[TurnMessage]:

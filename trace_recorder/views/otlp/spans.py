@@ -20,7 +20,7 @@ from typing import Literal
 from trace_recorder.dialects.dialect import is_in_progress
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.trajectory import AgentStep, Trajectory
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
@@ -126,12 +126,9 @@ class _SpanPlanner:
             is_final = self._has_ended or (is_over and not is_waiting)
             newest.add(agent_key(step))
             span = self.tree.step_span(step)
-            make = partial(self._make_step, span, step)
+            make = partial(self.maker.step, span, self.tree.agent_span(agent_key(step)), step)
             planned.append(PlannedSpan(span, "step", is_final, make, (*self.addition_ids.get(span, ()),)))
         yield from reversed(planned)
-
-    def _make_step(self, span: str, step: AgentStep) -> Span:
-        return self.maker.step(span, self.tree.agent_span(agent_key(step)), step)
 
     def _calls(self) -> Iterator[PlannedSpan]:
         """Yield the calls.
