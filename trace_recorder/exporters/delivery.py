@@ -105,7 +105,7 @@ class Delivered:
             self.ids.update(_ids_in(line, self._target))
 
     def add(self, ids: Iterable[str]) -> None:
-        """Note delivered spans. Raises OSError."""
+        """Note delivered spans. Raises OSError if the file cannot be written."""
         new = [*ids]
         self.ids.update(new)
         line = json.dumps({"target": self._target, "ids": new}) + "\n"

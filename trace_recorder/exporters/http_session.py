@@ -36,7 +36,7 @@ def shown_address(endpoint: str) -> str:
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""At most this many bytes of an answer are read. At most as many remain after decompression."""
+"""At most this many bytes of an answer are read, and at most this many bytes of it are decompressed."""
 _REFUSED = 400
 
 
@@ -77,5 +77,5 @@ def _adapter_class() -> Any:
 
 
 def _decompressed(data: bytes) -> bytes:
-    """Return the beginning of an answer in gzip or deflate."""
+    """Decompress the beginning of an answer that is encoded as gzip or deflate."""
     return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, MAX_ANSWER_BYTES)

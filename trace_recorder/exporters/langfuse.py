@@ -34,7 +34,10 @@ class LangfuseTarget(OtlpTarget):
     host: str = _PUBLIC
 
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
-        """Send a run, and then its rewards as scores. With `resume`, send only what was not delivered yet."""
+        """Send a run, and then its rewards as scores.
+
+        With `resume`, send only spans and rewards that were not delivered yet.
+        """
         delivery = OtlpTarget.send_run(self, path, trajectory, sender, resume=resume)
         delivered = self.delivered(path)
         delivered.read()

@@ -154,7 +154,7 @@ class LangSmithTarget:
     ) -> Delivery:
         """Send a loaded run, and then its rewards.
 
-        With `resume`, send only what was not delivered yet. Raises OSError.
+        With `resume`, send only spans and rewards that were not delivered yet. Raises OSError.
         """
         delivered = self.delivered(path)
         if resume:

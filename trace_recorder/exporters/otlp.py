@@ -65,7 +65,7 @@ class OtlpTarget:
         return LiveExport(journal, self)
 
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
-        """Send a loaded run. With `resume`, send only what was not delivered yet. Raises OSError."""
+        """Send a loaded run. With `resume`, send only spans and rewards that were not delivered yet. Raises OSError."""
         delivered = self.delivered(path)
         if resume:
             delivered.read()

@@ -75,7 +75,7 @@ def batch_of(run: Trajectory, table: TableName) -> pyarrow.RecordBatch:
 
 @cache
 def schema_of(table: TableName) -> pyarrow.Schema:
-    """Return the schema of a table. Its metadata have the meaning of each column, and the version of this package."""
+    """Return the schema of a table. The metadata have the meaning of each column, and the version of this package."""
     types = _types()
     fields = [
         load_pyarrow().field(column.name, types[column.type], metadata={"description": column.meaning})

@@ -2,10 +2,10 @@
 
 tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
 
-A part is one file of each table. All files of a part have the same runs, each of them whole. Each file is written under
-a temporary name. The files of a part get their final names together, and the file of the first table gets its name
-last. So the files of the first table say which runs are complete, and an interrupted export can be continued. Memory
-does not grow with the number of runs.
+A part is one file of each table. All files of a part have the same runs, and each run is in one part. Each file is
+written under a temporary name. The files of a part get their final names together, and the file of the first table gets
+its name last. So the files of the first table say which runs are complete, and an interrupted export can be continued.
+Memory does not grow with the number of runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FORMS: Mapping[str, tuple[TableName, ...]] = {
     "tables": ("runs", "calls", "steps", "tool_calls", "messages", "rewards"),
     "scout": ("transcripts",),
 }
-"""The tables of each form. The first one has a row for each run."""
+"""The tables of each form. The first table of a form has a row for each run."""
 PART_BYTES = 100_000_000
 """A part ends when one of its files has this many bytes."""
 GROUP_BYTES = 32_000_000
@@ -103,7 +103,7 @@ class TableFiles:
         return self._written is not None and run in self._written
 
     def add(self, batches: Batches) -> None:
-        """Add the rows of a run. They are on file under the final names when the part ends."""
+        """Add the rows of a run. When the part ends, the rows are on file under the final names."""
         if not self._part:
             for table in self._tables:  # one by one, so that the earlier files are removed if one fails
                 self._part[table] = _PartFile(self._path(table), table, self._group_bytes)
@@ -217,7 +217,7 @@ class _PartFile:
     def discard(self) -> None:
         with suppress(OSError):  # closing writes the rows in memory first, which fails on a full disk
             self._writer.close()
-        self._writer.is_open = False  # otherwise pyarrow closes it again when it is collected, and prints the failure
+        self._writer.is_open = False  # otherwise pyarrow closes the collected writer again, and prints the failure
         with suppress(OSError):
             self._file.close()
         with suppress(FileNotFoundError):
@@ -232,9 +232,9 @@ def part_files(directory: Path, table: TableName) -> list[Path]:
 class WrittenRuns:
     """The runs that are in the files of the first table of a form.
 
-    A file has the paths of its runs as the user gave them. It also has a digest of the working directory from which
-    relative paths start. So a run is recognised from any working directory. The exception is a path that begins with
-    `..`: if such a path was given in another working directory, the constructor raises FileExistsError.
+    A file has the paths of its runs as the user gave them. The file also has a digest of the working directory from
+    which relative paths start. So a run is recognised from any working directory. The exception is a path that begins
+    with `..`: if such a path was given in another working directory, the constructor raises FileExistsError.
     """
 
     def __init__(self, directory: Path, table: TableName) -> None:
@@ -283,7 +283,7 @@ def _next_number(directory: Path, table: TableName) -> int:
 def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[Path]:
     """Yield the files of an interrupted export.
 
-    These are temporary files, and the files of a part for which the first table has no file.
+    They are temporary files, and the files of a part for which the first table has no file.
     """
     whole = {path.name for path in part_files(directory, tables[0])}
     for table in tables:
@@ -292,7 +292,7 @@ def _unfinished_files(directory: Path, tables: Sequence[TableName]) -> Iterator[
 
 
 def _schema_of_file(table: TableName) -> pyarrow.Schema:
-    """Return the schema of a file. Its metadata have the columns as JSON, for any reader of Parquet."""
+    """Return the schema of a file. The metadata have the columns as JSON, for any reader of Parquet."""
     schema = schema_of(table)
     columns = [
         {"name": column.name, "type": str(field.type), "meaning": column.meaning}

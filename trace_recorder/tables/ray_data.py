@@ -42,10 +42,10 @@ _MAX_BLOCKS = 5000
 def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, strict: bool = True) -> ray.data.Dataset:
     """Return a dataset of Ray with the rows of runs in the table that `of` names.
 
-    `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. They
-    are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns; `file`
-    is the path to load a run from. A file that cannot be read is an error of the dataset. With `strict=False`, the file
-    is skipped, and the process that read it logs the error. Ray is started if it is not running. Raises
+    `paths` are files, directories with runs in or below them, or addresses of fsspec, such as `s3://bucket/runs`. The
+    paths are listed at once. Processes of Ray read the runs when the dataset is used. docs/tables.md has the columns;
+    `file` is the path to load a run from. A file that cannot be read is an error of the dataset. With `strict=False`,
+    the file is skipped, and the process that read it logs the error. Ray is started if it is not running. Raises
     MissingExtraError if Ray is not installed, OSError if a path cannot be listed, ValueError if `of` is not a table.
     """
     check_table((), of, "read_runs")
@@ -65,8 +65,8 @@ def read_runs(paths: str | Path | Iterable[str | Path], of: Of = "runs", *, stri
 def in_order(work: Callable[[T], R], tasks: Sequence[T], address: str | None = None) -> Iterator[R]:
     """Yield the result of `work` for each task, in the order of the tasks. Processes of Ray do the tasks.
 
-    `address` is the address of a cluster. By default, the cluster of the environment is used, or else one is started on
-    this machine. An exception of `work` is raised here. Raises MissingExtraError if Ray is not installed,
+    `address` is the address of a cluster. By default, the cluster of the environment is used, or else a cluster is
+    started on this machine. An exception of `work` is raised here. Raises MissingExtraError if Ray is not installed,
     ConnectionError if there is no cluster at the address.
     """
     with _connected(address) as data:

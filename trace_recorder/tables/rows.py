@@ -94,7 +94,7 @@ def _prompt(call: LLMInteraction) -> _CallPrompt:
 
 
 def _segments(prompts: Sequence[_CallPrompt]) -> Iterator[list[_CallPrompt]]:
-    """Divide prompts into groups. In a group, each prompt continues the previous one in the same array."""
+    """Divide prompts into groups. In a group, each prompt continues the previous prompt in the same array."""
     for _, shared in groupby(prompts, key=lambda prompt: prompt.place[:2]):
         segment: list[_CallPrompt] = []
         for prompt in shared:
@@ -152,7 +152,7 @@ def cells_of(runs: Runs, table: TableName) -> Cells:
 
 
 def _facts_of(run: Trajectory) -> Row:
-    """Return the facts of a run that each row of the run has."""
+    """Return the columns that are the same in each row of a run."""
     return {
         "file": run.path and str(run.path),
         "trajectory_id": run.trajectory_id,

@@ -1,8 +1,8 @@
 """Facts of single calls that several formats and commands show.
 
-They are the sampled tokens, the origin of an answer that a replay or a fork gave, and why a call is incomplete. The
-original run paid for the tokens of a replayed answer. So an export puts these figures into the member that marks the
-call as replayed, and not into the members from which readers sum tokens and costs. `docs/views/replayed-calls.md`
+The facts are the sampled tokens, the origin of an answer that a replay or a fork gave, and why a call is incomplete.
+The original run paid for the tokens of a replayed answer. So an export puts these figures into the member that marks
+the call as replayed, and not into the members from which readers sum tokens and costs. `docs/views/replayed-calls.md`
 describes that member of each format. `values/token_counts.py` counts tokens.
 """
 
@@ -42,7 +42,7 @@ _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 class Tokens:
     """The sampled tokens, as the server sent them. None means unknown.
 
-    vLLM, OpenAI and similar servers, and Google put them into different members.
+    vLLM, OpenAI and Google put the tokens into different members of an answer.
     """
 
     prompt_ids: list[int] | None = None

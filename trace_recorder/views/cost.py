@@ -8,8 +8,8 @@ overlaps, which takes longer than reading the call. So `PriceTable` keeps the ra
 the number of tokens. A price is then a sum over kinds of tokens, each at a fixed rate. Otherwise the package computes
 the price of each call.
 
-`run_costs` sums the costs of a whole run for lists of runs. If the run has ended, it decodes only the members of the
-document that affect the price. That is much faster than to load the run.
+`run_costs` sums the costs of a whole run for lists of runs. If the run has ended, the function decodes only the members
+of the document that affect the price. Decoding these members is much faster than loading the run.
 """
 
 from __future__ import annotations
@@ -137,7 +137,10 @@ class PriceTable:
 
 CURRENCY = "USD"
 Price = Callable[[str, str, Counts, datetime | None], float | None]
-"""Returns the price of tokens of a provider's model at a time, or None if the price is unknown."""
+"""Returns the price of tokens, or None if the price is unknown.
+
+The arguments are the provider, the model, the tokens and the time.
+"""
 
 
 @dataclass(frozen=True, slots=True)

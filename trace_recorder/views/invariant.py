@@ -175,7 +175,10 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
 
 
 def _has_place(part: Part) -> bool:
-    """Whether the format supports a part: texts and included images. The Explorer shows only data URIs."""
+    """Whether the format supports a part.
+
+    The format supports texts and included images, because the Explorer shows only data URIs.
+    """
     return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
 
 
@@ -209,9 +212,9 @@ def to_invariant_dataset(
 ) -> Iterator[str]:
     """Yield a dataset line by line: its `metadata` first, if it is given, then one object for each run.
 
-    Each object has the run's messages, its metadata, its number as `index`, and its id as `name`. Its annotations are
-    the rewards and annotations of the run, and the notes of its steps. Each annotation has the address of the message
-    that it describes.
+    Each object has the run's messages, its metadata, its number as `index`, and its id as `name`. The annotations of an
+    object are the rewards and annotations of the run, and the notes of its steps. Each annotation has the address of
+    the message that it describes.
     """
     if metadata is not None:
         yield _json({"metadata": dict(metadata)})

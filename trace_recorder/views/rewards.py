@@ -125,7 +125,7 @@ def _code_of(function: Function) -> CodeType | None:
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
     """Return the rewards of a run as a whole that are numbers, by name.
 
-    If several have the same name, the last one counts.
+    If several rewards have the same name, the last reward counts.
     """
     whole = (reward for reward in trajectory.rewards if reward.step_number is None)
     return {reward.name: reward.value for reward in whole if isinstance(reward.value, int | float)}

@@ -44,7 +44,10 @@ class SharedMessages:
 
 
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:
-    """Yield each interaction in the form of the document. Its messages are objects that `messages` shares."""
+    """Yield each interaction as an object of the document.
+
+    The messages of an interaction are objects that `messages` shares.
+    """
     for call in trajectory.llm_interactions:
         is_known = call.source.has_request()
         yield call.to_document({"input_messages": [*messages.of(call)]} if is_known else {})

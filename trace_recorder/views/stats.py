@@ -143,7 +143,7 @@ class Spread:
 
 
 def accuracy_of(succeeded: int, not_succeeded: int) -> dict[str, Payload]:
-    """Return the share of successful runs among the judged ones, and the number of judged runs.
+    """Return the share of successful runs among the judged runs, and the number of judged runs.
 
     Returns an empty dict if no run was judged.
     """
@@ -332,7 +332,7 @@ def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bo
 
 
 def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
-    """Return the duration of a run: the stated one, or else the time until its end or the end of its last call."""
+    """Return the duration of a run: the stated duration, or else the time until its end or the end of its last call."""
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     if trajectory.execution_time is not None or begin is None:
         return trajectory.execution_time

@@ -3,9 +3,9 @@
 There are two ways to write a run with a rewritten history. `to_atif` appends the new conversation to the conversation
 before the change, and marks repeated messages as copied context. `to_atif_files` returns a document for each
 conversation, linked by `continued_trajectory_ref`, as tools that make training data expect. Sub-agents, and
-conversations that have nothing in common with the others, are `subagent_trajectories`. Costs are those that providers
-stated, never estimates. If a run was imported from ATIF documents, the export has all members of these documents again
-(`imports/atif/members.py`).
+conversations that have nothing in common with the others, are `subagent_trajectories`. The documents have only costs
+that providers stated, and no estimates. If a run was imported from ATIF documents, the export has all members of these
+documents again (`imports/atif/members.py`).
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class _AtifDocumentWriter:
 def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
     """Divide the conversations of a run into those of the main agent and all others.
 
-    The main agent is the one without a name, or else the first one.
+    The main agent is the agent without a name, or else the first agent.
     """
     agents = [agent_key(turn.interaction) for turn in turns]
     main = None if None in agents or not agents else agents[0]

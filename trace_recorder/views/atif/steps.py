@@ -87,7 +87,8 @@ def model_members(turn: Turn) -> dict[str, Payload]:
 def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: bool) -> dict[str, Payload]:
     """Return the metrics of a call, and an `extra` with the facts for which ATIF has no member.
 
-    A call that was not made is marked as copied context. Its metrics are under `replayed_from` in its `extra`.
+    A call that was not made is marked as copied context. The metrics of such a call are under `replayed_from` in its
+    `extra`.
     """
     call = turn.interaction
     imported = kept_in(call.response.extra)
@@ -286,7 +287,7 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
-    """Add the members that the agent recorded to the observation of a result, or append such an observation."""
+    """Add the recorded members of a result to its observation. If there is no such observation, append it."""
     text = result_text(result)
     observed = next((each for each in _existing_results(step) if _is_result(each, result, text)), None)
     if observed is None:

@@ -227,8 +227,8 @@ def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", 
 
     Values are compared by content. `ignore` names the differences that are ignored: ids of calls and answers, and
     times, by default. A kind of difference, such as "parameters", can be ignored too, and so can "reasoning". Raises
-    ValueError for another name. If one model replaces another throughout, its name is not a difference. So the runs of
-    two models differ first where the models act differently.
+    ValueError for another name. If one model replaces another model throughout, the names of the models are not a
+    difference. So the runs of two models differ first where the models act differently.
     """
     for run in (a, b):
         if not isinstance(run, Trajectory):
@@ -259,7 +259,7 @@ def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_m
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:
-    """Return the models of two steps that both have a call."""
+    """Return the models of two steps, or None unless both have a call."""
     call_a, call_b = (step.source.call if step else None for step in (a, b))
     return (call_a.model, call_b.model) if call_a and call_b else None
 
@@ -296,7 +296,7 @@ def _aligned_steps(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> 
     """Pair the steps of two runs, in order.
 
     Two steps in which the model did the same are a pair. The other steps between two such pairs are paired by position.
-    If one run has more of them, the rest is paired with None.
+    If one run has more such steps, the rest of them is paired with None.
     """
     position = 0
     for start, end, now, until in changed_ranges([step.key for step in a], [step.key for step in b]):

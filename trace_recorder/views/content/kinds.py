@@ -1,9 +1,9 @@
 """The contents of a message or an answer other than its texts and tool calls, by kind, in every dialect.
 
 Examples are media, refusals, citations, signatures, and the output of a server's own tools. Depending on the dialect,
-they are parts, members next to the text, or separate items. This module makes each of them a `Content` with the name of
-its kind. A kind that no table lists keeps the provider's name, so nothing is overlooked. `_OF_THE_CALL` lists members
-that describe the call, such as a fingerprint.
+they are parts, members next to the text, or separate items. This module makes each such part, member or item a
+`Content` with the name of its kind. A kind that no table lists keeps the provider's name, so nothing is overlooked.
+`_OF_THE_CALL` lists members that describe the call, such as a fingerprint.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
 
 
 def _contents_of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:
-    """Yield the contents of calls other than names and arguments, such as a signature."""
+    """Yield the members of tool calls other than names and arguments, such as a signature."""
     return (content for call in calls for content in _contents_of_members(call.extra))
 
 
@@ -222,7 +222,7 @@ _OF_THE_CALL = frozenset(
         *("user", "x_groq"),
     )
 )
-"""Members that describe the call or repeat the request. They are not contents and are not counted."""
+"""Members that describe the call or repeat the request. Such members are not contents and are not counted."""
 
 
 def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:

@@ -154,7 +154,8 @@ class AgentMessages:
     def chain_of(self, messages: Sequence[NormalizedMessage], instructions: str) -> Turn | None:
         """Return the first turn of the chain that a prompt without any recorded answer belongs to, or None.
 
-        The chain has similar instructions. It has a message of the prompt, or is the chain of the last turn.
+        The chain has similar instructions. The chain also has a message of the prompt, or is the chain of the last
+        turn.
         """
         for message in reversed(messages):
             start = self._chain_of_message.get(message.key)
@@ -198,9 +199,9 @@ class AgentMessages:
         return [place in repeats or self._is_known(messages[place], repeats, times) for place in places]
 
     def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
-        """Return, for each message that follows the turn `before`, whether an earlier prompt had the message there.
+        """Return which messages of a prompt an earlier prompt had.
 
-        Other prompts may have extended that turn already. Messages up to the position `kept` are known.
+        Both prompts continue the turn `before`. Messages up to the position `kept` are known.
         """
         times: Counter[Hashable] = Counter()
         after = self._counts_after.get(before, Counter())
@@ -219,7 +220,10 @@ class AgentMessages:
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_prompt(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, repeats: RepeatedAnswers) -> None:
-        """Remember the messages of a turn's prompt, except messages of the earlier prompt that this prompt repeats."""
+        """Remember the messages of a turn's prompt.
+
+        Messages of the earlier prompt `prompt.before` are remembered already.
+        """
         unasked = {*prompt.inherited_unasked} - {*known.places}
         for place, is_known in zip(known.places, known.are_known, strict=True):
             message = prompt.messages[place]

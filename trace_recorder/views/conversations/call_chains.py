@@ -1,4 +1,4 @@
-"""Call chains: which earlier call each LLM interaction continues, and which of its messages are new.
+"""Call chains: which earlier call each LLM interaction continues, and which messages of the interaction are new.
 
 A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
 that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
@@ -10,7 +10,8 @@ If the agent changed its history, each message of the request is looked up in th
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
 The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
 answer of its agent and has other instructions. A request of unclear origin also begins a new chain, if the agent later
-continued the call before it instead. That is known only when all calls have been read (`turns_of_run.py`).
+continued the call before it instead. Whether the agent did that is known only when all calls have been read
+(`turns_of_run.py`).
 
 A digest of each distinct message, and the new messages of each prompt, stay in memory.
 """
@@ -365,9 +366,9 @@ def _known_messages(prompt: RequestPrompt, continued: Continuation, history: Age
 def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history: AgentMessages) -> Turn | None:
     """Return the turn that a call continues, if the call was recorded by hand and has only the agent's new messages.
 
-    A call has only new messages if its first message is the result of a tool call. It also has only new messages if the
-    last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A call
-    with an answer of the model among its messages never counts.
+    A call has only new messages if its first message is the result of a tool call. A call also has only new messages if
+    the last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A
+    call with an answer of the model among its messages never counts.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

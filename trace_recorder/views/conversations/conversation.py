@@ -69,7 +69,7 @@ class Conversation:
         return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 
     def is_resumed_by(self, turn: Turn) -> bool:
-        """Whether a turn of an agent with another id, but with this name and parent, continues the newest answer."""
+        """Whether a turn continues the newest answer under another agent id, but with the same name and parent."""
         call = turn.interaction
         same_agent = (call.agent, call.parent_agent_id) == (self.agent, self.parent_agent_id)
         return same_agent and turn.exact and self._newest is turn.previous
@@ -119,7 +119,7 @@ class Conversation:
                 return
 
     def tools(self) -> list[Tool]:
-        """Return the tools that the conversation offers. If several tools have the same name, the last one counts."""
+        """Return the tools that the conversation offers. If several tools have the same name, the last tool counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 

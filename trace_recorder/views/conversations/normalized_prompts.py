@@ -31,8 +31,8 @@ from trace_recorder.views.conversations.turn import Turn
 class AnsweredCall:
     """The call that a tool result answers: the content of the calling message, and the index of the call in it.
 
-    `message_index` is the index of the calling message in the prompt of the result. It is None if the calling message
-    is in an earlier prompt.
+    `message_index` is the index of the calling message in the prompt of the result. `message_index` is None if the
+    calling message is in an earlier prompt.
     """
 
     content: NormalizedContent
@@ -68,7 +68,7 @@ class NormalizedMessage:
 
 
 class MessageNormalizer:
-    """Normalizes the messages of a run, and keeps the content of each distinct one."""
+    """Normalizes the messages of a run, and keeps the content of each distinct message."""
 
     def __init__(self) -> None:
         self._contents: dict[MessageTable, dict[tuple[int, ...], NormalizedContent | None]] = {}
@@ -108,7 +108,7 @@ class MessageNormalizer:
         return normalized
 
     def content_of(self, messages: Sequence[Message]) -> NormalizedContent | None:
-        """Return the content of the messages that form one normalized message, or None if they are empty."""
+        """Return the content of the messages that form one normalized message, or None if these messages are empty."""
         numbered = self.numbered(messages)
         contents = self._contents.setdefault(numbered.table, {})
         key = (*numbered.numbers,)
@@ -282,9 +282,9 @@ class PromptNormalizer:
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
         """Return the earlier prompt that shares most with a prompt.
 
-        The first choice is a prompt that the new prompt repeats as a whole. It is removed, because the new prompt takes
-        its place. The second choice is a prompt with the same message in the middle. The last choice is the prompt with
-        the longest common beginning.
+        The first choice is a prompt that the new prompt repeats as a whole. This earlier prompt is removed, because the
+        new prompt replaces it. The second choice is a prompt with the same message in the middle. The last choice is
+        the prompt with the longest common beginning.
         """
         numbers, middle = source.numbers, len(source) // 2
         best: tuple[NormalizedPrompt | None, int] = None, 0

@@ -8,11 +8,11 @@ A step may have several calls, and several steps may describe one call. So there
 `answered_turns` adds the results of the tools that the model called. Results have two sources. The next request of the
 conversation has the text that the model was shown. An agent that records its steps also has the object that the tool
 returned. Agents may shorten a result before they show it to the model, so both are kept. An agent that calls tools by
-text has no tool calls. Its results are in the next message, which may have any role.
+text has no tool calls. The tool results of such an agent are in the next message, which may have any role.
 
 `unrequested_tools_of` finds tools that ran although no model requested them, such as a retriever before the first call
-or a linter after each edit. They have steps of their own, or they are in the step during which they ran. No request
-mentions them, so a format that consists of requests and answers cannot show them.
+or a linter after each edit. Such tools have separate steps, or they are in the step during which they ran. No request
+mentions such tools, so a format that consists of requests and answers cannot show them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _keys_of_step(step: AgentStep) -> Iterator[Key]:
 
 
 def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Iterator[Key]:
-    """Yield what identifies a response, the most reliable first: its id, the ids of its calls, its text."""
+    """Yield the keys of a response, the most reliable key first: its id, the ids of its calls, its text."""
     if response.id:
         yield "response", response.id
     if calls:
@@ -89,8 +89,8 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 class StepsByTurn:
     """The steps of each turn: steps that are derived from the turn, and steps that the agent recorded for it.
 
-    `unrequested` has the tools that no model requested, by the turn of their step. The key is None if the step has no
-    turn. These tools are not in `steps`.
+    `unrequested` has the tools that no model requested, by the turn of their step. The key of `unrequested` is None if
+    the step has no turn. The steps in `steps` do not have these tools.
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
@@ -203,8 +203,8 @@ class AnsweredTurn:
     """A turn with the results of its tool calls.
 
     `step` is the agent's step in which the turn was made. `next_messages` are the messages of tools and of the user
-    that follow the answer in the next request. They are empty if no request follows. `results` are the results that the
-    agent recorded. `choice` is the number of the answer that the next request continues.
+    that follow the answer in the next request. `next_messages` is empty if no request follows. `results` are the
+    results that the agent recorded. `choice` is the number of the answer that the next request continues.
     """
 
     turn: Turn

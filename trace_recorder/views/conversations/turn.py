@@ -76,7 +76,7 @@ class Turn:
         return answer_of(self.interaction.response, choice)
 
     def messages(self) -> Sequence[Message]:
-        """Return all messages that the model saw: those of this request, and those of the requests that it refers to.
+        """Return all messages that the model saw: the messages of this request, and of the requests that it refers to.
 
         Instructions of earlier requests are left out. The instructions of this request come first.
         """
@@ -93,7 +93,7 @@ class Turn:
 
 
 def agent_key(source: LLMInteraction | AgentStep) -> str | None:
-    """Return the key of the agent of a call or a step: the agent's id in the run, or its name if it has no id.
+    """Return the key of the agent that made a call or a step: its id in the run, or its name if it has no id.
 
     The key is always a text, even if a file of another tool has any other JSON value as the id or the name.
     """

@@ -7,8 +7,8 @@ A side call is a call that a program makes beside its conversation, for example 
 its quota. No program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18
 do not), so side calls are derived. Only runs of the proxy have side calls. In any other run, the author of the agent
 knows its calls. There, a call without tools, such as a call that plans, is a part of the work. A side call has no
-tools, although its agent offers tools in other calls. Its prompt has no answer of a model. No other call continues it.
-A second request for a title, with the same instructions, does not count as a continuation.
+tools, although its agent offers tools in other calls. The prompt of a side call has no answer of a model. No other call
+continues a side call. A second request for a title, with the same instructions, does not count as a continuation.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 class TurnsOnDemand:
     """Returns the same turns as `turns_of`, but reads only the calls up to the requested call.
 
-    Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first such
-    call.
+    Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first call
+    of unclear origin.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -168,6 +168,6 @@ def _is_of_proxy(trajectory: Trajectory) -> bool:
 
 
 def _asks_once(call: LLMInteraction) -> bool:
-    """Whether the request of a call was captured, and its prompt has no answer of a model."""
+    """Whether the request of a call was captured, and the prompt has no answer of a model."""
     is_captured = call.api is not None and call.source.has_request()
     return is_captured and all(message.role != "assistant" for message in call.input_messages)

@@ -119,7 +119,7 @@ def _step(snapshot: Snapshot, rewards: Sequence[Reward]) -> dict[str, Payload]:
 
 
 def _reward(rewards: Sequence[Reward]) -> dict[str, Payload] | None:
-    """Combine rewards into one reward. Its value is the weighted mean of the rewards that are numbers."""
+    """Combine rewards into one reward. The combined value is the weighted mean of the rewards that are numbers."""
     if not rewards:
         return None
     valued = [

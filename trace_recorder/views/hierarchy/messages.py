@@ -77,7 +77,7 @@ def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dic
 def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
     """Return the results of a conversation's last turn that are in the next prompt.
 
-    They are needed if that prompt begins another conversation.
+    The results are needed if that prompt begins another conversation.
     """
     calls, results = _calls_and_results(answered)
     messages = [message for message in answered.next_messages if message.call_id in calls]
@@ -85,7 +85,7 @@ def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
 
 
 def _added_messages(turn: Turn) -> tuple[Sequence[Message], range]:
-    """Return the messages of a prompt that follow those of the previous turn, and the positions of changed messages."""
+    """Return the messages of a prompt after the messages of the previous turn, and the positions of changed messages."""
     if turn.relation == "extends":
         return turn.appended, range(0)
     if turn.relation in {"refers", "edits"}:

@@ -39,7 +39,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _MessageChain:
-    """The lines of a conversation. Lines before `begin` belong to another chain, or are older than this run."""
+    """The messages of a conversation. Messages before `begin` belong to another chain, or are older than this run."""
 
     number: int
     lines: Sequence[TurnMessage]
@@ -136,7 +136,10 @@ def _by_message(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[Tu
 
 
 def _with_new_system_message(running: Sequence[TurnMessage], line: TurnMessage, *, first: bool) -> list[TurnMessage]:
-    """Replace the earlier system messages by a new one. If several new ones follow each other, all are kept."""
+    """Replace the earlier system messages by a new one.
+
+    If several new system messages follow each other, all are kept.
+    """
     kept = [] if first else [earlier for earlier in running if earlier.role == "system"]
     return [*kept, line, *(earlier for earlier in running if earlier.role != "system")]
 

@@ -100,7 +100,7 @@ def output_of(call: LLMInteraction) -> dict[str, Payload]:
 
 
 def usage_of(counts: Counts, cost: float | None = None) -> dict[str, Payload]:
-    """Return tokens as Inspect counts them. Its input does not include cached tokens."""
+    """Return tokens as Inspect counts them. The input tokens of Inspect do not include cached tokens."""
     read, write, output = counts.cache_read or 0, counts.cache_write or 0, counts.completion or 0
     prompt = counts.prompt or 0
     return {

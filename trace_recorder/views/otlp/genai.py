@@ -123,7 +123,7 @@ class GenAIAttributes:
         )
 
     def _agent_id(self, agent_id: str | None) -> dict[str, Value | None]:
-        """Return the id of an agent within this run. It is not the id of a hosted agent."""
+        """Return the id of an agent within this run, which is not the id of a hosted agent."""
         return {("trace_recorder__agent__id" if self.is_0_1 else "gen_ai__agent__id"): agent_id}
 
     @staticmethod

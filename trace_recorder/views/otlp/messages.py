@@ -182,8 +182,8 @@ def _part(part: Part) -> dict[str, Payload]:
 class SpanPrompt:
     """The messages and tools of a call.
 
-    `omitted` is how many messages at the beginning are left out. They are the messages of the call with the id
-    `continues`.
+    `omitted` is how many messages at the beginning are left out. The omitted messages are the messages of the call with
+    the id `continues`.
     """
 
     instructions: Sequence[Message] = ()

@@ -197,7 +197,7 @@ class SpanMaker:
             yield SpanEvent("exception", time, attributes)
 
     def _attempt(self, attempt: Attempt) -> SpanEvent:
-        """Return the event of a failed attempt. Its time is the end of the attempt."""
+        """Return the event of a failed attempt. The time of the event is the end of the attempt."""
         error = attempt.error
         attributes = known_attributes(
             trace_recorder__attempt__number=attempt.number,

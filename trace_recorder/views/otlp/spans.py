@@ -4,10 +4,10 @@
 messages. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory. While a run is
 being recorded, the spans that can no longer change are sent.
 
-A delivered span cannot be changed. A reward is an event in the span of its step or run, if that span is not delivered
-yet. Otherwise `plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An annotation is a
-span `annotate KEY`. The id of such a span identifies the reward or annotation. So an exporter knows whether the reward
-or annotation was delivered before, inside another span or as its own span.
+A delivered span cannot be changed. A reward becomes an event in the span of its step or run, if that span is not
+delivered yet. Otherwise `plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An
+annotation is a span `annotate KEY`. The id of such a span identifies the reward or annotation. So an exporter knows
+whether the reward or annotation was delivered before, inside another span or as its own span.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PlannedSpan:
     """A span that can be made.
 
     `is_final` is True if later records cannot change it. `addition_ids` are the ids of the rewards and annotations in
-    it.
+    the span.
     """
 
     span_id: str

@@ -31,7 +31,7 @@ class AgentRecords:
     execution_id: str | None = None
 
     def add(self, timed: LLMInteraction | AgentStep) -> None:
-        """Extend the agent's time by that of a call or a step."""
+        """Extend the agent's time by the time of a call or a step."""
         begin, end = times_of(timed)
         if begin is not None and end is not None:
             self.start = begin if self.start is None else min(self.start, begin)
@@ -41,7 +41,7 @@ class AgentRecords:
 
 
 def agents_of(trajectory: Trajectory) -> dict[str, AgentRecords]:
-    """Return the agents with a name by their keys, in the order of their first records."""
+    """Return the agents that have a name, by their keys, in the order of their first records."""
     agents: dict[str, AgentRecords] = {}
     records: list[LLMInteraction | AgentStep] = [*trajectory.llm_interactions, *trajectory.agent_steps]
     for record in records:
@@ -196,7 +196,7 @@ class SpanTree:
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:
-        """Return the span of each reward: that of its step if the agent recorded the step, or else the run's own."""
+        """Return the span of each reward: the span of its step if the agent recorded one, or else the run's own span."""
         steps = {number_or_text(step.step_number): self.step_span(step) for step in self.steps}
         return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 

@@ -128,7 +128,7 @@ class _Dict:
 def _namespace(jinja: Any) -> Any:
     """Return `namespace` for templates.
 
-    It refuses names that begin with an underscore, because such names give access to Python.
+    The class refuses names that begin with an underscore, because such names give access to Python.
     """
     plain = jinja.utils.Namespace
 

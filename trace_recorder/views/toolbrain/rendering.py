@@ -116,7 +116,7 @@ class Rendering:
         """Return the string that the model returned.
 
         If the answer is only text, the text is that string. If the answer has thinking or tool calls, a server has
-        taken them out of the string. The template puts the parts together again when it writes the message into a
+        taken them out of the string. The template puts these parts together again when it writes the message into a
         prompt. If the template refuses that, the plain form is used.
         """
         if not (answer.reasoning or answer.tool_calls):
@@ -180,7 +180,7 @@ def _with_texts(messages: list[ChatMessage], sent_texts: Mapping[str, str]) -> l
 
 
 def _sent_arguments(interaction: LLMInteraction) -> dict[str, str]:
-    """Return the texts of the arguments in a request, by the ids of the calls.
+    """Return the arguments of tool calls in a request as they were sent, by the ids of the calls.
 
     Only OpenAI's chat dialect sends arguments as texts.
     """

@@ -47,7 +47,7 @@ White space in the text is shortened, so one width is not enough.
 
 
 class ToolBrainTurn(TypedDict):
-    """One call to a model with its results. It always has all six members."""
+    """One call to a model with its results. A turn always has all six members."""
 
     prompt_for_model: str
     model_completion: str
@@ -74,10 +74,10 @@ def to_turns(  # noqa: PLR0913 - each keyword is an independent option
     `chat_template` is the Jinja source of the model's template, or any object with `apply_chat_template`, such as the
     model's Hugging Face tokenizer. Prompts are then the exact strings. Without a template, a prompt is everything that
     was sent, in a plain form. `agent` selects the turns of one agent, by its name or its id. `action_output` is the
-    object that a tool returned, if the agent recorded it, or a list of objects for several calls. With "text" it is a
-    text, as toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in the prompts of later
-    turns. Side calls are in no prompt. With `include_replayed`, both kinds of calls are turns too. Raises
-    RenderingError if the template refuses the messages.
+    object that a tool returned, if the agent recorded it, or a list of objects for several calls. With "text",
+    `action_output` is a text, as toolbrain's own type requires. Calls whose answers a replay or a fork gave are only in
+    the prompts of later turns. Side calls are in no prompt. With `include_replayed`, both kinds of calls are turns too.
+    Raises RenderingError if the template refuses the messages.
     """
     selection = _TurnSelection(agent, include_replayed=include_replayed)
     turns = _turns(left_out, trajectory, parser, chat_template, selection, template_variables)

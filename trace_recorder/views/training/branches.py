@@ -5,7 +5,7 @@ leaf, and one row for the leaf covers all turns. If a history was rewritten, or 
 are several leaves. A turn that two leaves share is new only in the first of them, so nothing is trained twice.
 
 Some answers must not be trained on: answers that are incomplete, cut off or empty (`content/finish_reasons.py`), and
-answers of side calls, such as those for a title. Answers that a replay or a fork gave are not trained on either,
+answers of side calls, such as requests for a title. Answers that a replay or a fork gave are not trained on either,
 because the original run trains on them. If the agent continued from such an answer, the answer is context in a row.
 """
 
@@ -81,7 +81,7 @@ class Branch:
         return BranchMessage(message, turn, turn in self.new, turn in self.targets)
 
     def tools(self) -> list[Tool]:
-        """Return the tools that the branch offers. If several have the same name, the last declaration counts."""
+        """Return the tools that the branch offers. If several tools have the same name, the last declaration counts."""
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 

@@ -1,9 +1,9 @@
 """Preference pairs from scored runs of one task: the better run is chosen, and the worse run is rejected.
 
 Runs are compared if they began with the same request, that is, the same messages and tools. In each such group, the
-best run is paired with every worse run. A run with a rewritten history is not one answer to one prompt. It is left out
-and counted, and so is a run with an answer that was cut off, incomplete or empty. A fork begins with answers from a
-recording. They are part of the fork's prompt, so forks of a run at the same call are compared.
+best run is paired with every worse run. A run with a rewritten history is not one answer to one prompt. Such a run is
+left out and counted, and so is a run with an answer that was cut off, incomplete or empty. A fork begins with answers
+from a recording. These answers are part of the fork's prompt, so forks of a run at the same call are compared.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def preference_pairs(
 ) -> Iterator[Row]:
     """Yield pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
 
-    `reward` is the name of a recorded reward, or a function that scores a run. A run without the reward is left out. So
-    is a run with an answer that was cut off, incomplete or empty, unless `include_incomplete` is set.
+    `reward` is the name of a recorded reward, or a function that scores a run. A run without the reward is left out. A
+    run with an answer that was cut off, incomplete or empty is also left out, unless `include_incomplete` is set.
     """
     groups: dict[str, tuple[Row, list[_ScoredRun]]] = {}
     for trajectory in trajectories:

@@ -79,7 +79,10 @@ def to_trl(
 
 
 def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the rewards of a run as a whole, by name. If several have the same name, the last one counts."""
+    """Return the rewards of a run as a whole, by name.
+
+    If several rewards have the same name, the last reward counts.
+    """
     rewards = [reward for reward in trajectory.rewards if reward.step_number is None and isinstance(reward.name, str)]
     return {reward.name: reward.value for reward in rewards if isinstance(reward.value, int | float)}
 
@@ -126,7 +129,7 @@ def _is_faulty(line: BranchMessage) -> bool:
 
 
 def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
-    """Return a row for each stretch of new answers. An answer that must not be trained on ends a stretch."""
+    """Return a row for each sequence of new answers. An answer that must not be trained on ends a sequence."""
     lines = branch.lines()
     messages, tools = messages_of(lines, left_out), tools_of(branch, left_out)
     rows: list[Row] = []
@@ -141,7 +144,7 @@ def _prompt_completion(branch: Branch, left_out: LeftOut) -> list[Row]:
 
 
 def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
-    """Yield the begin and the end of each stretch of answers to train on."""
+    """Yield the begin and the end of each sequence of answers to train on."""
     begin: int | None = None
     end = 0
     for place, line in enumerate(lines):
@@ -158,7 +161,8 @@ def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
 def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
     """Return rows of token ids.
 
-    A row continues as long as each prompt begins with exactly the ids that the row has. Otherwise another row begins.
+    A row continues as long as each prompt begins with exactly the ids that the row has already. Otherwise another row
+    begins.
     """
     rows: list[Row] = []
     for turn in branch.turns:
