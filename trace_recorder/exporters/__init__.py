@@ -1,1 +1,1 @@
-"""Exporters: they send runs to tracing services, during a run and afterwards."""
+"""Exporters, which send runs to tracing services, during a run and afterwards."""

@@ -79,7 +79,10 @@ def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
 
 
 def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions) -> Iterable[PlannedSpan]:
-    """Return the additions of a run that has ended. Langfuse gets rewards as scores."""
+    """Return the spans of rewards and annotations of a run that has ended.
+
+    Langfuse gets none, but rewards as scores.
+    """
     of_run = maker.for_run(trajectory)
     return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)
 

@@ -4,8 +4,8 @@ A thread reads the growing journal and sends the spans that are final. The agent
 works for a small share of the time, and yields to other threads. If an endpoint does not answer, the thread tries again
 after a growing pause. Nothing waits in memory meanwhile, because the journal has everything. The end of a run waits a
 bounded time for the rest. After that, the log says how many spans did not arrive. `trace-recorder export --resume`
-sends them. `views/otlp/spans.py` makes the spans and decides which are final. `delivery.py` sends each span once, and
-`otlp.py` is the target.
+sends these spans. `views/otlp/spans.py` makes the spans and decides which are final. `delivery.py` sends each span
+once, and `otlp.py` is the target.
 """
 
 from __future__ import annotations

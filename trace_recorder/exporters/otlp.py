@@ -3,8 +3,8 @@
 TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
 
 The journal is the queue. If the endpoint does not answer, the spans are sent when it answers again, or later by
-`trace-recorder export --format otlp --endpoint … --resume`. OpenTelemetry's own exporter sends them. No tracer provider
-is set, so the process does not change. `opentelemetry` (the extra `otel`) is imported when a sender is made.
+`trace-recorder export --format otlp --endpoint … --resume`. OpenTelemetry's own exporter sends the spans. No tracer
+provider is set, so the process does not change. `opentelemetry` (the extra `otel`) is imported when a sender is made.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Runs as tables in memory: tables of Apache Arrow, and data frames of polars or pandas.
 
-`columns.py` has the columns. Their names and types are the same for every run, and an unknown value is null. Lists and
-structures with a fixed form have Arrow types in tables of Arrow, and are JSON texts in data frames. All other lists and
-objects are JSON texts in both. The libraries are not dependencies, so each is imported when it is used.
+`columns.py` has the columns. The names and types of columns are the same for every run, and an unknown value is null.
+Lists and structures with a fixed form have Arrow types in tables of Arrow, and are JSON texts in data frames. All other
+lists and objects are JSON texts in both kinds of tables. The libraries are not dependencies, so each is imported when
+it is used.
 """
 
 from __future__ import annotations

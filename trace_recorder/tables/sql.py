@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXPORTED: tuple[Literal["runs"], Literal["transcripts"]] = ("runs", "transcripts")
 """A directory with files of one of these tables is an export."""
 _MEMORY = "400MB"
-"""DuckDB writes data beyond this to a temporary file."""
+"""DuckDB writes data beyond this amount of memory to a temporary file."""
 
 
 def is_export(directory: Path) -> bool:

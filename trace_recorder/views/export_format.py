@@ -84,7 +84,7 @@ class ExportFormat:
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)
     """Returns the arguments with which the view is called for a run."""
     pieces: Callable[[Any, OutputPlace], Iterator[Piece]] | None = None
-    """Yields the outputs of a converted run. If it is None, the function for `kind` is used."""
+    """Yields the outputs of a converted run. If `pieces` is None, the function for `kind` is used."""
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The values of `--form`, each with the arguments of the view that produce this form."""
     options: frozenset[Option] = frozenset()

@@ -3,7 +3,7 @@
 Each format declares which contents it supports in each kind of message (`FormatSupport`). All other contents of
 messages are counted by their kind, even if no table lists that kind. A content that a format keeps only in free
 metadata counts as left out, because readers of the format do not look there. Facts that no view can put into a format,
-such as the bytes of a request, are not counted. The page of the format in `docs/views/` lists them.
+such as the bytes of a request, are not counted. The page of the format in `docs/views/` lists such facts.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 
 
 def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
-    """Return the JSON of a part that is neither text nor image. Long strings in it are cut and counted."""
+    """Return the JSON of a part that is neither text nor image. Long strings in the part are cut and counted."""
     text, cut = describe_part(part, MAX_STRING)
     left_out.add("long strings in parts that are neither text nor image", cut)
     return {"type": "text", "text": text}

@@ -59,7 +59,10 @@ def parents_of(
     turns: Sequence[Turn],
     steps: Mapping[Turn, Sequence[AgentStep]],
 ) -> dict[Conversation, Parent]:
-    """Return the parent of each conversation that is not the main agent's. `turns` are all turns of the run."""
+    """Return the parents of the `others`, the conversations that are not of the main agent.
+
+    `turns` are all turns of the run.
+    """
     started = _calls_by_execution(steps)
     main = {turn for conversation in mains for turn in conversation.turns}
     return {other: _parent(other, main, turns[: turns.index(other.turns[0])], started) for other in others}
@@ -118,7 +121,7 @@ The other contents of an answer are in `extra`, which no reader uses.
 def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
     """Return a run as one ATIF document.
 
-    Images and sounds are written into `images_directory`. Their paths in the document are relative to its parent
+    Images and sounds are written into `images_directory`. Paths in the document are relative to the parent of that
     directory. Raises EmptyTrajectoryError if the run has no calls, no steps and no task.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
@@ -131,7 +134,7 @@ def to_atif_files(
 ) -> Iterator[tuple[str, dict[str, Payload]]]:
     """Yield the ATIF documents of a run with their file names: one, and one more for each rewritten history.
 
-    `name` is the name of the first file. The other names are derived from it. Raises EmptyTrajectoryError.
+    `name` is the name of the first file. The other names are derived from this name. Raises EmptyTrajectoryError.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]

@@ -103,7 +103,7 @@ def _aligned_words(before: Words, after: Words) -> Iterator[tuple[Words, Words, 
 
 
 def _words_near_changes(words: Words, *, first: bool, last: bool) -> str:
-    """Return unchanged words. If there are many of them, return only the words next to the changes."""
+    """Return unchanged words. If there are many words, return only the words next to the changes."""
     if len(words) <= 2 * MAX_SHOWN_AROUND:
         return "".join(words)
     head = "" if first else "".join(words[:MAX_SHOWN_AROUND])

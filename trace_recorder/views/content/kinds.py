@@ -1,7 +1,7 @@
 """The contents of a message or an answer other than its texts and tool calls, by kind, in every dialect.
 
 Examples are media, refusals, citations, signatures, and the output of a server's own tools. Depending on the dialect,
-they are parts, members next to the text, or separate items. This module makes each such part, member or item a
+such contents are parts, members next to the text, or separate items. This module makes each such part, member or item a
 `Content` with the name of its kind. A kind that no table lists keeps the provider's name, so nothing is overlooked.
 `_OF_THE_CALL` lists members that describe the call, such as a fingerprint.
 """

@@ -39,7 +39,7 @@ def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Return a call's arguments as JSON text. If the model wrote them as text, the text is unchanged."""
+    """Return a call's arguments as JSON text. If the model wrote the arguments as text, the text is unchanged."""
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
 
 

@@ -23,7 +23,7 @@ def utf8_text(text: str) -> str:
 def text_of(message: Message) -> str:
     """Return the texts of a message as one text.
 
-    Where another part is between two texts, a blank line separates them.
+    If another part is between two texts, a blank line separates the texts.
     """
     return text_of_parts(parts_of(message))
 

@@ -2,9 +2,9 @@
 
 A turn that extends the newest answer of a conversation continues the conversation, and adds only its new messages. A
 failed call is part of the conversation, and so is its next attempt. A prompt that changes or forks the history of its
-agent begins a new conversation, which *continues* the agent's first conversation. The messages that it has from an
-earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*, such as a request for a
-title of the same question. The agent's longest chain is never *apart*.
+agent begins a new conversation, which *continues* the agent's first conversation. Messages that the new conversation
+has from an earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*, such as a
+request for a title of the same question. The agent's longest chain is never *apart*.
 
 Two agents with the same name have separate conversations. One agent may have a different id in each call. Two ids
 belong to the same agent if a call with the second id continues the newest answer of the first, under the same name and

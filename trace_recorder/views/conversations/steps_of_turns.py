@@ -128,7 +128,8 @@ def _turns_by_response_id(turns: Sequence[Turn]) -> dict[str, Turn]:
 def _turn_that_called(step: AgentStep, turns: Sequence[Turn]) -> Turn | None:
     """Return the turn that made one of the tool calls of a step.
 
-    If several turns did, turns of the step's own agent are preferred, then turns before the step, then the newest turn.
+    If several turns made such calls, turns of the step's own agent are preferred, then turns before the step, then the
+    newest turn.
     """
     called = {call.call_id for call in step.tool_calls} | {result.call_id for result in step.tool_results}
     callers = [turn for turn in turns if not called.isdisjoint(call.call_id for call in turn.answer().tool_calls)]

@@ -21,9 +21,9 @@ class Turn:
     `previous` is the turn that this turn continues. `choice` is the number of the continued answer, because a call may
     have several answers. `exact` is True if the model saw the prompt and the answer of that turn unchanged.
 
-    The prompt of this turn has `prompt_length` messages. The first `prefix_length` of them end with the continued
-    answer. The first `instructions` of them apply to this request only. `normalized_length` is the number of normalized
-    messages in the whole prompt and the answer.
+    The prompt of this turn has `prompt_length` messages. The first `prefix_length` messages end with the continued
+    answer. The first `instructions` messages apply to this request only. `normalized_length` is the number of
+    normalized messages in the whole prompt and the answer.
 
     `appended` are the messages after the continued answer. `new_messages` are the messages that no earlier prompt of
     its agent had. The new messages at the positions `new_before_answer` are from before the continued answer. Tool

@@ -85,7 +85,7 @@ def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
 
 
 def _added_messages(turn: Turn) -> tuple[Sequence[Message], range]:
-    """Return the messages of a prompt after the messages of the previous turn, and the positions of changed messages."""
+    """Return the messages of a prompt after the messages of the previous turn, and the positions of changed ones."""
     if turn.relation == "extends":
         return turn.appended, range(0)
     if turn.relation in {"refers", "edits"}:
@@ -160,7 +160,7 @@ def _response(message: Message, calls: Mapping[str, ToolCall], results: Mapping[
 
 
 def _error(message: Message, result: ToolResult | None, text: str) -> str | None:
-    """Return why a tool failed, as the agent recorded it or as the model saw it. None if it did not fail."""
+    """Return why a tool failed, as the agent recorded it or as the model saw it, or None if the tool did not fail."""
     if result is not None and result.success is False:
         return result_text(result)
     return text if message.extra.get("is_error") is True else None
@@ -172,7 +172,7 @@ def _definition(tool: Tool) -> dict[str, Payload]:
 
 
 def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
-    """Return the tokens under OpenAI's names, as the SDK adds them up. The prompt includes cached tokens."""
+    """Return the tokens under OpenAI's names, as the SDK adds them up. `prompt_tokens` includes cached tokens."""
     counts = counts_of(answered.interaction)
     if counts is None:
         return None

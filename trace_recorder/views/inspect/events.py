@@ -32,7 +32,7 @@ _CONFIG = {
 
 @dataclass(slots=True)
 class InspectEvents:
-    """Writes the events of a run. `pool` has the messages to which they refer."""
+    """Writes the events of a run. `pool` has the messages to which the events refer."""
 
     tree: SpanTree
     pool: MessagePool = field(default_factory=MessagePool)

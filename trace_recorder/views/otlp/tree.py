@@ -196,7 +196,7 @@ class SpanTree:
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:
-        """Return the span of each reward: the span of its step if the agent recorded one, or else the run's own span."""
+        """Return the span of each reward: the span of its recorded step, or else the run's own span."""
         steps = {number_or_text(step.step_number): self.step_span(step) for step in self.steps}
         return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 
