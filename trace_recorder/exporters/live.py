@@ -122,7 +122,7 @@ class LiveExport:
             self._sender.close()
         if missing:
             logger.warning(
-                "%d spans at least of %s were not delivered to %s: trace-recorder export --format otlp --endpoint … "
+                "at least %d spans of %s were not delivered to %s: trace-recorder export --format otlp --endpoint … "
                 "--resume sends them",
                 missing,
                 self._journal.path,

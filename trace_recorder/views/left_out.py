@@ -122,7 +122,7 @@ def count_all_but(trajectory: Trajectory, left_out: LeftOut, *supported: str) ->
 REPLAYED = "calls that were not made: a replay or a fork gave their answers"
 SIDE_CALLS = "side calls, such as for a title: no tools were offered, and no call continues them"
 UNANSWERED = "calls that failed, are in flight, or whose prompt is damaged"
-CHANGED = "calls that saw a history that the agent had changed, shown as it was first"
+CHANGED = "calls whose history the agent had changed: each message is as it was first sent"
 ARGUMENTS = "arguments that are not an object, written as `input`"
 CHOICES = "further choices of an answer"
 EMBEDDINGS = "embeddings"

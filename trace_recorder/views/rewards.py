@@ -33,7 +33,7 @@ def reward_function(name: str) -> Function:
     """Return a function by `module:function` or `path/to/file.py:function`. Raises ValueError if it does not exist."""
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
-        raise ValueError(f"{name!r} names no function: module:function, or file.py:function, is expected")
+        raise ValueError(f"{name!r} names no function: give module:function, or file.py:function")
     if place.endswith(".py") and not Path(place).is_file():
         raise ValueError(f"{name!r} names no function: there is no file {place}")
     find = _in_file if place.endswith(".py") else _in_module

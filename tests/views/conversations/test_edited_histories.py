@@ -140,7 +140,7 @@ def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
 def test_that_a_history_was_changed_is_counted(change: Change) -> None:
     """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
     made, relations = conversation(change), CHANGES[change].relations.split()
-    lost = "calls that saw a history that the agent had changed, shown as it was first"
+    lost = "calls whose history the agent had changed: each message is as it was first sent"
     _, tree = to_hierarchy.with_report(made)
     lines, events = to_invariant_dataset.with_report([made])
     assert len(list(lines)) == 1

@@ -69,7 +69,7 @@ class SpanMaker:
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
         """Return a maker. Raises ValueError if there are no such conventions."""
         if conventions not in _WRITERS:
-            raise ValueError(f"There are no conventions {conventions!r}: one of {', '.join(_WRITERS)} is expected.")
+            raise ValueError(f"There are no conventions {conventions!r}: give one of {', '.join(_WRITERS)}.")
         return cls(tuple(writer(content) for writer in _WRITERS[conventions]), content)
 
     def for_run(self, trajectory: Trajectory) -> SpanMaker:
