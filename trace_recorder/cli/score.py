@@ -24,7 +24,14 @@ from trace_recorder.guard import try_call
 from trace_recorder.recording.amend import append_rewards
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.rewards import Function, describe_error, is_batch, reward_function, rewards_of, score_batch
+from trace_recorder.views.rewards import (
+    RewardFunction,
+    describe_error,
+    is_batch,
+    reward_function,
+    rewards_of,
+    score_batch,
+)
 from trace_recorder.views.rewards import score as score_of
 from trace_recorder.views.stats import Spread
 from trace_recorder.views.toolbrain.parsing import DEFAULT_PARSER, PARSERS, Parser
@@ -99,7 +106,7 @@ class Scorer:
     """Computes the reward of one run. A separate process may do this, and imports the function by its name."""
 
     reward: str
-    function: Function | None
+    function: RewardFunction | None
     parser: str
     values: dict[str, Payload]
     name: str
@@ -126,7 +133,7 @@ class Scorer:
 
 
 @cache
-def _function_of(name: str) -> Function:
+def _function_of(name: str) -> RewardFunction:
     """Import a function once in a process."""
     return reward_function(name)
 
@@ -138,7 +145,7 @@ class _Scoring:
     Both methods report runs that cannot be scored, and return their number.
     """
 
-    function: Function
+    function: RewardFunction
     parser: Parser
     values: dict[str, Payload]
     fields: dict[str, Payload]

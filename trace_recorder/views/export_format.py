@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.view import View
 
-Kind = Literal["rows", "documents", "sessions", "tables"]
+OutputKind = Literal["rows", "documents", "sessions", "tables"]
 Option = Literal["include_incomplete", "content", "new_messages"]
 Piece = tuple[str, Payload]
 """One output of an export: a file's name and its content, an empty name and a row, or a table's name and its rows."""
@@ -63,7 +63,7 @@ def tables(rows_by_table: Mapping[str, Payload], _: OutputPlace) -> Iterator[Pie
     yield from rows_by_table.items()
 
 
-_PIECES: Mapping[Kind, Callable[[Any, OutputPlace], Iterator[Piece]]] = {
+_PIECES: Mapping[OutputKind, Callable[[Any, OutputPlace], Iterator[Piece]]] = {
     "documents": documents,
     "rows": rows,
     "sessions": sessions,
@@ -77,7 +77,7 @@ class ExportFormat:
 
     name: str
     """The name for `export --format`."""
-    kind: Kind
+    kind: OutputKind
     """How runs are written: as rows of one file for all runs, documents, sessions (files of JSON lines), or tables."""
     view: View[..., Any]
     """Converts a run."""

@@ -26,10 +26,10 @@ from trace_recorder.guard import try_call
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.toolbrain.parsing import Parser, parse_tool_calls
 
-Function = Callable[..., Any]
+RewardFunction = Callable[..., Any]
 
 
-def reward_function(name: str) -> Function:
+def reward_function(name: str) -> RewardFunction:
     """Return a function by `module:function` or `path/to/file.py:function`. Raises ValueError if it does not exist."""
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
@@ -40,7 +40,7 @@ def reward_function(name: str) -> Function:
     value = try_call(partial(_call_without_exit, find, place, attribute), partial(_raise_import_error, place))
     if not callable(value):
         raise ValueError(f"{name!r} names no function: {place} has no such function")  # noqa: TRY004 - not a wrong type
-    function: Function = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
+    function: RewardFunction = getattr(value, "reward_func", value)  # ToolBrain's wrappers hold the function
     _parameters(function)
     return function
 
@@ -72,7 +72,7 @@ def _raise_import_error(place: str, error: Exception) -> object:
     raise ValueError(why or f"{place} cannot be imported: {describe_error(error)}") from error
 
 
-def _call_without_exit(function: Function, /, *arguments: object, **named: object) -> Any:
+def _call_without_exit(function: RewardFunction, /, *arguments: object, **named: object) -> Any:
     """Call the user's function. Raises RuntimeError if it raises SystemExit."""
     try:
         return function(*arguments, **named)
@@ -80,7 +80,7 @@ def _call_without_exit(function: Function, /, *arguments: object, **named: objec
         raise RuntimeError(f"it tries to end the program, with {ended.code!r}") from ended
 
 
-def describe_error(error: BaseException, function: Function | None = None) -> str:
+def describe_error(error: BaseException, function: RewardFunction | None = None) -> str:
     """Describe an error in a user's code: its class, its message, and the file and line in the user's own function.
 
     Without a function, the line is in the module that was being imported.
@@ -112,7 +112,7 @@ def _first_line(code: CodeType) -> int:
     return min(lines, default=code.co_firstlineno + 1) - 1
 
 
-def _code_of(function: Function) -> CodeType | None:
+def _code_of(function: RewardFunction) -> CodeType | None:
     """Return the code of a function inside its wrappers, or of the `__call__` of an object."""
     inner = inspect.unwrap(function)
     while isinstance(inner, partial):
@@ -131,13 +131,13 @@ def rewards_of(trajectory: Trajectory) -> dict[str, float]:
     return {reward.name: reward.value for reward in whole if isinstance(reward.value, int | float)}
 
 
-def is_batch(function: Function) -> bool:
+def is_batch(function: RewardFunction) -> bool:
     """Whether a function takes all runs at once."""
     return _parameters(function)[0].name in {"traces", "trajectories"}
 
 
 def score(
-    trajectory: Trajectory, function: Function, parser: Parser = parse_tool_calls, /, **variables: object
+    trajectory: Trajectory, function: RewardFunction, parser: Parser = parse_tool_calls, /, **variables: object
 ) -> float | None:
     """Return the reward of a run, or None if the function returns None.
 
@@ -151,7 +151,11 @@ def score(
 
 
 def score_batch(
-    trajectories: Sequence[Trajectory], function: Function, parser: Parser = parse_tool_calls, /, **variables: object
+    trajectories: Sequence[Trajectory],
+    function: RewardFunction,
+    parser: Parser = parse_tool_calls,
+    /,
+    **variables: object,
 ) -> list[float | None]:
     """Return the reward of each run of a batch, in order, from one call of the function. Otherwise like `score`.
 
@@ -175,7 +179,7 @@ def _reward(value: Any) -> float | None:
     return number
 
 
-def _parameters(function: Function) -> list[inspect.Parameter]:
+def _parameters(function: RewardFunction) -> list[inspect.Parameter]:
     """Return a function's parameters. Raises ValueError if the function has no parameter for a run."""
     parameters = [*inspect.signature(function).parameters.values()]
     name = getattr(function, "__name__", "the function")

@@ -26,7 +26,7 @@ from trace_recorder.views.conversations.turns_of_run import side_calls_of
 from trace_recorder.views.cost import Costs, Price, cost_of
 from trace_recorder.views.rewards import rewards_of
 
-Span = tuple[float, float]
+TimeSpan = tuple[float, float]
 _COUNTS = ("prompt", "completion", "cache_read", "cache_write", "reasoning")
 _WITH = {name: f"with_{name}" for name in _COUNTS}
 
@@ -319,7 +319,7 @@ def time_of(trajectory: Trajectory) -> dict[str, float]:
     )
 
 
-def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bool]:
+def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[TimeSpan], bool]:
     """Return the spans in which calls or tools worked, with overlaps merged, and whether all of them are known."""
     spans, all_known = [], True
     for source in timed:
@@ -331,7 +331,7 @@ def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[Span], bo
     return _merge_spans(spans), all_known
 
 
-def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
+def _total_seconds(trajectory: Trajectory, llm: Sequence[TimeSpan]) -> float | None:
     """Return the duration of a run: the stated duration, or else the time until its end or the end of its last call."""
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     if trajectory.execution_time is not None or begin is None:
@@ -339,9 +339,9 @@ def _total_seconds(trajectory: Trajectory, llm: Sequence[Span]) -> float | None:
     return max([end or begin, *(finish for _, finish in llm)]) - begin
 
 
-def _merge_spans(spans: Iterable[Span]) -> list[Span]:
+def _merge_spans(spans: Iterable[TimeSpan]) -> list[TimeSpan]:
     """Merge spans that overlap."""
-    joined: list[Span] = []
+    joined: list[TimeSpan] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
@@ -350,7 +350,7 @@ def _merge_spans(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _length(spans: Iterable[Span]) -> float:
+def _length(spans: Iterable[TimeSpan]) -> float:
     return sum(end - begin for begin, end in spans)
 
 

@@ -70,8 +70,8 @@ class IdAndTimeStripper:
         return {name: self.without(member, of_tool=name in _VALUES) for name, member in kept}
 
 
-Kind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
-KINDS: tuple[Kind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
+PartKind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
+KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
 """The parts of a step that are compared by value, in the order of time. `trajectory_diff.py` compares models."""
 
 
@@ -83,8 +83,8 @@ class ComparableStep:
     """
 
     source: StepOrCall
-    parts: Mapping[Kind, Payload]
-    digests: Mapping[Kind, bytes]
+    parts: Mapping[PartKind, Payload]
+    digests: Mapping[PartKind, bytes]
 
     @property
     def key(self) -> bytes:

@@ -14,7 +14,7 @@ from trace_recorder.values.short_forms import call_repr
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.call_facts import made_calls, sum_known
-from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, Kind
+from trace_recorder.views.comparison.comparable_steps import KINDS, ComparableStep, ComparableSteps, Ignored, PartKind
 from trace_recorder.views.comparison.value_changes import ValueChange, changed_ranges, changes, equal_json
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall
 from trace_recorder.views.cost import Costs, cost_of
@@ -63,7 +63,7 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
     )
 
 
-DifferenceKind = Literal[Kind, "model", "missing"]
+DifferenceKind = Literal[PartKind, "model", "missing"]
 Model = str | None
 _MAY_BE_UNKNOWN = {"success", "name"}
 """Members of a tool's result that some ways of recording do not have."""

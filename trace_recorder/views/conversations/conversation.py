@@ -25,7 +25,7 @@ from trace_recorder.views.conversations.normalized_prompts import MessageNormali
 from trace_recorder.views.conversations.steps_of_turns import message_of
 from trace_recorder.views.conversations.turn import Turn, agent_key
 
-Kind = Literal["first", "continues", "apart"]
+ConversationKind = Literal["first", "continues", "apart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Conversation:
     agent: str | None
     agent_id: str | None
     parent_agent_id: str | None
-    kind: Kind = "first"
+    kind: ConversationKind = "first"
     lines: list[ConversationLine] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     _newest: Turn | None = None
@@ -156,7 +156,7 @@ def _set_kinds(own: Sequence[Conversation]) -> None:
     turns = Counter(conversation.chain_start for conversation in own for _ in conversation.turns)
     offered = {conversation.chain_start for conversation in own if conversation.tools()}
     main = max(turns, key=lambda start: (turns[start], start in offered), default=None)
-    kinds: Iterator[Kind] = chain(("first",), repeat("continues"))
+    kinds: Iterator[ConversationKind] = chain(("first",), repeat("continues"))
     for conversation in own:
         conversation.kind = next(kinds) if conversation.chain_start is main else "apart"
 

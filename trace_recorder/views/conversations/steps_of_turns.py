@@ -31,7 +31,7 @@ from trace_recorder.views.content.openai_functions import result_text
 from trace_recorder.views.conversations.turn import Turn, agent_key, choice_of
 from trace_recorder.views.conversations.turns_of_run import interactions_of, turns_of
 
-Key = tuple[Payload, ...]
+TurnKey = tuple[Payload, ...]
 
 
 # ── the step of a turn ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -42,7 +42,7 @@ def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Tur
 
     A turn and its step name the same call or step number, or else they have the same answer.
     """
-    by_key: dict[Key, list[Turn]] = {}
+    by_key: dict[TurnKey, list[Turn]] = {}
     for turn in turns:
         for key in _keys_of_call(turn.interaction):
             by_key.setdefault(key, []).append(turn)
@@ -56,7 +56,7 @@ def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Tur
     return step_of
 
 
-def _keys_of_call(call: LLMInteraction) -> Iterator[Key]:
+def _keys_of_call(call: LLMInteraction) -> Iterator[TurnKey]:
     yield "interaction", call.interaction_id
     if call.step_number is not None:
         yield "number", agent_key(call), number_or_text(call.step_number)
@@ -64,7 +64,7 @@ def _keys_of_call(call: LLMInteraction) -> Iterator[Key]:
     yield from _keys_of_response(call.response, call.response.tool_calls)
 
 
-def _keys_of_step(step: AgentStep) -> Iterator[Key]:
+def _keys_of_step(step: AgentStep) -> Iterator[TurnKey]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
     if not step.derived:  # the agent may have used a derived number for another step
@@ -72,7 +72,7 @@ def _keys_of_step(step: AgentStep) -> Iterator[Key]:
     yield from _keys_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
 
-def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Iterator[Key]:
+def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Iterator[TurnKey]:
     """Yield the keys of a response, the most reliable key first: its id, the ids of its calls, its text."""
     if response.id:
         yield "response", response.id

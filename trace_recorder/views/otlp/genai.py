@@ -29,7 +29,7 @@ from trace_recorder.views.otlp.messages import (
     json_of,
     outputs_of,
 )
-from trace_recorder.views.otlp.span import Value
+from trace_recorder.views.otlp.span import AttributeValue
 from trace_recorder.views.otlp.tree import ToolNode
 
 _PROVIDERS = {
@@ -72,7 +72,7 @@ def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
     return next((place[name] for place in places for name in names if place.get(name) is not None), None)
 
 
-def known_attributes(**members: Value | None) -> dict[str, Value]:
+def known_attributes(**members: AttributeValue | None) -> dict[str, AttributeValue]:
     """Return attributes by their names, with dots in place of double underscores. Unknown values are left out."""
     return {
         name.replace("__", "."): encodable(value) if isinstance(value, str) else value
@@ -89,7 +89,7 @@ class GenAIAttributes:
     is_0_1: bool = False
     texts: MessageTexts = field(default_factory=MessageTexts)
 
-    def agent(self, trajectory: Trajectory) -> dict[str, Value]:
+    def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span."""
         attributes = known_attributes(
             gen_ai__operation__name="invoke_agent",
@@ -101,7 +101,7 @@ class GenAIAttributes:
             dict(self._task_and_result(trajectory.task, trajectory.final_result)) if self.content else {}
         )
 
-    def _task_and_result(self, task: str | None, result: Payload) -> Iterator[tuple[str, Value]]:
+    def _task_and_result(self, task: str | None, result: Payload) -> Iterator[tuple[str, AttributeValue]]:
         """Yield the task as the agent's input, and the final result as its output."""
         if task is not None:
             part = {"type": "text", "content": text_of_value(task)}
@@ -111,7 +111,7 @@ class GenAIAttributes:
             reason = {} if self.is_0_1 else {"finish_reason": "stop"}
             yield "gen_ai.output.messages", json_of([{"role": "assistant", "parts": [part], **reason}])
 
-    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the span of an agent that another agent started."""
         provider = source.provider if isinstance(source, LLMInteraction) else trajectory.provider
         return known_attributes(
@@ -122,16 +122,16 @@ class GenAIAttributes:
             **self._agent_id(source.agent_id),
         )
 
-    def _agent_id(self, agent_id: str | None) -> dict[str, Value | None]:
+    def _agent_id(self, agent_id: str | None) -> dict[str, AttributeValue | None]:
         """Return the id of an agent within this run, which is not the id of a hosted agent."""
         return {("trace_recorder__agent__id" if self.is_0_1 else "gen_ai__agent__id"): agent_id}
 
     @staticmethod
-    def step(step: AgentStep) -> dict[str, Value]:  # noqa: ARG004
+    def step(step: AgentStep) -> dict[str, AttributeValue]:  # noqa: ARG004
         """Return no attributes, because the conventions have no steps."""
         return {}
 
-    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
         response, parameters = call.response, call.source.request_without_messages().parameters
         attributes = known_attributes(
@@ -153,8 +153,8 @@ class GenAIAttributes:
             attributes.pop("gen_ai.usage.cache_creation.input_tokens", None)
         return attributes | (self._messages(call, prompt) if self.content else {})
 
-    def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
-        attributes: dict[str, Value] = {}
+    def _messages(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
+        attributes: dict[str, AttributeValue] = {}
         if prompt.instructions:
             attributes["gen_ai.system_instructions"] = instructions_text(prompt.instructions, as_texts=self.is_0_1)
         if prompt.is_known:
@@ -168,7 +168,7 @@ class GenAIAttributes:
             attributes["gen_ai.output.messages"] = json_of(outputs_of(call.response, with_reasons=not self.is_0_1))
         return attributes
 
-    def tool(self, tool: ToolNode) -> dict[str, Value]:
+    def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
         attributes = known_attributes(
             gen_ai__operation__name="execute_tool",
@@ -188,7 +188,7 @@ def text_of_value(value: Payload) -> str:
     return encodable(value) if isinstance(value, str) else json_of(value)
 
 
-def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]]:
+def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, AttributeValue]]:
     """Yield the parameters of a request."""
     for name, names in _NUMBERS.items():
         number = as_number(parameter(parameters, *names))
@@ -211,7 +211,7 @@ def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, Value]
         yield "gen_ai.request.reasoning.level", encodable(level)
 
 
-def _usage(call: LLMInteraction) -> dict[str, Value]:
+def _usage(call: LLMInteraction) -> dict[str, AttributeValue]:
     """Return the token counts. The prompt's count includes cached tokens, and the answer's count includes reasoning."""
     counts = counts_of(call)
     if counts is None:

@@ -20,7 +20,7 @@ from trace_recorder.views.content.openai_functions import arguments_text, functi
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import SpanPrompt, json_of
-from trace_recorder.views.otlp.span import Value, after, iso, nanoseconds
+from trace_recorder.views.otlp.span import AttributeValue, after, iso, nanoseconds
 from trace_recorder.views.otlp.tree import ToolNode
 
 _OF = "langfuse.observation."
@@ -36,7 +36,7 @@ class LangfuseAttributes:
 
     content: bool = True
 
-    def agent(self, trajectory: Trajectory) -> dict[str, Value]:
+    def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span, and of its trace."""
         attributes = {TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
         values = without_none(input=trajectory.task, output=trajectory.final_result) if self.content else {}
@@ -44,17 +44,17 @@ class LangfuseAttributes:
             attributes[f"{_OF}{name}"] = attributes[f"langfuse.trace.{name}"] = text_of_value(value)
         return attributes
 
-    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:  # noqa: ARG002
         """Return the attributes of the span of an agent that another agent started."""
         return {TYPE: "agent"}
 
-    def step(self, step: AgentStep) -> dict[str, Value]:
+    def step(self, step: AgentStep) -> dict[str, AttributeValue]:
         """Return the attributes of a step."""
         return {TYPE: "chain", f"{_OF}metadata.step_number": str(step.step_number)}
 
-    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
-        attributes: dict[str, Value] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
+        attributes: dict[str, AttributeValue] = {TYPE: "embedding" if is_embedding(call.api) else "generation"}
         model, usage = call.response.model or call.model, NO_TOKENS if call.is_replayed else usage_of(call)
         attributes |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
         cost = 0 if call.is_replayed else call.response.usage.cost
@@ -66,8 +66,8 @@ class LangfuseAttributes:
         return attributes | (self._messages(call, prompt) if self.content else {})
 
     @staticmethod
-    def _messages(call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
-        attributes: dict[str, Value] = {}
+    def _messages(call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
+        attributes: dict[str, AttributeValue] = {}
         if prompt.is_known:
             attributes[INPUT] = json_of(chat_messages([*prompt.instructions, *prompt.messages]))
         if prompt.tools:
@@ -78,9 +78,9 @@ class LangfuseAttributes:
         simple = {name: value for name, value in parameters.items() if isinstance(value, str | int | float | bool)}
         return attributes | ({PARAMETERS: json_of(simple)} if simple else {})
 
-    def tool(self, tool: ToolNode) -> dict[str, Value]:
+    def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
-        attributes: dict[str, Value] = {TYPE: "tool"}
+        attributes: dict[str, AttributeValue] = {TYPE: "tool"}
         if self.content:
             if tool.call is not None:
                 attributes[INPUT] = text_of_value(tool.call.arguments)

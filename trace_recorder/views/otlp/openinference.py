@@ -20,11 +20,11 @@ from trace_recorder.views.content.parts import lines_of
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import SpanPrompt, encodable, json_of
-from trace_recorder.views.otlp.span import Value
+from trace_recorder.views.otlp.span import AttributeValue
 from trace_recorder.views.otlp.tree import ToolNode
 
 _KIND = "openinference.span.kind"
-Attribute = tuple[str, Value]
+Attribute = tuple[str, AttributeValue]
 
 
 @dataclass(slots=True)
@@ -33,20 +33,23 @@ class OpenInferenceAttributes:
 
     content: bool = True
 
-    def agent(self, trajectory: Trajectory) -> dict[str, Value]:
+    def agent(self, trajectory: Trajectory) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span."""
-        attributes: dict[str, Value] = {_KIND: "AGENT", **without_none(**{"session.id": trajectory.trajectory_id})}
+        attributes: dict[str, AttributeValue] = {
+            _KIND: "AGENT",
+            **without_none(**{"session.id": trajectory.trajectory_id}),
+        }
         return attributes | dict(self._values(trajectory.task, trajectory.final_result))
 
-    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, Value]:  # noqa: ARG002
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:  # noqa: ARG002
         """Return the attributes of the span of an agent that another agent started."""
         return {_KIND: "AGENT", **without_none(**{"agent.name": source.agent})}
 
-    def step(self, step: AgentStep) -> dict[str, Value]:
+    def step(self, step: AgentStep) -> dict[str, AttributeValue]:
         """Return the attributes of a step."""
         return {_KIND: "CHAIN", **dict(self._values(None, step.llm_response and step.llm_response.content))}
 
-    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
         attributes = {_KIND: "EMBEDDING" if is_embedding(call.api) else "LLM"}
         attributes |= without_none(
@@ -58,9 +61,9 @@ class OpenInferenceAttributes:
         )
         return attributes | dict(_token_counts(call)) | (dict(self._messages(call, prompt)) if self.content else {})
 
-    def tool(self, tool: ToolNode) -> dict[str, Value]:
+    def tool(self, tool: ToolNode) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
-        attributes: dict[str, Value] = {
+        attributes: dict[str, AttributeValue] = {
             _KIND: "TOOL",
             "tool.name": encodable(tool.name),
             "tool_call.id": encodable(tool.result.call_id),

@@ -16,10 +16,10 @@ from typing import Literal
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.trajectory import Trajectory
 
-Kind = Literal["internal", "client"]
-Value = str | bool | int | float | list[str]
+SpanKind = Literal["internal", "client"]
+AttributeValue = str | bool | int | float | list[str]
 """The value of an attribute. A structured value is JSON text."""
-Attributes = Mapping[str, Value]
+Attributes = Mapping[str, AttributeValue]
 
 PARENT_CONTEXT = "traceparent"
 """The annotation that names the application's span in which a run began, in the form of W3C's `traceparent`."""
@@ -49,7 +49,7 @@ class Span:
     span_id: str
     parent_id: str | None
     name: str
-    kind: Kind
+    kind: SpanKind
     start: int
     end: int
     attributes: Attributes

@@ -20,7 +20,7 @@ from trace_recorder.views.otlp.genai import GenAIAttributes, known_attributes, o
 from trace_recorder.views.otlp.langfuse import LangfuseAttributes
 from trace_recorder.views.otlp.messages import SpanPrompt, encodable, json_of
 from trace_recorder.views.otlp.openinference import OpenInferenceAttributes
-from trace_recorder.views.otlp.span import PARENT_CONTEXT, Span, SpanEvent, SpanIds, Value, after, nanoseconds
+from trace_recorder.views.otlp.span import PARENT_CONTEXT, AttributeValue, Span, SpanEvent, SpanIds, after, nanoseconds
 from trace_recorder.views.otlp.tree import AgentRecords, ToolNode, times_of
 
 Conventions = Literal["genai", "genai-0.1", "openinference", "both", "langfuse"]
@@ -37,19 +37,19 @@ _NO_IDS = SpanIds("", "")
 class AttributeWriter(Protocol):
     """Writes the attributes of spans by one convention."""
 
-    def agent(self, trajectory: Trajectory, /) -> dict[str, Value]:
+    def agent(self, trajectory: Trajectory, /) -> dict[str, AttributeValue]:
         """Return the attributes of the run's own span."""
 
-    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, Value]:
+    def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory, /) -> dict[str, AttributeValue]:
         """Return the attributes of the span of an agent that another agent started."""
 
-    def step(self, step: AgentStep, /) -> dict[str, Value]:
+    def step(self, step: AgentStep, /) -> dict[str, AttributeValue]:
         """Return the attributes of a step."""
 
-    def call(self, call: LLMInteraction, prompt: SpanPrompt, /) -> dict[str, Value]:
+    def call(self, call: LLMInteraction, prompt: SpanPrompt, /) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
 
-    def tool(self, tool: ToolNode, /) -> dict[str, Value]:
+    def tool(self, tool: ToolNode, /) -> dict[str, AttributeValue]:
         """Return the attributes of a tool's execution."""
 
 
@@ -173,13 +173,13 @@ class SpanMaker:
         place: tuple[str, str | None],
         name: str,
         times: tuple[int, int],
-        attributes: Mapping[str, Value],
+        attributes: Mapping[str, AttributeValue],
         events: tuple[SpanEvent, ...] = (),
         error: ErrorInfo | None = None,
         *,
         kind: Literal["internal", "client"] = "internal",
     ) -> Span:
-        failure: dict[str, Value] = {}
+        failure: dict[str, AttributeValue] = {}
         if error is not None:
             status = None if error.status is None else str(error.status)
             failure = {"error.type": encodable(status or error.type or "_OTHER")}
@@ -234,7 +234,7 @@ class SpanMaker:
             attributes = known_attributes(trace_recorder__gap__what=gap.what, trace_recorder__gap__why=gap.why)
             yield SpanEvent("trace_recorder.gap", nanoseconds(gap.timestamp) or start, attributes)
 
-    def _run_attributes(self) -> Iterator[tuple[str, Value]]:
+    def _run_attributes(self) -> Iterator[tuple[str, AttributeValue]]:
         run = self.trajectory
         yield "trace_recorder.status", run.status
         if run.success is not None:
@@ -251,7 +251,7 @@ class SpanMaker:
                         yield encodable(f"trace_recorder.{name}.{key}"), _attribute(value)
 
 
-def _merge_attributes(attributes: Iterable[dict[str, Value]]) -> dict[str, Value]:
+def _merge_attributes(attributes: Iterable[dict[str, AttributeValue]]) -> dict[str, AttributeValue]:
     return {name: value for written in attributes for name, value in written.items()}
 
 
@@ -261,6 +261,6 @@ def _number(value: Payload) -> float | None:
     return None if number is None else float(number)
 
 
-def _attribute(value: Payload) -> Value:
+def _attribute(value: Payload) -> AttributeValue:
     is_small = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
     return value if is_small else text_of_value(value)

@@ -27,7 +27,7 @@ from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, sessions
 from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.messages import prompt_of
-from trace_recorder.views.otlp.span import PARENT_CONTEXT, Attributes, Kind, Span, Value
+from trace_recorder.views.otlp.span import PARENT_CONTEXT, Attributes, AttributeValue, Span, SpanKind
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
 from trace_recorder.views.view import LeftOut, view
@@ -167,7 +167,7 @@ def plan_additions(tree: SpanTree, maker: SpanMaker) -> Iterator[PlannedSpan]:
 
 SCOPE = "trace_recorder"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
-KINDS: Mapping[Kind, int] = {"internal": 1, "client": 3}
+KINDS: Mapping[SpanKind, int] = {"internal": 1, "client": 3}
 _FAILED = 2
 
 
@@ -223,11 +223,11 @@ def _attributes(attributes: Attributes) -> list[Payload]:
     return [_key_value(name, value) for name, value in attributes.items()]
 
 
-def _key_value(name: str, value: Value) -> dict[str, Payload]:
+def _key_value(name: str, value: AttributeValue) -> dict[str, Payload]:
     return {"key": name, "value": _value(value)}
 
 
-def _value(value: Value) -> dict[str, Payload]:
+def _value(value: AttributeValue) -> dict[str, Payload]:
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):
