@@ -1,6 +1,6 @@
 """Tables of many runs as Parquet: a directory for each table, with files of about 100 MB, compressed with zstd.
 
-tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
+    tables/runs/part-00000.parquet    tables/calls/part-00000.parquet    …
 
 A part is one file of each table. All files of a part have the same runs, and each run is in one part. Each file is
 written under a temporary name. The files of a part get their final names together, and the file of the first table gets

@@ -1,12 +1,12 @@
 """Rewards of saved runs, computed by the user's functions, which take ToolBrain's turns or a `Trajectory`.
 
-def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
+    def reward_exact_match(trace, **kwargs) -> float: …          a run as ToolBrain's list of turns
     def frugal(trajectory: Trajectory) -> float | None: …        a run as it was recorded
     def judged(traces, **kwargs) -> list[float]: …               a batch: all runs, compared with each other
 
-The first parameter decides what the function gets, as in ToolBrain. If it is called `traces` or `trajectories`, the
-function gets a batch. If it is called `trajectory`, or annotated as a `Trajectory`, the function gets a trajectory. A
-function returns None for no reward.
+The first parameter decides what the function gets, as in ToolBrain. If the parameter is called `traces` or
+`trajectories`, the function gets a batch. If the parameter is called `trajectory`, or annotated as a `Trajectory`, the
+function gets a trajectory. A function returns None if there is no reward.
 """
 
 from __future__ import annotations

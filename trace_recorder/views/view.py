@@ -3,7 +3,8 @@
 The decorator `@view` makes a view from a function whose first parameter is the report. Callers do not pass the report.
 `with_report` takes the same arguments, and returns the value and the report:
 
-document = to_atif(trajectory) document, left_out = to_atif.with_report(trajectory)
+    document = to_atif(trajectory)
+    document, left_out = to_atif.with_report(trajectory)
 """
 
 from __future__ import annotations
