@@ -92,7 +92,6 @@ def _unpickled(data: bytes) -> Any:
 
 
 def _rows(paths: Any, of: Of, directory: str, *, strict: bool) -> Any:
-    """Return the rows of some runs, as a table of Arrow."""
     _change_directory(directory)
     batches = []
     for name in paths["file"].to_pylist():

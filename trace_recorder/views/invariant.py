@@ -150,7 +150,6 @@ def _answer_metadata(answered: AnsweredTurn) -> dict[str, Payload]:
 
 
 def _other_members(message: Message) -> dict[str, Payload]:
-    """Return the members of a message other than its content."""
     extra = {name: value for name, value in message.extra.items() if name not in {"images", "is_error"}}
     return {
         "reasoning": message.reasoning,

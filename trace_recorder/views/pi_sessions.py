@@ -153,7 +153,6 @@ class _PiSessionWriter:
         }
 
     def _has_failed(self, turn: Turn | None, call_id: str | None) -> bool:
-        """Whether a step of the turn has a failed result for this tool call."""
         steps = self._steps.get(turn, ()) if turn else ()
         results = (result for step in steps for result in step.tool_results)
         return any(result.success is False and result.call_id == call_id for result in results)

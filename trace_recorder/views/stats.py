@@ -340,7 +340,6 @@ def _total_seconds(trajectory: Trajectory, llm: Sequence[TimeSpan]) -> float | N
 
 
 def _merge_spans(spans: Iterable[TimeSpan]) -> list[TimeSpan]:
-    """Merge spans that overlap."""
     joined: list[TimeSpan] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:

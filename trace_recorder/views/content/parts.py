@@ -52,7 +52,6 @@ def text_of_message(message: Message) -> str:
 
 
 def _text_parts(message: Message) -> list[str]:
-    """Return the texts of a message, part by part."""
     content = message.content
     parts = content if isinstance(content, list) else [] if content is None else [content]
     return [

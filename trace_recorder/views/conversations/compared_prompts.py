@@ -63,9 +63,11 @@ class ComparedPrompts:
         earlier, numbers = self._earlier[agent_key(call)], self.messages.numbers_of(call.input_messages)
         previous = turn.previous if turn else None
         if turn is not None and previous is not None:
-            prompt = self._compared_with(previous, turn.relation, earlier, numbers)
+            prompt = self._compare_with_continued(previous, turn.relation, earlier, numbers)
         else:
-            prompt = self._compared(earlier, numbers, may_rewrite=turn is not None and turn.relation == "rewrites")
+            prompt = self._compare_with_similar(
+                earlier, numbers, may_rewrite=turn is not None and turn.relation == "rewrites"
+            )
             if turn is not None and turn.relation == "begins" and not prompt.comparison.extends:
                 prompt = ComparedPrompt(numbers, "begins", None, compare(numbers[:0], numbers))
         if turn is not None:
@@ -75,12 +77,12 @@ class ComparedPrompts:
     def add_step(self, name: str, agent: str | None, messages: Sequence[Message]) -> ComparedPrompt:
         """Compare the messages of a step without a call."""
         earlier, numbers = self._earlier[agent], self.messages.numbers_of(messages)
-        prompt = self._compared(earlier, numbers, may_rewrite=True)
+        prompt = self._compare_with_similar(earlier, numbers, may_rewrite=True)
         earlier.add(name, numbers)
         has_history = prompt.relation == "begins" and prompt.comparison.gone and any(map(self._is_answer, numbers))
         return replace(prompt, relation="edits") if has_history else prompt
 
-    def _compared_with(
+    def _compare_with_continued(
         self, previous: Turn, relation: Relation, earlier: EarlierPrompts[str], numbers: Numbers
     ) -> ComparedPrompt:
         """Compare a prompt with the prompt of the call that it continues."""
@@ -92,7 +94,9 @@ class ComparedPrompts:
             return ComparedPrompt(numbers, relation, name, comparison)
         return ComparedPrompt(numbers, "extends", *other)
 
-    def _compared(self, earlier: EarlierPrompts[str], numbers: Numbers, *, may_rewrite: bool) -> ComparedPrompt:
+    def _compare_with_similar(
+        self, earlier: EarlierPrompts[str], numbers: Numbers, *, may_rewrite: bool
+    ) -> ComparedPrompt:
         """Compare a prompt that continues no call with the most similar earlier prompt."""
         name, comparison = earlier.most_similar(numbers) or (None, _NOTHING)
         relation: Relation = "begins"

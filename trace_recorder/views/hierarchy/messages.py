@@ -69,7 +69,6 @@ def _prompt_lines(answered: AnsweredTurn, previous: AnsweredTurn | None) -> Iter
 
 
 def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
-    """Index the tool calls of a turn, and their results, by their ids."""
     calls = {call.call_id: call for call in answered.response.tool_calls}
     return calls, {result.call_id: result for result in answered.results}
 

@@ -189,7 +189,6 @@ def text_of_value(value: Payload) -> str:
 
 
 def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, AttributeValue]]:
-    """Yield the parameters of a request."""
     for name, names in _NUMBERS.items():
         number = as_number(parameter(parameters, *names))
         if number is not None:

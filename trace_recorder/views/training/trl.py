@@ -206,7 +206,6 @@ def _message(message: Message, names: dict[str, str], left_out: LeftOut) -> Row:
 
 
 def _content(message: Message) -> str | list[Row]:
-    """Return the text of a message, or its parts if it has images."""
     parts = parts_of(message)
     if not any(isinstance(part, Image) for part in parts):
         return text_of(message)
