@@ -170,7 +170,11 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
         return (None if message.tool_calls else ""), []
     if len(parts) == 1 and isinstance(parts[0], Text):
         return parts[0].text, []
-    return [_chunk(part) for part in parts], [chat_part(part) for part in parts if not _has_place(part)]
+    content = [
+        chat_part(part) if _has_place(part) else {"type": "text", "text": name_of_part(chat_part(part))}
+        for part in parts
+    ]
+    return content, [chat_part(part) for part in parts if not _has_place(part)]
 
 
 def _has_place(part: Part) -> bool:
@@ -179,12 +183,6 @@ def _has_place(part: Part) -> bool:
     The format supports texts and included images, because the Explorer shows only data URIs.
     """
     return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
-
-
-def _chunk(part: Part) -> Payload:
-    if _has_place(part):
-        return chat_part(part)
-    return {"type": "text", "text": name_of_part(chat_part(part))}
 
 
 _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})

@@ -90,17 +90,12 @@ def _parent(
     of_parent = [turn for turn in before if parent_id and turn.interaction.agent_id == parent_id]
     turn, call_id = started.get(conversation.turns[0].interaction.parent_execution_id or "", (None, None))
     callers = [turn for turn in before if any(call.call_id == call_id for call in turn.answer().tool_calls)]
-    if callers:
-        return Parent(_likeliest(callers, turn, of_parent), call_id)
+    if turn is not None and turn in callers:
+        return Parent(turn, call_id)
+    if callers:  # several turns may have the same call id
+        return Parent(([caller for caller in callers if caller in of_parent] or callers)[-1], call_id)
     candidates = of_parent or [turn for turn in before if turn in main]
     return Parent(candidates[-1]) if candidates else Parent()
-
-
-def _likeliest(callers: Sequence[Turn], turn: Turn | None, of_parent: Sequence[Turn]) -> Turn:
-    """Choose among turns with the same call id: the step's turn, else the parent agent's last turn, else the last."""
-    if turn is not None and turn in callers:
-        return turn
-    return ([caller for caller in callers if caller in of_parent] or callers)[-1]
 
 
 SCHEMA_VERSION = "ATIF-v1.7"
@@ -299,11 +294,13 @@ def _with_subagents(
 
 
 def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload]) -> None:
-    """Refer to a sub-agent's trajectory in the step that started it.
+    """Refer to a sub-agent's trajectory in the step that started it, or else in the first step of an agent.
 
-    If its tool call is known, the result of that call has the reference.
+    If the tool call that started the sub-agent is known, the result of that call has the reference.
     """
-    step = _parent_step(steps, parent)
+    step = steps.by_turn.get(parent.turn) if parent.turn else None
+    agent_steps = (each for each in steps.steps if each["source"] == "agent")
+    step = step or next(agent_steps, None) or next(iter(steps.steps), None)
     if step is None:
         return
     calls = [call["tool_call_id"] for call in step.get("tool_calls", ())]
@@ -315,13 +312,6 @@ def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload])
         result = without_none(source_call_id=call_id)
         results.append(result)
     result.setdefault("subagent_trajectory_ref", []).append(reference)
-
-
-def _parent_step(steps: AtifStepWriter, parent: Parent) -> dict[str, Payload] | None:
-    """Return the step of the parent's turn, or else the first agent step, or else the first step."""
-    step = steps.by_turn.get(parent.turn) if parent.turn else None
-    agent_steps = (each for each in steps.steps if each["source"] == "agent")
-    return step or next(agent_steps, None) or next(iter(steps.steps), None)
 
 
 _ORDER = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,15 +175,10 @@ def _image_type_of(path: str) -> str | None:
 
 def has_audio(steps: Iterable[Mapping[str, Payload]]) -> bool:
     """Whether a step of a document refers to a sound."""
-    return any(
-        isinstance(part, dict) and part.get("type") == "audio"
-        for step in steps
-        for content in _contents(step)
-        for part in (content if isinstance(content, list) else ())
-    )
-
-
-def _contents(step: Mapping[str, Payload]) -> Iterator[Payload]:
-    yield step.get("message")
-    for result in step.get("observation", {}).get("results", ()):
-        yield result.get("content")
+    for step in steps:
+        results = step.get("observation", {}).get("results", ())
+        contents = [step.get("message"), *(result.get("content") for result in results)]
+        parts = (part for content in contents if isinstance(content, list) for part in content)
+        if any(isinstance(part, dict) and part.get("type") == "audio" for part in parts):
+            return True
+    return False

@@ -8,13 +8,13 @@ such contents are parts, members next to the text, or separate items. This modul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from trace_recorder.dialects.json_access import as_dict, as_list
 from trace_recorder.values.content_parts import Image, part_of
-from trace_recorder.values.messages import Block, BlockType, Choice, LLMResponse, Message, Payload, ToolCall
+from trace_recorder.values.messages import BlockType, Choice, LLMResponse, Message, Payload, ToolCall
 
 Location = Literal["part", "images", "beside a text", "beside"]
 
@@ -60,21 +60,16 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
     answer = choice if number else response
     if answer.reasoning:
         yield Content(THOUGHTS, "beside", answer.reasoning)
-    yield from _interleaving(answer.interleaved)
+    order = [_USUAL_ORDER[block.type] for block in answer.interleaved if block.type in _USUAL_ORDER]
+    if order != sorted(order):
+        yield Content(INTERLEAVING, "beside", [block.to_document() for block in answer.interleaved])
     members = choice.extra if number else {**response.extra, **choice.extra}
     yield from (Content(content.kind, "beside", content.raw) for content in _contents_of_members(members))
     yield from _contents_of_calls(answer.tool_calls)
 
 
-def _interleaving(blocks: Sequence[Block]) -> Iterator[Content]:
-    """Yield the order of an answer's blocks if it is unusual."""
-    kinds = [_PLACES[block.type] for block in blocks if block.type in _PLACES]
-    if kinds != sorted(kinds):
-        yield Content(INTERLEAVING, "beside", [block.to_document() for block in blocks])
-
-
-_PLACES: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
-"""The usual order of blocks in an answer."""
+_USUAL_ORDER: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
+"""The usual order of blocks in an answer. Any other order is a content too."""
 
 
 def _contents_of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:

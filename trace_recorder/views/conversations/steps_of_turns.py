@@ -170,7 +170,12 @@ def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
 
     If the agent recorded a step itself, only its tool calls with made-up ids can be unrequested.
     """
-    requested = {*_requested_ids(trajectory)}
+    requested = {
+        call.call_id
+        for interaction in interactions_of(trajectory)
+        for answer in (interaction.response, *interaction.response.choices)
+        for call in answer.tool_calls
+    }
     unrequested = []
     for step in trajectory.agent_steps:
         calls = tuple(
@@ -182,13 +187,6 @@ def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
                 UnrequestedTools(step, calls, tuple(result for result in step.tool_results if result.call_id in ids))
             )
     return unrequested
-
-
-def _requested_ids(trajectory: Trajectory) -> Iterator[str]:
-    for interaction in interactions_of(trajectory):
-        response = interaction.response
-        yield from (call.call_id for call in response.tool_calls)
-        yield from (call.call_id for choice in response.choices for call in choice.tool_calls)
 
 
 def is_tools_only(step: AgentStep) -> bool:

@@ -84,12 +84,16 @@ def _environment() -> Any:
         jinja, sandbox, ext = (import_module(f"jinja2{name}") for name in ("", ".sandbox", ".ext"))
     except ImportError:
         raise ImportError("Chat templates are rendered by jinja2: pip install trace-recorder[templates]") from None
+
+    def raise_exception(message: str) -> None:
+        raise jinja.TemplateError(message)
+
     environment = sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_generation(jinja, ext), ext.loopcontrols]
     )
     environment.filters["tojson"] = _tojson
     environment.globals |= {
-        "raise_exception": _raiser(jinja),
+        "raise_exception": raise_exception,
         "strftime_now": lambda form: datetime.now(UTC).strftime(form),
         "dict": _Dict(),
         "namespace": _namespace(jinja),
@@ -106,13 +110,6 @@ def _tojson(
 ) -> str:
     """Write JSON without the escapes for HTML that Jinja's own filter adds."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raiser(jinja: Any) -> Any:
-    def raise_exception(message: str) -> None:
-        raise jinja.TemplateError(message)
-
-    return raise_exception
 
 
 class _Dict:
