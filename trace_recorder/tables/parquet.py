@@ -217,7 +217,7 @@ class _PartFile:
     def discard(self) -> None:
         with suppress(OSError):  # closing writes the rows in memory first, which fails on a full disk
             self._writer.close()
-        self._writer.is_open = False  # otherwise pyarrow closes the collected writer again, and prints the failure
+        self._writer.is_open = False  # otherwise pyarrow closes the writer again later, and prints the failure
         with suppress(OSError):
             self._file.close()
         with suppress(FileNotFoundError):

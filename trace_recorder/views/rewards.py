@@ -113,7 +113,7 @@ def _first_line(code: CodeType) -> int:
 
 
 def _code_of(function: RewardFunction) -> CodeType | None:
-    """Return the code of a function inside its wrappers, or of the `__call__` of an object."""
+    """Return the code of a function without its wrappers, or of the `__call__` of an object."""
     inner = inspect.unwrap(function)
     while isinstance(inner, partial):
         inner = inspect.unwrap(inner.func)

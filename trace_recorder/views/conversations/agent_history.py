@@ -105,9 +105,10 @@ class AgentMessages:
         return answers, unbroken
 
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
-        """Return the answers that preceded the answer of `turn`, if the prompt has them before its answer number `end`.
+        """Return the answers that preceded the answer of `turn`, if the prompt repeats them.
 
-        Return an empty sequence otherwise.
+        `end` is how many answers of the prompt come before that answer. If the prompt has other answers there, return
+        an empty sequence.
         """
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))

@@ -10,8 +10,7 @@ If the agent changed its history, each message of the request is looked up in th
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
 The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
 answer of its agent and has other instructions. A request of unclear origin also begins a new chain, if the agent later
-continued the call before it instead. Whether the agent did that is known only when all calls have been read
-(`turns_of_run.py`).
+continued the call before it instead. `turns_of_run.py` reads all calls to find such requests.
 
 A digest of each distinct message, and the new messages of each prompt, stay in memory.
 """
