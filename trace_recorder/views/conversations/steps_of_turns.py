@@ -170,12 +170,9 @@ def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
 
     If the agent recorded a step itself, only its tool calls with made-up ids can be unrequested.
     """
-    requested = {
-        call.call_id
-        for interaction in interactions_of(trajectory)
-        for answer in (interaction.response, *interaction.response.choices)
-        for call in answer.tool_calls
-    }
+    responses = [call.response for call in interactions_of(trajectory)]
+    requested = {call.call_id for response in responses for call in response.tool_calls}
+    requested |= {call.call_id for response in responses for choice in response.choices for call in choice.tool_calls}
     unrequested = []
     for step in trajectory.agent_steps:
         calls = tuple(
