@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import trace_recorder
-from trace_recorder.storage.redaction.patterns import SHAPES
+from trace_recorder.storage.redaction.patterns import FORMS
 
 _ONE_CHARACTER = (codes.LITERAL, codes.NOT_LITERAL, codes.ANY, codes.IN)
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
@@ -38,8 +38,8 @@ def patterns() -> dict[str, str]:
     """The regular expressions of the package, each with a module that has it."""
     by_text = {
         regex: "trace_recorder.storage.redaction.patterns"
-        for shape in SHAPES
-        for regex in (shape.regex, shape.behind_sign, shape.before_sign)
+        for shape in FORMS
+        for regex in (shape.regex, shape.from_literal, shape.up_to_literal)
     }
     for module in modules():
         for value in _values(vars(module).values()):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trace_recorder.attach.recorder import TrajectoryRecorder
     from trace_recorder.attach.validation import validate
     from trace_recorder.catalog.index import open_index
-    from trace_recorder.catalog.loading import load_all
+    from trace_recorder.catalog.matching import load_all
     from trace_recorder.errors import (
         AlreadyFinalizedError,
         AnswerError,
@@ -162,7 +162,7 @@ _MODULES = {
     "attach.recorder": ("TrajectoryRecorder",),
     "attach.validation": ("validate",),
     "catalog.index": ("open_index",),
-    "catalog.loading": ("load_all",),
+    "catalog.matching": ("load_all",),
     "errors": (
         "AlreadyFinalizedError",
         "AnswerError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trace_recorder import AgentStep, LLMResponse, Reward, ToolResult, Trajectory
-from trace_recorder.catalog.loading import Matcher
+from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.query import parse_query
 
 STEP = AgentStep(

@@ -211,7 +211,7 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
     [
         ("--status done", "'done' is none of running, completed, failed, interrupted, unknown, success, no-success"),
         ("--sort name", "'name' is none of time, duration, cost, tokens, calls"),
-        ("--since yesterday", "'yesterday' is no time, such as 2025-06-12"),
+        ("--since yesterday", "'yesterday' is not a time such as 2025-06-12"),
         ("--limit 0", "Invalid value for '--limit'"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.invoking import invoke
 from trace_recorder import TrajectoryRecorder, load
-from trace_recorder.catalog.run_summaries import summary_of
+from trace_recorder.catalog.rows import summary_of
 from trace_recorder.derive.validate import validate
 
 USAGE = {

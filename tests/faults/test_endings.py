@@ -52,7 +52,7 @@ def test_a_run_that_ends_in_a_stream_has_what_had_come(
     [one] = load(path).llm_interactions
     assert (had, rest) == ("one ", ["two ", "three", None])
     assert (one.complete, one.ended_by, one.response.content) == (False, "the run ended", "one ")
-    aside = f"{tmp_path / 'run.json'} was there already, of an earlier run: that is {path} now"
+    aside = f"{tmp_path / 'run.json'} belonged to an earlier run, and was renamed to {path}"
     assert (errors(path), caplog.messages) == ([], [aside] if ending == "start" else [])
 
 

@@ -128,7 +128,7 @@ def take_apart(data: bytes) -> None:
     table = ItemTable()
     encoded = ItemEncoder().encode(data)
     for crc, new in enumerate(encoded.new):
-        table.add_item(json.loads(f"{{{new.about},{new.members_to_mask}}}"), crc)
+        table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"), crc)
     assert "\n" not in encoded.body
     back = table.expand({"body": json.loads(encoded.body), "items": json.loads(encoded.items)})
     assert json.dumps(back, sort_keys=True) == json.dumps(value, sort_keys=True)

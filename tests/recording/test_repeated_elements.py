@@ -47,7 +47,7 @@ class Body:
         """Return the JSON of a list as it is on file."""
         elements, encoded = self.encode(value)
         for crc, new in enumerate(encoded.new):
-            self._table.add_item(json.loads(f"{{{new.about},{new.members_to_mask}}}"), crc)
+            self._table.add_item(json.loads(f"{{{new.own_members},{new.members_to_mask}}}"), crc)
         record = {"body": json.loads(encoded.body), "items": json.loads(encoded.items)}
         record["check"] = json.loads(encoded.check(range(len(encoded.new))))
         assert self._table.check(record)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from tests.processes import ROOT
-from trace_recorder.storage.redaction.patterns import SHAPES
+from trace_recorder.storage.redaction.patterns import FORMS
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
@@ -78,7 +78,7 @@ OTHERS = (
     *("pw%3Da1b2c3d4 ", "cGFzc3dvcmQ6IGh1bnRlcjIy ", "AKIA7Q2ZD3M5X9KLQ4TA "),
     *("'\"\\=;, {}\n\ta1A-_.~|/+%<>]$é", "\\n", '\\"', "\\u0041", "[REDACTED:", "Bearer ", "Basic ", "xxxx", "..."),
 )
-WORDS = tuple(dict.fromkeys((*NAMES, *COMMANDS, *URLS, *OTHERS, *(shape.sign for shape in SHAPES))))
+WORDS = tuple(dict.fromkeys((*NAMES, *COMMANDS, *URLS, *OTHERS, *(shape.literal for shape in FORMS))))
 
 
 def pumped(size: int) -> Iterator[tuple[str, str]]:

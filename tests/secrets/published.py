@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.processes import ROOT
 from tests.secrets.corpus import keys
 from tests.secrets.everywhere import PLACES
-from trace_recorder.storage.redaction.patterns import SHAPES
+from trace_recorder.storage.redaction.patterns import FORMS
 
 PAGE = ROOT / "docs" / "secret-patterns.md"
 
@@ -16,8 +16,8 @@ PAGE = ROOT / "docs" / "secret-patterns.md"
 def lists() -> dict[str, str]:
     """Return the kinds that are masked by their shape, and the kinds of texts that are measured."""
     signs: dict[str, list[str]] = {}
-    for shape in SHAPES:
-        signs.setdefault(shape.what, []).append(f"`{shape.sign.strip()}`".replace("|", "\\|"))
+    for shape in FORMS:
+        signs.setdefault(shape.what, []).append(f"`{shape.literal.strip()}`".replace("|", "\\|"))
     rows = [f"| {what} | {', '.join(dict.fromkeys(some))} |" for what, some in sorted(signs.items())]
     kinds = ", ".join(dict.fromkeys(key.service.removeprefix("named: ") for key in keys(1)))
     return {

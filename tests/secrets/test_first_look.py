@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from trace_recorder.storage.redaction.candidates import ENCODED, SHORTEST, Beginnings, Look
+from trace_recorder.storage.redaction.candidates import ENCODED, SHORTEST, Beginnings, PreparedText
 
 _ANY_RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}")
 
@@ -48,7 +48,7 @@ def text(request: pytest.FixtureRequest) -> str:
 
 def test_every_long_run_is_seen(text: str) -> None:
     """The begin of each run that is worth decoding is known; each with a capital or a digit is in the words."""
-    look = Look(text)
+    look = PreparedText(text)
     runs = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.plain)]
 
     assert look.runs == [at for at, run in runs if len(run) >= ENCODED]
@@ -58,7 +58,7 @@ def test_every_long_run_is_seen(text: str) -> None:
 
 def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
     """A place in the words is at `place` in the text."""
-    look = Look(text)
+    look = PreparedText(text)
     places = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.words)]
 
     assert [look.plain[look.place(at) : look.place(at) + len(run)] for at, run in places] == [run for _, run in places]

@@ -13,7 +13,7 @@ from tests.provider import CHAT, plain, serving, stream
 from tests.secrets.everywhere import bytes_of
 from trace_recorder import TrajectoryRecorder, load
 from trace_recorder.storage.redaction.json_members import mask_fields
-from trace_recorder.storage.redaction.name_kinds import says_secret
+from trace_recorder.storage.redaction.name_kinds import is_secret_name
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import Payload
@@ -109,7 +109,7 @@ def test_of_a_long_name_the_end_is_judged() -> None:
     """A name is copied and kept by a cache: of one without a begin nearby, no more than its last 80 letters."""
     text = json.dumps({f"{'x' * 100}{number}": "v" for number in range(1000)})
 
-    sizes = arguments_of(lambda: mask_fields(text), says_secret.__wrapped__, lambda given: len(given["name"]))
+    sizes = arguments_of(lambda: mask_fields(text), is_secret_name.__wrapped__, lambda given: len(given["name"]))
 
     assert (len(sizes), set(sizes)) == (1000, {80})
 

@@ -27,14 +27,14 @@ from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import known_values as secret_values
 from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction import partial_secrets as secret_endings
-from trace_recorder.storage.redaction import patterns as secret_shapes
+from trace_recorder.storage.redaction import patterns as secret_forms
 from trace_recorder.storage.redaction import redactor as redact
 from trace_recorder.storage.redaction import split_secrets as spelled
 from trace_recorder.storage.redaction.redactor import Redaction
 from trace_recorder.storage.redaction.text_masking import default_redactor
 
 MODULES = (
-    *(secret_shapes, secret_names, secret_values, secret_encodings, secret_endings),
+    *(secret_forms, secret_names, secret_values, secret_encodings, secret_endings),
     *(commands, key_finder, name_kinds, json_members, text_masking, urls),
 )
 FULL = {
@@ -50,7 +50,7 @@ FULL = {
     "_WORD",
     "_STEP",
 }
-FULL |= {"PLACE_FOR_ONE", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_PLACEHOLDER", "COLON"}
+FULL |= {"PLACEHOLDER", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_PLACEHOLDER", "COLON"}
 """Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
 
 
@@ -63,13 +63,13 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
             elif name == "_COMMANDS":
                 yield from ((f"{module.__name__}.{name} {command.word}", command.flag) for command in value)
                 yield from ((f"{module.__name__}.{name} begin {one.word}", one.begin) for one in value if one.begin)
-    for shape in secret_shapes.SHAPES:
-        yield f"{shape.what} {shape.sign}", shape.pattern
-        if shape.behind_sign:
-            yield f"{shape.what} behind {shape.sign}", shape.sign_pattern
-        if shape.before_sign:
-            yield f"{shape.what} up to {shape.sign}", re.compile(shape.before_sign)
-    yield "the search for the signs of shapes", key_finder.FINDER.search
+    for form in secret_forms.FORMS:
+        yield f"{form.what} {form.literal}", form.pattern
+        if form.from_literal:
+            yield f"{form.what} behind {form.literal}", form.literal_pattern
+        if form.up_to_literal:
+            yield f"{form.what} up to {form.literal}", re.compile(form.up_to_literal)
+    yield "the search for the literals of forms", key_finder.FINDER.search
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:

@@ -22,7 +22,7 @@ from tests.json_strategies import json_objects
 from tests.processes import ROOT
 from tests.storage.journal_lines import damages, records
 from trace_recorder.storage import journal_reader
-from trace_recorder.storage.file_locks import is_locked, writer_is_alive
+from trace_recorder.storage.file_system import is_locked, writer_is_alive
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_reader import BadLine, Record, read
 from trace_recorder.values.jsonable import to_json

@@ -87,7 +87,7 @@ def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: P
         step,
     )
 
-    assert [line for line in ended.stderr.splitlines() if "was there already" not in line] == []
+    assert [line for line in ended.stderr.splitlines() if "belonged to an earlier run" not in line] == []
     assert sorted(tasks(tmp_path).values()) == ["between", "new", "old"]
 
 
@@ -130,7 +130,7 @@ def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.
     run(path, "second")
     run(tmp_path / "run.jsonl", "third")
     assert moved(caplog) == [
-        ("WARNING", f"{path} was there already, of an earlier run: that is {tmp_path / name} now")
+        ("WARNING", f"{path} belonged to an earlier run, and was renamed to {tmp_path / name}")
         for name in ("run.1.json", "run.2.json")
     ]
     assert tasks(tmp_path) == {"run.json": "third", "run.1.json": "first", "run.2.json": "second"}
@@ -143,7 +143,7 @@ def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: py
     run(tmp_path / "run.json", "second")
 
     journal, now = tmp_path / "run.jsonl", tmp_path / "run.1.jsonl"
-    assert moved(caplog) == [("WARNING", f"{journal} was there already, of an earlier run: that is {now} now")]
+    assert moved(caplog) == [("WARNING", f"{journal} belonged to an earlier run, and was renamed to {now}")]
 
 
 def test_a_log_that_breaks_harms_no_run(tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ def test_a_pipe_at_either_path_is_refused(tmp_path: Path, name: str, argument: s
     ended = python(code, tmp_path / argument)
 
     assert (ended.stdout, ended.stderr) == (
-        *(f"[Errno 22] This path is no file; give the path of one: '{tmp_path / name}'\n", ""),
+        *(f"[Errno 22] This path is not a file; give the path of a file: '{tmp_path / name}'\n", ""),
     )
 
 

@@ -1,1 +1,1 @@
-"""Many runs: the facts of each, a language to ask for some of them, and an index that answers without reading them."""
+"""Many runs: the facts of each run, a query language, and an index that answers queries without reading the runs."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Literal
 
-from trace_recorder.catalog.conditions import Condition
 from trace_recorder.catalog.fact_values import MAX_INTEGER, SINGLE, Facts, TextInRun
+from trace_recorder.catalog.query import Condition
 
 _SCHEMA = f"""
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -34,7 +34,7 @@ CREATE TABLE kept (run INTEGER PRIMARY KEY, row TEXT NOT NULL, stats TEXT NOT NU
 KnownFiles = tuple[bytes, int, int, int, int, int]
 """The name and the id of a run, and the state of its files when the indexer read them."""
 Kept = Literal["row", "stats", "summary", "counted"]
-"""Parts of a run that are kept as JSON: the row of `list`, figures, the entry in the viewer's list, search counts."""
+"""The parts of a run that are kept as JSON: the row of `list`, figures, the row in the viewer's list, search counts."""
 _PLACES = ", ".join("?" for _ in ("id", *SINGLE))
 _ADD_RUN = f"REPLACE INTO runs VALUES ({_PLACES})"  # noqa: S608 - question marks
 
@@ -44,7 +44,9 @@ class FactTables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        connection.create_function("folded", 1, _folded, deterministic=True)
+        connection.create_function(
+            "folded", 1, lambda text: text.casefold() if isinstance(text, str) else text, deterministic=True
+        )
 
     @classmethod
     def in_memory(cls) -> FactTables:
@@ -90,9 +92,9 @@ class FactTables:
         sql = f"SELECT r.id FROM runs r WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return (run for (run,) in self._ask(sql, condition))
 
-    def kept(self, condition: Condition, what: Kept) -> dict[int, str]:
-        """Return the kept text (`what`) of each matching run, by the id of the run."""
-        sql = f"SELECT r.id, k.{what} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
+    def kept(self, condition: Condition, part: Kept) -> dict[int, str]:
+        """Return a part of each matching run as JSON, by the id of the run."""
+        sql = f"SELECT r.id, k.{part} FROM runs r JOIN kept k ON k.run = r.id WHERE {condition.sql}"  # noqa: S608 - parameters are apart
         return dict(self._ask(sql, condition))
 
     def files(self, *, with_host: bool = True) -> list[KnownFiles]:
@@ -115,7 +117,7 @@ class FactTables:
         return self.connection.execute(sql, condition.parameters)
 
     def _add_names(self, run: int, facts: Facts) -> None:
-        rows = ((run, one.kind, one.name, one.text, one.number, one.failed) for one in facts.named)
+        rows = ((run, fact.kind, fact.name, fact.text, fact.number, fact.failed) for fact in facts.named)
         self.connection.executemany("INSERT INTO names VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _add_uses(self, run: int, texts: Iterable[TextInRun]) -> None:
@@ -136,9 +138,9 @@ class FactTables:
         """Return the id of a text. Add the text if it is new."""
         execute = self.connection.execute
         digest = blake2b(text.encode(), digest_size=16).digest()
-        found = execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
-        if found is not None:
-            return int(found[0])
+        row = execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
+        if row is not None:
+            return int(row[0])
         number = execute("INSERT INTO texts (digest, text) VALUES (?, ?)", (digest, text)).lastrowid or 0
         execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (number, text))
         return number
@@ -153,7 +155,3 @@ class FactTables:
                 execute("DELETE FROM texts WHERE id = ?", (number,))
                 deleted = True
         return deleted
-
-
-def _folded(text: str | float | None) -> str | float | None:
-    return text.casefold() if isinstance(text, str) else text

@@ -40,8 +40,8 @@ class Named:
 class Facts:
     """The facts of one run.
 
-    `single` has the values of `SINGLE`, in that order. `is_exact` says that no text was changed, and that the times are
-    the same in every time zone.
+    `single` has the values of `SINGLE`, in that order. `is_exact` is True if no text was changed to be stored, and the
+    times are the same in every time zone.
     """
 
     single: tuple[Single, ...]
@@ -56,5 +56,5 @@ def storable(text: str) -> str:
 
 
 def is_storable(text: str) -> bool:
-    """Whether a text has no lone surrogate."""
+    """Return whether a text has no lone surrogate."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in set(text))

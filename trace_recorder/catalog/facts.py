@@ -1,25 +1,29 @@
-"""Read the facts of a run for queries and counts: single values, names with numbers, and texts.
+"""Reads the facts of a run for queries and counts: single values, names with numbers, and texts.
 
-The values in a file may be anything. A number that SQLite cannot store becomes None. A lone surrogate in a text becomes
-a question mark.
+A file may contain values of any type. A number that SQLite cannot store becomes None. A lone surrogate in a text
+becomes a question mark.
+
+The texts are prompts, answers, tool calls and their results. Each distinct text is listed once, at its first place.
+`grep` searches these texts too. Their secrets are masked, as in the files.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trace_recorder.catalog.fact_values import MAX_INTEGER, Facts, Named, is_storable, storable
-from trace_recorder.catalog.texts import texts_of
+from trace_recorder.catalog.fact_values import MAX_INTEGER, Facts, Named, Place, TextInRun, is_storable, storable
 from trace_recorder.clocks import parse_time
 from trace_recorder.values.llm_interaction import ErrorInfo
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.message_table import MadeOnce
+from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.plain_text import text_of
+from trace_recorder.views.content.plain_text import json_line, text_of
+from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 from trace_recorder.views.cost import costs_of_calls
 from trace_recorder.views.rewards import rewards_of
 
@@ -37,12 +41,12 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     )
     named = tuple(_named(run))
     texts = tuple(texts_of(run)) if with_texts else ()
-    written = (
+    strings = (
         *(text for text in single if isinstance(text, str)),
         *(text for fact in named for text in (fact.name, fact.text or "")),
         *(text for _, _, where, text in texts for text in (where, text)),
     )
-    if all(map(is_storable, written)):
+    if all(map(is_storable, strings)):
         return Facts(single, named, texts, exact_time)
     return Facts(
         tuple(storable(value) if isinstance(value, str) else value for value in single),
@@ -111,7 +115,7 @@ def number_of_value(value: Payload) -> float | None:
 
 
 def seconds_of(timestamp: Payload) -> tuple[float | None, bool]:
-    """Return a time in seconds, and whether it is the same in every time zone."""
+    """Return a timestamp as seconds since 1970, and whether it is the same moment in every time zone."""
     time = parse_time(timestamp)
     if time is None:
         return None, True
@@ -127,7 +131,7 @@ Counted = list[list[str]]
 
 
 def counted_of(run: Trajectory, facts: Facts | None = None) -> Counted:
-    """Return the values of a run under which a search counts the run, such as its status and its models.
+    """Return the values by which a search counts a run, such as its status and its models.
 
     `facts` are the facts of the run, if the caller has them.
     """
@@ -136,5 +140,61 @@ def counted_of(run: Trajectory, facts: Facts | None = None) -> Counted:
     return [
         ["status", str(run.status)],
         *judged,
-        *([one.kind, one.name] for one in facts.named if one.kind in COUNTED),
+        *([fact.kind, fact.name] for fact in facts.named if fact.kind in COUNTED),
     ]
+
+
+def texts_of(trajectory: Trajectory) -> Iterator[TextInRun]:
+    """Yield the distinct texts of a run in the order of time."""
+    return _SeenTexts().of(trajectory)
+
+
+class _SeenTexts:
+    """The texts of one run, each once."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._new: list[Message] = []
+        self._once = MadeOnce.by(self._new.append)
+
+    def of(self, trajectory: Trajectory) -> Iterator[TextInRun]:
+        """Yield the texts in the order of time."""
+        for part in steps_and_calls(trajectory):
+            for place, where, text in self._part(part):
+                if text and text not in self._seen:
+                    self._seen.add(text)
+                    yield part.step_number, place, where, text
+
+    def _part(self, part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
+        for message in self._new_messages(part):
+            place: Place = "tools" if message.role == "tool" else "prompts"
+            yield place, "result" if message.role == "tool" else message.role, text_of(message.content)
+            yield "prompts", "thought", message.reasoning or ""
+            yield from _calls(message.tool_calls)
+        if part.response is not None:
+            yield from _answer(part.response)
+        error = part.call.error if part.call else None
+        yield "answers", "error", f"{error.type}: {error.message}" if error else ""
+        if part.step:
+            yield from _calls(part.tool_calls)
+        for result in part.tool_results:
+            yield "tools", "result", text_of(result.result)
+            yield "tools", "failed", text_of(result.error)
+
+    def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
+        """Return the messages of a prompt that no earlier prompt has."""
+        self._new.clear()
+        self._once.of((part.call.input_messages if part.call else part.step.llm_messages if part.step else None) or ())
+        return [*self._new]
+
+
+def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
+    yield "answers", "thought", response.reasoning or ""
+    yield "answers", "answer", response.content or ""
+    for choice in response.choices[1:]:
+        yield "answers", f"choice {choice.index}", choice.content or ""
+    yield from _calls(response.tool_calls)
+
+
+def _calls(calls: Iterable[ToolCall]) -> Iterator[tuple[Place, str, str]]:
+    return (("tools", f"call of {call.name}", json_line(call.arguments)) for call in calls)

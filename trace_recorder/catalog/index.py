@@ -3,7 +3,7 @@
 The index is derived from the runs, so it may be deleted at any time. A reader compares the state of each file with the
 state in the index, and reads the runs that changed. So a search gives the same runs with an index and without one.
 
-The index keeps a run only if its answers cannot change while its files stay the same. Every search reads the other
+The index keeps a run only if its facts cannot change while its files stay the same. Every search reads the other
 runs: runs that are still running, runs of other tools, which may consist of several files, and files that cannot be
 read.
 """
@@ -19,16 +19,14 @@ from enum import Enum
 from pathlib import Path
 
 from trace_recorder.catalog import index_file
-from trace_recorder.catalog.conditions import condition_of
 from trace_recorder.catalog.fact_tables import FactTables
 from trace_recorder.catalog.fact_values import Facts
 from trace_recorder.catalog.facts import counted_of, facts_of
 from trace_recorder.catalog.index_file import IndexWriter
-from trace_recorder.catalog.loading import Matcher
+from trace_recorder.catalog.matching import Matcher
 from trace_recorder.catalog.planning import Plan, State, states_of
-from trace_recorder.catalog.query import Term, parse_query
-from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_with_costs
-from trace_recorder.catalog.run_summaries import Json, costs_json, summary_of
+from trace_recorder.catalog.query import Term, condition_of, parse_query
+from trace_recorder.catalog.rows import Json, Row, costs_json, ended_summary, row_of, row_with_costs, summary_of
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import Runs, load_each
 from trace_recorder.storage.paths import journal_path_for
@@ -40,7 +38,7 @@ from trace_recorder.views.stats import Stats
 Task = tuple[Path, bytes, State]
 """A run to read: its path, its name in the index, and the state of its files."""
 _TICK_NS = 100_000_000
-"""If a file changed less than this before it was read, it may change again and keep the same time."""
+"""A file that changed within this time before it was read may change again and keep its modification time."""
 _OWN_BEGINNINGS = (b'{"seq":1,"time":"', b'{\n"task": ')
 
 
@@ -58,14 +56,14 @@ class NotKept(Enum):
 class KeptRun:
     """A run as the index keeps it.
 
-    `is_of_host` says that the status depends on the host, because the run has no end on file.
+    `is_of_host` is True if the status depends on the host, because the run has no end on file.
     """
 
     name: bytes
     state: State
     facts: Facts
     kept: tuple[str, ...]
-    """The parts that `Kept` names, as JSON, in the order of `Kept`."""
+    """The parts that `Kept` names, each as JSON, in the order of `Kept`."""
     is_of_host: bool
 
 
@@ -100,7 +98,7 @@ def kept_run(task: Task) -> KeptRun | NotKept:
             return NotKept.RUNNING
         if max(state[0], state[2]) > began - _TICK_NS:
             return NotKept.NEW
-        if not facts.is_exact or not _is_listed_so(path, run):
+        if not facts.is_exact or not _document_agrees(path, run):
             return NotKept.UNCLEAR
         others = map(json.dumps, (_summary(path, run), counted_of(run, facts)))
         kept = json.dumps(asdict(row)), _stats(run), *others
@@ -112,12 +110,12 @@ def kept_run(task: Task) -> KeptRun | NotKept:
 def _stats(run: Trajectory) -> str:
     stats = Stats()
     stats.add(run)
-    stats.to_json()  # if this fails, the run is not counted
+    stats.to_json()  # if this raises, the run counts as unreadable
     return stats.to_text()
 
 
 def _summary(path: Path, run: Trajectory) -> tuple[Json, Json | None]:
-    """Return the entry of a run in the list of the viewer, and its costs if a call may have a price."""
+    """Return the row of a run in the viewer's list, and its costs if a call may have a price."""
     summary = summary_of(path, "")
     may_cost = may_have_price(summary["status"], summary["total_input_tokens"], summary["output_tokens"])
     return summary, costs_json(costs_of_calls(run.llm_interactions)) if may_cost else None
@@ -138,14 +136,14 @@ def _is_own(path: Path) -> bool:
     return False
 
 
-def _is_listed_so(path: Path, run: Trajectory) -> bool:
-    """Whether the document, which `list` reads, agrees with the journal."""
+def _document_agrees(path: Path, run: Trajectory) -> bool:
+    """Return whether the document, which `list` reads, agrees with the journal."""
     summary = ended_summary(path)
     if summary is None:
         return True
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
-    facts = [row_of("", path, one, one.metrics or metrics) for one in (summary, run)]
-    return facts[0] == facts[1] and summary.metadata == run.metadata and summary.error == run.error
+    rows = [row_of("", path, reading, reading.metrics or metrics) for reading in (summary, run)]
+    return rows[0] == rows[1] and summary.metadata == run.metadata and summary.error == run.error
 
 
 ReadAll = Callable[[Callable[[Task], KeptRun | NotKept], Iterable[Task]], Iterator[KeptRun | NotKept]]
@@ -197,10 +195,10 @@ class RunIndex:
 
     def _find(self, terms: Sequence[Term]) -> Iterator[Path]:
         matches = Matcher(terms)
-        for one in Plan(self.directory, condition_of(terms), self.path):
-            runs = Runs(iter([one.path]), strict=False, select=matches)
-            if one.is_known or next(runs, None) is not None:
-                yield one.path
+        for run in Plan(self.directory, condition_of(terms), self.path):
+            matching = Runs(iter([run.path]), strict=False, select=matches)
+            if run.is_known or next(matching, None) is not None:
+                yield run.path
 
 
 def open_index(directory: str | Path, path: str | Path | None = None) -> RunIndex:
@@ -212,7 +210,7 @@ def open_index(directory: str | Path, path: str | Path | None = None) -> RunInde
 
 
 class _Updating:
-    """Updates an index in one pass over a directory."""
+    """One update of an index, in one pass over a directory."""
 
     def __init__(self, writer: IndexWriter, transaction_runs: int) -> None:
         self._writer = writer
@@ -229,7 +227,9 @@ class _Updating:
                 self._update.not_kept[kept] += 1
             else:
                 self._keep(kept)
-        self._remove_gone()
+        for path in self._known.keys() - self._seen:  # their files are gone, or the index no longer keeps the runs
+            self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path][0])
+            self._update.removed += 1
         self._writer.forget_deleted_words()
         self._writer.commit()
         self._update.runs = len(self._seen)
@@ -253,9 +253,3 @@ class _Updating:
         if self._characters > _TRANSACTION_CHARACTERS or self._runs >= self._transaction_runs:
             self._writer.commit()
             self._characters = self._runs = 0
-
-    def _remove_gone(self) -> None:
-        """Remove the runs whose files are gone, and the runs that the index no longer keeps."""
-        for path in self._known.keys() - self._seen:
-            self._writer.has_deleted_words |= self._writer.tables.remove(self._known[path][0])
-            self._update.removed += 1

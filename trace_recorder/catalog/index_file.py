@@ -2,11 +2,11 @@
 
 SQLite notices only some damage. So the modification time of the file says whether the index is intact. In each
 transaction, the indexer writes a time into a table: a whole, even number of seconds. After the transaction, it sets the
-modification time to the time in the table. Another program that writes to the file leaves another modification time. So
-does an indexer that is killed while it writes. Such a file is never read; the indexer makes it again.
+modification time to the time in the table. If another program writes to the file, or if an indexer is killed while it
+writes, the two times differ. Such a file is never read; the indexer makes it again.
 
 Only the indexer writes. It holds a lock on the directory of the file, so a second indexer waits. Readers hold SQLite's
-own shared lock while they read. If they cannot use the file, they work as if there was no index.
+own shared lock while they read. If a reader cannot use the file, it works as if there were no index.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from trace_recorder.catalog.fact_tables import FactTables
-from trace_recorder.storage.file_locks import directory_lock
+from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.version import __version__
 
 INDEX_NAME = ".trace-recorder.sqlite3"
@@ -37,7 +37,7 @@ _ATTEMPTS = 10
 
 
 def index_path(directory: Path) -> Path:
-    """Return where the index of a directory is, if no other path is given."""
+    """Return the default path of the index of a directory."""
     return directory / INDEX_NAME
 
 
@@ -82,7 +82,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
 
 
 def _has_writer(path: Path) -> bool:
-    """Whether an indexer holds the lock, or may be at work where there are no locks."""
+    """Return whether an indexer holds the lock. Without support of locks, return True: one may be at work."""
     try:
         with directory_lock(path.parent, shared=True) as is_free:
             return not is_free
@@ -91,10 +91,10 @@ def _has_writer(path: Path) -> bool:
 
 
 class IndexWriter:
-    """Writes an index.
+    """The writer of an index. The function `writing` yields it.
 
-    Get one from `writing`. `has_deleted_words` says that the file still has the tokens of deleted texts. The file
-    states this too, for a later indexer.
+    `has_deleted_words` is True while the file has tokens of deleted texts. The file states this too, for the next
+    indexer.
     """
 
     def __init__(self, path: Path, directory: Path) -> None:
@@ -105,7 +105,7 @@ class IndexWriter:
             self._refuse_other_file()
             self._begin_again()
         else:
-            self._journal().unlink(missing_ok=True)  # of a transaction that wrote nothing to the file
+            self._journal().unlink(missing_ok=True)  # its transaction wrote nothing to the file
         self._connection = self._connected()
         self.tables = FactTables(self._connection)
         if self.is_new:
@@ -125,7 +125,7 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def forget_deleted_words(self) -> None:
-        """Write the tokens again without those of deleted texts. FTS5 alone would delete them at a later time."""
+        """Write the tokens again without the tokens of deleted texts. FTS5 alone would delete those later."""
         if self.has_deleted_words:
             self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.has_deleted_words = False
@@ -135,9 +135,9 @@ class IndexWriter:
         self._connection.close()
 
     def _is_intact(self) -> bool:
-        """Whether the indexer was the last to write to the file.
+        """Return whether the indexer was the last program that wrote to the file.
 
-        Then SQLite's own journal, if there is one beside the file, has no changes.
+        If so, a journal of SQLite beside the file has no changes.
         """
         try:
             state = self._path.stat()
@@ -197,7 +197,7 @@ def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
 
 
 def is_of_this_host(tables: FactTables) -> bool:
-    """Whether an index was last written on this host. On another host, a run without an end may have another status."""
+    """Return whether an index was written on this host. On another, a run without an end may have another status."""
     return _about(tables.connection).get("host") == socket.gethostname()
 
 
@@ -205,8 +205,8 @@ def _about(connection: sqlite3.Connection) -> dict[str, str]:
     return dict(connection.execute("SELECT name, value FROM about"))
 
 
-def _is_expected(about: dict[str, str], path: Path, directory: Path) -> bool:
-    return all(about.get(name) == value for name, value in _expected(path, directory).items())
+def _is_expected(values: dict[str, str], path: Path, directory: Path) -> bool:
+    return all(values.get(name) == value for name, value in _expected(path, directory).items())
 
 
 def _expected(path: Path, directory: Path) -> dict[str, str]:

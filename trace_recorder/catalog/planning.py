@@ -1,4 +1,4 @@
-"""Decide by an index which runs of a directory match a query, and which runs have to be read.
+"""Decides by an index which runs of a directory match a query, and which runs have to be read.
 
 A run has to be read if the state of its files differs from the state in the index.
 """
@@ -13,13 +13,12 @@ from sqlite3 import DatabaseError
 from typing import NamedTuple
 
 from trace_recorder.catalog import index_file
-from trace_recorder.catalog.conditions import Condition, condition_of
 from trace_recorder.catalog.fact_tables import Kept, KnownFiles
-from trace_recorder.catalog.query import Term
+from trace_recorder.catalog.query import Condition, Term, condition_of
 from trace_recorder.storage.run_files import NO_FILE, RunFiles, run_files, runs_in_directory
 
 State = tuple[int, int, int, int]
-"""The states of a run's two files: the time of the last change (ns) and the size (bytes) of document and journal."""
+"""The state of a run's files: document and journal, each with its last change (ns) and its size (bytes)."""
 
 
 def states_of(directory: Path) -> Iterator[tuple[bytes, RunFiles, State]]:
@@ -52,7 +51,7 @@ class Planned(NamedTuple):
     is_known: bool = False
     """Whether the run matches according to the index. Otherwise the run has to be read."""
     kept: str = ""
-    """The kept text of the run in the index."""
+    """The part of the run that the caller asked for, as JSON from the index."""
 
 
 class Plan:
@@ -62,17 +61,17 @@ class Plan:
     Iterating raises OSError at the first run if the directory cannot be read.
     """
 
-    def __init__(self, directory: Path, condition: Condition, index: Path | None = None, what: Kept = "row") -> None:
+    def __init__(self, directory: Path, condition: Condition, index: Path | None = None, part: Kept = "row") -> None:
         self.others: Counter[Path] = Counter()
         """How many runs of each directory do not match according to the index, among the runs iterated so far."""
         self._directory = directory
         self._condition = condition
         self._index = index or index_file.index_path(directory)
-        self._what: Kept = what
+        self._part: Kept = part
 
     def __iter__(self) -> Iterator[Planned]:
-        known, kept = _known(self._directory, self._condition, self._index, self._what)
-        if not known:  # then there are no states to compare the files with
+        known, kept = _known(self._directory, self._condition, self._index, self._part)
+        if not known:  # without an index, there are no states to compare with
             yield from map(Planned, runs_in_directory(self._directory))
             return
         for name, files, state in states_of(self._directory):
@@ -86,26 +85,26 @@ class Plan:
 
 
 def known_runs(
-    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, what: Kept = "row"
+    directory: Path, terms: Sequence[Term] = (), index: Path | None = None, part: Kept = "row"
 ) -> dict[bytes, tuple[State, str | None]]:
-    """Return the runs of an index by name: the states of the run's files, and a text that the index keeps of the run.
+    """Return the runs of an index by name: the states of a run's files, and a part of the run as JSON.
 
-    `what` is the kind of that text. The text is None if the run does not match `terms`.
+    The part is None if the run does not match `terms`.
     """
-    known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), what)
+    known, kept = _known(directory, condition_of(terms), index or index_file.index_path(directory), part)
     return {name: (row[2:], kept.get(row[1])) for name, row in known.items()}
 
 
 def _known(
-    directory: Path, condition: Condition, index: Path, what: Kept
+    directory: Path, condition: Condition, index: Path, part: Kept
 ) -> tuple[dict[bytes, KnownFiles], dict[int, str]]:
-    """Return the runs of an index by name, and the kept text of each matching run by id."""
+    """Return the runs of an index by name, and the part of each matching run by the id of the run."""
     with index_file.reading(index, directory) as tables:
         if tables is None:
             return {}, {}
         try:
-            kept = tables.kept(condition, what)
+            kept = tables.kept(condition, part)
             rows = tables.files(with_host=index_file.is_of_this_host(tables))
             return {row[0]: row for row in rows}, kept
-        except DatabaseError:  # the index is damaged, although its time is right
+        except DatabaseError:  # SQLite found damage, although the modification time is right
             return {}, {}

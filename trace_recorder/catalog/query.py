@@ -1,18 +1,23 @@
 """The query language for runs:
 
 `status:failed tool:bash>10 since:7d "exit code 1"`. A query is a list of terms, and a run has to match all terms.
-docs/many-runs.md describes the terms. This file parses a query; `conditions.py` makes SQL from its terms.
+docs/many-runs.md describes the terms. This file parses a query, and makes SQL from its terms, over the tables of
+`fact_tables.py`.
+
+This SQL alone decides whether a run matches. For a run in an index, the SQL runs on the index. For any other run, it
+runs on tables in memory with the facts of that run. So the same tokenizer (FTS5's `unicode61`) finds the words in both
+cases.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import get_args
 
-from trace_recorder.catalog.fact_values import NUMBERS
+from trace_recorder.catalog.fact_values import NUMBERS, Place, storable
 from trace_recorder.errors import QueryError
 from trace_recorder.values.trajectory import Status
 
@@ -30,7 +35,7 @@ _WITHOUT_VALUE = re.compile(r"([A-Za-z_]+)(:|~|[<>]=?|=)")
 
 RELATIONS = ("<", "<=", ">", ">=", "=")
 MAX_TERMS = 100
-"""SQLite refuses a condition of 1,000 terms."""
+"""The largest number of terms in a query. SQLite refuses 1,000."""
 JUDGEMENTS = ("success", "no-success")
 STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
 """The statuses of a run, and the judgements of the caller."""
@@ -43,7 +48,7 @@ CHOICES = {
 TEXTS = ("status", "task", "model", "provider", "agent", "error", "id", "text")
 """Fields whose values are texts."""
 NAMES = ("tool", "failed_tool", "reward", "meta", "annotation")
-"""Fields whose values are names; a number or a text may follow."""
+"""Fields whose values are names. A comparison with a number or a text may follow the name."""
 TIMES = ("since", "until")
 FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
 
@@ -52,7 +57,7 @@ FIELDS = (*TEXTS, *CHOICES, *NAMES, *TIMES, *NUMBERS)
 class Term:
     """One condition. `value` is a word, a phrase, a text, a name, or a time in seconds since 1970.
 
-    `relation` compares with `number`; for a key of metadata, `=` compares with `text`.
+    `relation` compares a number with `number`. For a key of metadata, `=` compares a text with `text`.
     """
 
     field: str
@@ -72,11 +77,11 @@ def parse_query(query: str) -> tuple[Term, ...]:
             continue
         match = _TERM.match(query, place)
         if match is None:
-            raise QueryError(f"{query[place:]!r} has a quotation mark without its other one")
+            raise QueryError(f"{query[place:]!r} has an opening quotation mark without a closing one")
         terms.append(_term(match))
         place = match.end()
     if len(terms) > MAX_TERMS:
-        raise QueryError(f"the query has {len(terms)} terms: at most {MAX_TERMS} are understood")
+        raise QueryError(f"the query has {len(terms)} terms; at most {MAX_TERMS} are allowed")
     return tuple(terms)
 
 
@@ -85,7 +90,7 @@ def _term(match: re.Match[str]) -> Term:
     if match["words"] is not None:
         empty = _WITHOUT_VALUE.fullmatch(match["words"])
         if empty is not None and empty[1].lower() in FIELDS:
-            raise QueryError(f"{match[0]!r} needs a value directly behind it, without a space")
+            raise QueryError(f"{match[0]!r} needs a value directly after it, without a space")
         return Term("words", _unquoted(match["words"]), negated=negated)
     field, relation, value = match["field"].lower(), match["relation"], match["value"]
     if field in NUMBERS:
@@ -94,38 +99,35 @@ def _term(match: re.Match[str]) -> Term:
         return Term(field, _unquoted(value), negated=negated)
     if relation != ":" or field == "text":
         if field in FIELDS:
-            raise QueryError(f"{match[0]!r}: {field} goes with {'~' if field == 'text' else ':'}")
+            raise QueryError(f"{match[0]!r}: after {field} comes {'~' if field == 'text' else ':'}")
         return Term("words", _unquoted(match[0][negated:]), negated=negated)
     return _field_term(field, value, negated=negated)
 
 
 def _field_term(field: str, value: str, *, negated: bool) -> Term:
     if field == "status":
-        _check_statuses(_unquoted(value))
+        unknown = next((word for word in _unquoted(value).split(",") if word not in STATUSES), None)
+        if unknown is not None:
+            raise QueryError(f"{field}:{value}: {unknown!r} is not one of {', '.join(STATUSES)}")
     if field in TEXTS:
         return Term(field, _unquoted(value), negated=negated)
     if field in CHOICES:
         if value not in CHOICES[field]:
-            raise QueryError(f"{field}:{value} is none of {', '.join(f'{field}:{one}' for one in CHOICES[field])}")
+            raise QueryError(f"{field}:{value} is not one of {', '.join(f'{field}:{word}' for word in CHOICES[field])}")
         return Term(field, value, negated=negated)
     if field in TIMES:
         return Term(field, time_of(_unquoted(value)).timestamp(), negated=negated)
     if field in NAMES:
         return _name_term(field, value, negated=negated)
-    raise QueryError(f"there is no field {field!r}: it is one of {', '.join(FIELDS)}. Quotation marks make it a text.")
-
-
-def _check_statuses(value: str) -> None:
-    unknown = next((one for one in value.split(",") if one not in STATUSES), None)
-    if unknown is not None:
-        raise QueryError(f"status:{value}: {unknown!r} is none of {', '.join(STATUSES)}")
+    known = ", ".join(FIELDS)
+    raise QueryError(f"there is no field {field!r}; quote the term to search for it as text. The fields are {known}")
 
 
 def _name_term(field: str, value: str, *, negated: bool) -> Term:
     """Return a term for a name, with the number or text that follows it. A quoted name may have any character."""
     match = _NAME.fullmatch(value)
     if match is None:
-        raise QueryError(f"{field}:{value}: after a name in quotation marks comes {' '.join(RELATIONS)} or nothing")
+        raise QueryError(f"{field}:{value}: after a name in quotation marks, only {' '.join(RELATIONS)} may follow")
     if not match["name"]:
         raise QueryError(f"{field}:{value} needs a name before {match['relation']}")
     name, relation = _unquoted(match["name"]), match["relation"]
@@ -134,16 +136,16 @@ def _name_term(field: str, value: str, *, negated: bool) -> Term:
     if field not in {"meta", "annotation"}:
         return Term(field, name, relation, number_of(match["value"]), negated=negated)
     if relation != "=":
-        raise QueryError(f"{field}:{value}: a text goes with =")
+        raise QueryError(f"{field}:{value}: a text is compared with = only")
     return Term(field, name, relation, text=_unquoted(match["value"]), negated=negated)
 
 
 def _number_term(field: str, relation: str, value: str, *, negated: bool) -> Term:
-    found = re.fullmatch(r"([<>]=?|=)?(.*)", value) if relation == ":" else None
-    if found is not None:
-        relation, value = found[1] or "=", found[2]
+    match = re.fullmatch(r"([<>]=?|=)?(.*)", value) if relation == ":" else None
+    if match is not None:
+        relation, value = match[1] or "=", match[2]
     if relation not in RELATIONS:
-        raise QueryError(f"{field}{relation}{value}: a number goes with one of {' '.join(RELATIONS)}")
+        raise QueryError(f"{field}{relation}{value}: a number is compared with one of {' '.join(RELATIONS)}")
     return Term(field, relation=relation, number=number_of(value), negated=negated)
 
 
@@ -165,10 +167,147 @@ def time_of(text: str) -> datetime:
             return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
-        raise QueryError(f"{text!r} is no time, such as 2025-06-12, 2025-06-12T22:05, 7d or 12h") from None
+        raise QueryError(f"{text!r} is not a time such as 2025-06-12, 2025-06-12T22:05, 7d or 12h") from None
 
 
 def _unquoted(value: str) -> str:
     """Return a value without its quotation marks. Two quotation marks inside become one."""
     parts: Iterable[tuple[str, str]] = _PART.findall(value)
     return "".join(quoted[1:-1].replace('""', '"') or plain for quoted, plain in parts)
+
+
+# ── SQL ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Parameter = str | float
+_JUDGEMENTS = dict(zip(JUDGEMENTS, ("r.success IS 1", "r.success IS 0"), strict=True))
+_FAILED = "(r.success IS 0 OR r.status = 'failed')"
+_HAS_ERROR = "(r.error IS NOT NULL OR ifnull(r.failed_calls, 0) <> 0 OR ifnull(r.failed_tool_calls, 0) <> 0)"
+_WITH_TEXT = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT id FROM texts WHERE instr(text, ?) > 0))"
+_WITH_WANTED_TEXT = (
+    "r.id IN (SELECT run FROM uses WHERE place IN ({}) AND text IN (SELECT id FROM texts WHERE is_wanted(text)))"
+)
+_WITH_WORDS = "r.id IN (SELECT run FROM uses WHERE text IN (SELECT rowid FROM words WHERE words MATCH ?))"
+_WITH_NAME = "r.id IN (SELECT n.run FROM names n WHERE n.kind = '{}' AND {})"
+_OF_CALLS = frozenset({"model", "provider", "agent", "error", "tool", "failed_tool", "cost"})
+_SUCCESS = {"yes": "r.success IS 1", "no": "r.success IS 0", "unknown": "r.success IS NULL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """SQL that is true for each matching run `r`, and the parameters of the SQL."""
+
+    sql: str
+    parameters: tuple[Parameter, ...] = ()
+    needs_texts: bool = False
+    needs_calls: bool = False
+    """Whether the calls of a run have to be read. If not, the ends of the document are enough."""
+    is_wanted: Callable[[str], bool] | None = None
+    """The Python function that the SQL calls as `is_wanted` with a text."""
+
+
+EVERY_RUN = Condition("1")
+"""The condition that every run meets."""
+
+
+def condition_of(terms: Iterable[Term]) -> Condition:
+    """Return the SQL condition that is true for the runs that match all terms."""
+    parts = [*map(_condition, terms)]
+    return Condition(
+        " AND ".join(part.sql for part in parts) or "1",
+        tuple(parameter for part in parts for parameter in part.parameters),
+        any(part.needs_texts for part in parts),
+        any(part.needs_calls for part in parts),
+    )
+
+
+def condition_of_texts(is_wanted: Callable[[str], bool], places: Collection[Place]) -> Condition:
+    """Return the condition that is true if a function accepts a text of the run in one of these places."""
+    listed = ", ".join("?" * len(places))
+    return Condition(
+        _WITH_WANTED_TEXT.format(listed), tuple(places), needs_texts=True, needs_calls=True, is_wanted=is_wanted
+    )
+
+
+def _condition(term: Term) -> Condition:
+    if term.field in NUMBERS:
+        condition = Condition(f"r.{term.field} {term.relation} ?", (_number(term),))
+    else:
+        condition = _CONDITIONS[term.field](term)
+    # A run matches the negation if the condition is false or unknown.
+    sql = f"NOT ifnull({condition.sql}, 0)" if term.negated else condition.sql
+    return replace(condition, sql=sql, needs_calls=condition.needs_calls or term.field in _OF_CALLS)
+
+
+def _words(term: Term) -> Condition:
+    phrase = storable(str(term.value)).replace('"', '""').replace("\0", " ")  # NUL would end the phrase
+    return Condition(_WITH_WORDS, (f'"{phrase}"',), needs_texts=True, needs_calls=True)
+
+
+def _substring(term: Term) -> Condition:
+    return Condition(_WITH_TEXT, (_text(term),), needs_texts=True, needs_calls=True)
+
+
+def _status(term: Term) -> Condition:
+    """Return the condition that a run has one of several statuses. The caller's judgement counts as a status."""
+    words = [*dict.fromkeys(_text(term).split(","))]
+    sql = " OR ".join(_JUDGEMENTS.get(word, "r.status = ?") for word in words)
+    return Condition(f"({sql})", tuple(word for word in words if word not in _JUDGEMENTS))
+
+
+def _in_column(column: str) -> Callable[[Term], Condition]:
+    """Return a function from a term to its condition: the column contains the text of the term. Case is ignored."""
+    return lambda term: Condition(f"instr(folded(r.{column}), ?) > 0", (_text(term).casefold(),))
+
+
+def _in_name(kind: str) -> Callable[[Term], Condition]:
+    """Return a function from a term to its condition: a name of this kind contains its text, in any case."""
+    return lambda term: _has_name(kind, "instr(folded(n.name), ?) > 0", _text(term).casefold())
+
+
+def _named(kind: str, number: str = "number") -> Callable[[Term], Condition]:
+    """Return a function from a term to its condition: the run has the term's name, as a name of this kind."""
+
+    def condition(term: Term) -> Condition:
+        if term.text is not None:
+            return _has_name(kind, "n.name = ? AND n.text = ?", _text(term), storable(term.text))
+        if term.relation is not None:
+            return _has_name(kind, f"n.name = ? AND n.{number} {term.relation} ?", _text(term), _number(term))
+        is_there = " AND n.failed > 0" if number == "failed" else ""
+        return _has_name(kind, f"n.name = ?{is_there}", _text(term))
+
+    return condition
+
+
+def _has_name(kind: str, sql: str, *parameters: Parameter) -> Condition:
+    return Condition(_WITH_NAME.format(kind, sql), parameters)
+
+
+def _text(term: Term) -> str:
+    return storable(str(term.value))
+
+
+def _number(term: Term) -> float:
+    return term.number or 0
+
+
+_CONDITIONS: dict[str, Callable[[Term], Condition]] = {
+    "words": _words,
+    "text": _substring,
+    "status": _status,
+    "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
+    "task": _in_column("task"),
+    "model": _in_name("model"),
+    "provider": _in_name("provider"),
+    "agent": _in_name("agent"),
+    "error": _in_name("error"),
+    "success": lambda term: Condition(_SUCCESS[str(term.value)]),
+    "is": lambda _: Condition(_FAILED),
+    "has": lambda _: Condition(_HAS_ERROR),
+    "tool": _named("tool"),
+    "failed_tool": _named("tool", "failed"),
+    "reward": _named("reward"),
+    "meta": _named("meta"),
+    "annotation": _named("annotation"),
+    "since": lambda term: Condition("r.began >= ?", (float(term.value),)),
+    "until": lambda term: Condition("r.began < ?", (float(term.value),)),
+}

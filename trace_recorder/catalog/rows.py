@@ -1,16 +1,27 @@
-"""One row for each run: the facts of a whole run for the command `list` and for the index."""
+"""The row of one run in a list of runs: in the output of the command `list`, and in the viewer. The index keeps both.
+
+The row in the viewer's list is read from the beginning and the end of the run's files. From a document, only the
+members before its calls and after its steps are read (`imports/document_ends.py`). A journal has the start of the run
+in its first line, and the end in its last lines. Documents of other tools are read whole.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.imports.document_ends import document_ends
+from trace_recorder.imports.loader import load
+from trace_recorder.storage import journal_reader
+from trace_recorder.storage.file_system import writer_is_alive
+from trace_recorder.storage.journal_reader import Record
+from trace_recorder.storage.paths import journal_path_for
 from trace_recorder.values.messages import Payload
-from trace_recorder.values.metrics import are_of_older_version
+from trace_recorder.values.metrics import are_of_older_version, metrics_of
 from trace_recorder.values.origins import ForkedFrom, ReplayOf, name_of, run_origin_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.cost import RunCosts, may_have_price
@@ -19,10 +30,10 @@ from trace_recorder.views.rewards import rewards_of
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The row of one run. An unknown value is None."""
+    """The row of one run in the output of `list`. An unknown value is None."""
 
     file: str
-    """The path from the directory that the command names. If the command names several paths, this equals `path`."""
+    """The path from the directory that the command was given. If it was given several paths, this equals `path`."""
     path: str
     """The path that can be opened from the working directory of the command."""
     start_time: str | None
@@ -49,7 +60,7 @@ class Row:
     cost_estimated: bool | None = None
     """Whether a part of the cost is an estimate."""
     calls_without_price: int | None = None
-    """How many calls the cost leaves out. None if the calls were not read."""
+    """The number of calls that the cost does not include. None if the calls were not read."""
 
 
 def row_of(file: str, path: Path, run: Trajectory, metrics: Mapping[str, Payload]) -> Row:
@@ -94,9 +105,9 @@ def row_with_costs(row: Row, costs_of_run: Callable[[], RunCosts]) -> Row:
 
 
 def ended_summary(path: Path) -> Trajectory | None:
-    """Read the document of an ended run without its calls.
+    """Read the document of an ended run without its calls, which is faster and enough for a row.
 
-    This is faster than reading the calls, and enough for a row. Return None for any other run or document.
+    Return None if the run has not ended, or if the document cannot be read or is of an older version.
     """
     try:
         ends = document_ends(path)
@@ -107,3 +118,111 @@ def ended_summary(path: Path) -> Trajectory | None:
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         pass
     return None
+
+
+# ── the viewer's list ────────────────────────────────────────────────────────────────────────────────────────────────
+
+Json = dict[str, Payload]
+NO_COSTS: Json = {"cost": None, "cost_estimated": None, "calls_without_price": None}
+
+TAIL_BYTES = 8192
+"""This many bytes at the beginning and at the end of a journal are read first."""
+_FIGURES = (
+    *("llm_calls", "failed_llm_calls", "replayed_llm_calls", "tool_calls", "failed_tool_calls"),
+    *("total_input_tokens", "output_tokens", "cached_input_tokens"),
+)
+
+
+def summary_of(path: Path, name: str) -> Json:
+    """Return the row of a run in the viewer's list. Raises OSError, and the exceptions of `load`."""
+    journal = journal_path_for(path)
+    if path == journal:
+        begun, ended = _journal_ends(path)
+        if not begun:  # the first line is damaged
+            return _from_trajectory(load(path), name)
+        return _viewer_row({**begun, **ended}, name)
+    ends = document_ends(path)
+    if ends is None or are_of_older_version(_figures_of(ends)):
+        return _from_trajectory(load(path), name)
+    if ends.get("status") == "running":
+        ends = {**ends, **(_journal_ends(journal)[1] if journal.is_file() else {"status": "unknown"})}
+    return _viewer_row(ends, name)
+
+
+def stated_costs(cost: float | None) -> Json:
+    """Return the costs of a run whose calls were not read. `cost` is the sum that the providers stated."""
+    return {**NO_COSTS, "cost": cost, "cost_estimated": None if cost is None else False}
+
+
+def costs_json(costs: RunCosts) -> Json:
+    """Return the costs of all calls of a run, as members of its row."""
+    known = {"cost": costs.amount, "cost_estimated": costs.estimated}
+    return {**known, "calls_without_price": costs.calls_without_price}
+
+
+def _journal_ends(path: Path) -> tuple[Json, Json]:
+    """Return the start of a run from the first record of its journal, and the end of the run from the last records."""
+    with path.open("rb", buffering=0) as file:
+        head = file.read(TAIL_BYTES)
+        while b"\n" not in head and (more := file.read(len(head))):
+            head += more
+        file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+        tail = file.read()
+    start = next(iter(_records(head[: head.find(b"\n") + 1], "start")), None)
+    ends = _records(tail, "finalize")
+    begun = {**start.data, "start_time": start.time} if start else {}
+    return begun, _ended(path, start, ends[-1] if ends else None)
+
+
+def _records(data: bytes, kind: str) -> list[Record]:
+    return [line for line in journal_reader.read(data) if isinstance(line, Record) and line.kind == kind]
+
+
+def _ended(path: Path, start: Record | None, end: Record | None) -> Json:
+    if end is not None:
+        return {"end_time": end.time, **end.data}
+    alive = writer_is_alive(path, start.data.get("host") if start else None)
+    return {"status": "unknown" if alive is None else "running" if alive else "interrupted"}
+
+
+def _from_trajectory(run: Trajectory, name: str) -> Json:
+    metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
+    document = {**run.head(), **run.tail("delta"), "metrics": metrics}
+    return _viewer_row(document, name)
+
+
+def _viewer_row(document: Mapping[str, Payload], name: str) -> Json:
+    figures, error = _figures_of(document), document.get("error")
+    return {
+        "id": name,
+        "trajectory_id": document.get("trajectory_id"),
+        **{
+            key: document.get(key)
+            for key in ("task", "status", "success", "model", "provider", "start_time", "end_time")
+        },
+        "execution_time_seconds": document.get("execution_time"),
+        "steps": figures.get("agent_steps"),
+        **{key: figures.get(key) for key in _FIGURES},
+        **stated_costs(figures.get("cost")),
+        "rewards": _rewards(document.get("rewards")),
+        "error": error if isinstance(error, dict) else None,
+        **origin_members(document.get("metadata")),
+    }
+
+
+def _figures_of(document: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    metrics = document.get("metrics")
+    return metrics if isinstance(metrics, dict) else {}
+
+
+def origin_members(metadata: Payload) -> Json:
+    """Return the origin of a run: the run and the call that it continues, or the run that it repeats."""
+    origin = run_origin_of(metadata)
+    return {"forked_from": None, "replay_of": None} | (origin.in_metadata() if origin else {})
+
+
+def _rewards(rewards: Payload) -> dict[str, Payload]:
+    """Return the last value of each reward of the whole run, by name."""
+    listed = rewards if isinstance(rewards, list) else []
+    of_run = [reward for reward in listed if isinstance(reward, dict) and reward.get("step_number") is None]
+    return {str(reward.get("name")): reward.get("value") for reward in of_run}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trace_recorder.catalog.conditions import condition_of
-from trace_recorder.catalog.query import Term, parse_query
+from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.list_table import as_list, table
@@ -22,7 +21,7 @@ from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 
 if TYPE_CHECKING:
-    from trace_recorder.catalog.loading import Matcher
+    from trace_recorder.catalog.matching import Matcher
 
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="Such as 'status:failed tool:bash>10 since:7d \"exit code 1\"'.")
@@ -79,7 +78,7 @@ def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
 
 @lru_cache(maxsize=1)
 def _matcher(terms: tuple[Term, ...]) -> Matcher:
-    from trace_recorder.catalog.loading import Matcher  # noqa: PLC0415
+    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415
 
     return Matcher(terms)
 

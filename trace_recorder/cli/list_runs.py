@@ -11,8 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_recorder.catalog.conditions import condition_of
-from trace_recorder.catalog.query import Term
+from trace_recorder.catalog.query import Term, condition_of
 from trace_recorder.catalog.rows import Row, ended_summary, row_of, row_of_json, row_with_costs
 from trace_recorder.cli.arguments import no_runs_message, paths_or_default
 from trace_recorder.cli.output import fail
@@ -23,7 +22,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.cost import run_costs_or_unknown
 
 if TYPE_CHECKING:
-    from trace_recorder.catalog.loading import Matcher
+    from trace_recorder.catalog.matching import Matcher
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
 
 
 def _matcher(terms: Sequence[Term]) -> Matcher:
-    from trace_recorder.catalog.loading import Matcher  # noqa: PLC0415 - a list of all runs does without it
+    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does without it
 
     return Matcher(terms)
 

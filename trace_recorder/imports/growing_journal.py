@@ -12,7 +12,7 @@ from pathlib import Path
 from trace_recorder.derive.fold import Fold
 from trace_recorder.imports.loader import cut_off_gaps, folded, refuse_others, status_without_end
 from trace_recorder.storage import journal_reader
-from trace_recorder.storage.file_locks import is_locked
+from trace_recorder.storage.file_system import is_locked
 from trace_recorder.values.trajectory import Status, Trajectory
 
 __all__ = ["GrowingJournal", "ReplacedError"]

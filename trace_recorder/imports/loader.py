@@ -25,7 +25,7 @@ from trace_recorder.derive.fold import Fold
 from trace_recorder.derive.run_facts import MISSING_LINES
 from trace_recorder.errors import TrajectoryFormatError, UnreadableRunsError
 from trace_recorder.guard import try_call
-from trace_recorder.storage import file_locks, journal_reader
+from trace_recorder.storage import file_system, journal_reader
 from trace_recorder.storage.paths import document_path_for, journal_path_for
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
@@ -218,7 +218,7 @@ def _may_have_records(path: Path) -> bool:
 def status_without_end(path: Path, fold: Fold) -> Status:
     """Return the status of a run whose journal has no end, by the lock of its writer."""
     host = fold.run.start.data.get("host") if fold.run.start else None
-    alive = file_locks.writer_is_alive(path, host)
+    alive = file_system.writer_is_alive(path, host)
     return "unknown" if alive is None else "running" if alive else "interrupted"
 
 
@@ -233,7 +233,7 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
     """Return a gap if a journal has neither an end nor a writer, although its document says that the run has ended."""
-    if fold.run.end is not None or fold.run.ends_in_damage or file_locks.is_locked(path):
+    if fold.run.end is not None or fold.run.ends_in_damage or file_system.is_locked(path):
         return []
     try:
         document: Payload = json.loads(document_path_for(path).read_bytes())

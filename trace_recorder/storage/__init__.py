@@ -1,4 +1,4 @@
-"""Storage: the journal, the other code that knows files, and masking.
+"""Storage: the journal, other files of runs, and the masking of secrets.
 
 Secrets are masked at the one place where records are written.
 """

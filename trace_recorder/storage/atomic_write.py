@@ -35,26 +35,26 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
         os.link(path, name)
     except ours(FileExistsError, FileNotFoundError):
         raise
-    except ours(OSError):  # no hard links either: create a file exclusively, then rename over it
+    except ours(OSError):  # no support of hard links either: create a file exclusively, then rename over it
         close_ignoring_errors(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(path, name)  # noqa: PTH105 - as the calls around it
     else:
         os.unlink(path)  # noqa: PTH108
 
 
-def exchange_names(one: str | Path, other: str | Path) -> bool:
-    """Exchange the names of two files. Return False if the system cannot, or if one of them does not exist."""
-    return _rename_with_flags(one, other, _EXCHANGE) == 0
+def exchange_names(path: str | Path, other: str | Path) -> bool:
+    """Exchange the names of two files. Return False if the system cannot do this, or if one file does not exist."""
+    return _rename_with_flags(path, other, _EXCHANGE) == 0
 
 
-def _rename_with_flags(source: str | Path, target: str | Path, how: int) -> int | None:
+def _rename_with_flags(source: str | Path, target: str | Path, flags: int) -> int | None:
     """Call renameat2. Return its error number, 0 for success, or None if the system does not have this call."""
     call, names = _renameat2(), (os.fsencode(source), os.fsencode(target))
     if b"\0" in names[0] + names[1]:  # C would end the name there
         raise ValueError("embedded null byte")
     if call is None:
         return None
-    if call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], how) == 0:
+    if call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], flags) == 0:
         return 0
     return int(import_module("ctypes").get_errno())
 
@@ -120,10 +120,10 @@ def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -
 def create_filled(
     temporary: Path, fill: Callable[[int], None], take_name: Callable[[Path], Named]
 ) -> tuple[int, Named]:
-    """Create a file with mode 0600 that has its content before its name: `take_name` renames it after `fill`.
+    """Create a file with mode 0600. `fill` writes its content, and then `take_name` gives it its name.
 
     Return the open descriptor, which appends, and the result of `take_name`. A process that is killed leaves at most
-    the temporary file. Raises OSError, and the exceptions of the functions. In these cases, no file is left.
+    the temporary file. Raises OSError, and the exceptions of the functions. After an exception, no file is left.
     """
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
     try:
@@ -148,12 +148,12 @@ def write_all(fd: int, content: Iterable[Buffer]) -> None:
             _write_buffers(fd, waiting)
             waiting.clear()
             size = 0
-        del part  # it may be long, and must not live while the next one is made
+        del part  # a long part must not stay in memory while the next part is made
     _write_buffers(fd, waiting)
 
 
 def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:
-    """Write buffers one after another. They are not joined if the system supports that."""
+    """Write buffers one after another. If the system has `writev`, they are not joined."""
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]
         written = os.writev(fd, some) if hasattr(os, "writev") else 0

@@ -3,7 +3,7 @@
     {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
 `crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: the whole record is on file before `append`
-returns. A written record never changes. `seq` has no gaps. `journal_reader.py` reads the file, and `file_locks.py`
+returns. A written record never changes. `seq` has no gaps. `journal_reader.py` reads the file, and `file_system.py`
 finds out whether its writer still runs. This module does not know the meaning of records.
 """
 
@@ -52,12 +52,12 @@ class Journal:
         self.path = path
         self.next_seq = 1
         self.end = -1
-        """The end of the last record in bytes, or -1 if it is not certain."""
+        """The position of the end of the last record, in bytes, or -1 if it is not certain."""
         self._file: Descriptor | None = Descriptor(fd)
         self._closed: Descriptor | None = None
         self.sync = sync
         self.is_removed = False
-        """Whether the file had lost its name when the last record was written. It is then lost when it is closed."""
+        """Whether the file had no name when the last record was written. The file is then lost when it is closed."""
         self._torn = False
         self._pending: PendingWrite | None = None
         self._pid = os.getpid()
@@ -131,7 +131,7 @@ class Journal:
             self._resolve_pending_write()
 
     def _resolve_pending_write(self) -> None:
-        """Find out how much of a write is on file that did not return because of an error or Ctrl-C.
+        """Find out how much of a write is on file, after the write did not return because of an error or Ctrl-C.
 
         The size of the file decides. Records that are wholly on file keep their numbers.
         """
@@ -146,7 +146,7 @@ class Journal:
             remaining -= sizes[whole]
             whole += 1
         torn = remaining != 0 or (self._torn and whole == 0)
-        if self._pending is pending:  # otherwise a handler has resolved it; no call follows in which one could run
+        if self._pending is pending:  # otherwise a handler has done this; no call follows in which another could run
             self._torn, self.end = torn, end
             self.next_seq = seq + whole  # numbers have no gaps: the number of a torn record is used again
             self._pending = None
@@ -178,7 +178,7 @@ class Journal:
         return Descriptor(fd)
 
     def is_in_place(self) -> bool:
-        """Whether `path` still names this file, open or closed. The file may have been moved, removed or replaced."""
+        """Return whether `path` still names this file, open or closed. Other code may move, remove or replace it."""
         file = self._file or self._closed
         return file is not None and file.has_name(self.path)
 
@@ -212,7 +212,7 @@ class Journal:
                 self.close()
 
     def close(self) -> None:
-        """Close the file, which releases its lock. Does nothing the second time.
+        """Close the file, which releases its lock. A second call does nothing.
 
         Raises OSError if the system reports only now that it could not write everything, as on NFS.
         """

@@ -37,13 +37,13 @@ class EncodedData:
 
 
 Data = str | EncodedData | Callable[[Sequence[int]], str]
-"""A record's data: JSON text on one line, or encoded, or a function that makes the text from the CRCs before it."""
+"""A record's data: JSON text on one line, the encoded text, or a function that makes the text from earlier CRCs."""
 
 Records = Sequence[tuple[str, Data]]
 """Records to write: the kind and the data of each."""
 
 Line = tuple[bytes, ...]
-"""The pieces of a line."""
+"""The pieces of a line, which are written one after another."""
 
 _dump = make_json_writer(",", ":", allow_nan=False)
 
@@ -51,7 +51,7 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> str:
     """Return the data of a record as JSON text: the recorder's own members, then `text`, which is JSON text already.
 
-    `redacted` is how many secrets are masked in `text`. A number in `members` is for the recorder's own members.
+    `redacted` is the number of masked secrets in `text`. It is added to the number `redacted` in `members`, if any.
     """
     masked_before = members.get("redacted", 0)
     if redacted and isinstance(masked_before, int):
@@ -63,8 +63,11 @@ def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
     """Return the records of new items, from their masked members."""
     return [
-        ("item", f'{{{item.about},"redacted":{count},{said}}}' if count else f"{{{item.about},{said}}}")
-        for item, (said, count) in zip(new, masked[: len(new)], strict=True)
+        (
+            "item",
+            f'{{{item.own_members},"redacted":{count},{members}}}' if count else f"{{{item.own_members},{members}}}",
+        )
+        for item, (members, count) in zip(new, masked[: len(new)], strict=True)
     ]
 
 
@@ -83,7 +86,7 @@ def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs:
 
 
 def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> list[Line]:
-    """Return the same lines as pieces, without copying data that is encoded already. Add the CRCs to `crcs`."""
+    """Return the lines of `encode_lines` in pieces, without copying data that is encoded. Add the CRCs to `crcs`."""
     lines: list[Line] = []
     for kind, data in records:
         head = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":'
@@ -102,7 +105,7 @@ def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, cr
 
 
 def _without_line_begins(text: str) -> str:
-    """Return JSON text without the beginning of a record, because readers search damaged lines for records."""
+    """Return JSON text without the characters that begin a record: readers search damaged lines for records."""
     for at in range(0, len(text), _STEP):
         if text.find(LINE_BEGIN, at, at + _STEP + len(LINE_BEGIN)) >= 0:
             return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])

@@ -1,7 +1,7 @@
 """Reads a journal. Any sequence of bytes gives records, and a `BadLine` for all bytes that are not a record.
 
-A line is a record if its CRC-32 matches. Nothing else in it is trusted. If a damaged line contains whole records, these
-are found. `journal.py` describes the format of a line. This module does not know the meaning of records.
+A line is a record if its CRC-32 matches. Nothing else in the line is trusted. Whole records inside a damaged line are
+found. `journal.py` describes the format of a line. This module does not know the meaning of records.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8
 _MAX_STARTS = 8
 """How many beginnings are tried for one end. More than one is needed only if a record quotes another record."""
 _MAX_ATTEMPTS = 1000
-"""How many pairs of a beginning and an end that are not a record are tried in one line."""
+"""After this many pairs of a beginning and an end that are not a record, a line is not searched further."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
 try:
@@ -57,7 +57,7 @@ class Record(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """Bytes that are not a record: their place, the reason, and whether they are the torn end of the file."""
+    """Bytes that are not a record: their place in the file, the reason, and whether they are its torn end."""
 
     offset: int
     length: int

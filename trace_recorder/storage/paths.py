@@ -3,12 +3,17 @@
 A journal is created exclusively, so two runs never share a name, in one process or in two. A path that the user gives
 is used unchanged. If an earlier run has files there, these get a number in their names, and are never overwritten. If
 that run is still recorded, its files stay, and the new run gets a number. A reserved name that is not used is released.
+
+The path may also name a file of the user, which is refused. The files of runs are recognised by their contents. An
+empty file counts as a file of a run, because a process that was killed leaves one. A journal that is torn in its first
+record counts too.
 """
 
 from __future__ import annotations
 
 import errno
 import itertools
+import mmap
 import os
 import re
 import stat
@@ -24,15 +29,13 @@ from trace_recorder.errors import TrajectoryPathError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.storage.atomic_write import create_filled, rename_exclusive, write_all
-from trace_recorder.storage.file_locks import hold_lock
-from trace_recorder.storage.file_system import close_ignoring_errors, sync_directory
+from trace_recorder.storage.file_system import close_ignoring_errors, hold_lock, sync_directory
 from trace_recorder.storage.journal import Journal
-from trace_recorder.storage.journal_reader import Record, read
-from trace_recorder.storage.own_files import check_own_files
+from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read
 
 DEFAULT_DIRECTORY = "trajectories"
 _JOURNAL_SUFFIX = ".journal.jsonl"
-"""Added to a document's name if it does not end in `.json`, or if its journal would be that of another document."""
+"""The journal's suffix for a document whose name does not end in `.json`, or ends in `.journal.json`."""
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files: of a document that a process writes, and of a journal that is being created."""
 _STALE_SECONDS = 60.0
@@ -55,22 +58,22 @@ def document_path_for(path: Path) -> Path:
     return path.with_suffix(".json") if path.suffix == ".jsonl" else path
 
 
-def default_name(at: datetime) -> str:
-    """Return the name of the document of a run that begins at `at`, in local time."""
-    return f"trajectory_{at:%Y%m%d_%H%M%S}.json"
+def default_name(start: datetime) -> str:
+    """Return the name of the document of a run that begins at `start`, in local time."""
+    return f"trajectory_{start:%Y%m%d_%H%M%S}.json"
 
 
 def looks_like_sentence(path: object) -> bool:
-    """Whether a path is probably a task given by mistake: three words or more, no directory, no suffix of a run."""
+    """Return whether a path is probably a task: three words or more, without a directory or the suffix of a run."""
     if not isinstance(path, str) or len(path.split()) < 3 or "/" in path or "\\" in path:
         return False
     return not path.endswith((".json", ".jsonl"))
 
 
 class RunPaths:
-    """Chooses the files of a recorder's runs: from the given path, or by the time in the given directory.
+    """The paths of a recorder's runs: the given path, or names by the time in the given directory.
 
-    A relative path is resolved when this object is made, even if the working directory has changed when a run begins.
+    A relative path is resolved when this object is made. A later change of the working directory has no effect.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
@@ -111,7 +114,7 @@ class RunPaths:
         return self._path or self._directory / "disabled.json"
 
     def release_after_fork(self) -> None:
-        """Called in the child after a fork: leave the reserved files to the parent process."""
+        """Leave the reserved files to the parent process. Called in the child after a fork."""
         self._is_child = True
         if self._reserved is not None:
             with suppress(OSError):
@@ -148,7 +151,7 @@ _OF_THE_ARGUMENT = {errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG
 
 
 def is_wrong_argument(error: TrajectoryPathError) -> bool:
-    """Whether a path can never be used anywhere. Otherwise the environment refuses it, such as a full disk."""
+    """Return whether the path itself is wrong. Otherwise the environment is at fault, such as a full disk."""
     return error.errno in _OF_THE_ARGUMENT
 
 
@@ -163,7 +166,8 @@ def _path_errors(document: Path) -> Iterator[None]:
         why = f"Cannot create the trajectory's files ({error.strerror}); give another path"
         raise TrajectoryPathError(error.errno, why, str(document)) from error
     except ours(ValueError) as error:
-        raise TrajectoryPathError(errno.EINVAL, f"This is no path ({error}); give another", str(document)) from error
+        why = f"This is not a path ({error}); give another one"
+        raise TrajectoryPathError(errno.EINVAL, why, str(document)) from error
 
 
 def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
@@ -201,11 +205,11 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
     make_directory(document.parent, sync=sync)
     _remove_stale_files(document)
     if own:
-        check_own_files(document, journal_path_for(document))
+        _check_own_files(document, journal_path_for(document))
     if own and not child and not _is_journal_of_run(parent, journal_path_for(document)):
         moved = _move_aside(document)
         if moved is not None:
-            message = "%s was there already, of an earlier run: that is %s now"
+            message = "%s belonged to an earlier run, and was renamed to %s"
             try_call(lambda: logger.warning(message, *moved), lambda _: None)
     for candidate in itertools.islice(numbered_paths(document), int(own and child), None):
         if not os.path.lexists(candidate):
@@ -224,12 +228,12 @@ def _check_path(document: Path) -> None:
             str(document),
         )
     for path in (document, journal_path_for(document)):
-        if _is_no_file(path):  # opening a pipe would wait for its reader
-            raise TrajectoryPathError(errno.EINVAL, "This path is no file; give the path of one", str(path))
+        if _is_special_file(path):  # opening a pipe would wait for its reader
+            raise TrajectoryPathError(errno.EINVAL, "This path is not a file; give the path of a file", str(path))
 
 
-def _is_no_file(path: Path) -> bool:
-    """Whether something that is not a file has this name. Checked by one call: another process may move a file away."""
+def _is_special_file(path: Path) -> bool:
+    """Return whether a path exists and is not a regular file. One call: another process may move the file meanwhile."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except ours(OSError):
@@ -252,7 +256,7 @@ def make_directory(directory: Path, *, sync: bool) -> None:
 
 
 def _is_journal_of_run(run: str | None, journal: Path) -> bool:
-    """Whether a journal belongs to the run with this id."""
+    """Return whether a journal belongs to the run with this id."""
     if run is None or not journal.is_file():
         return False
     with journal.open("rb") as file:
@@ -280,17 +284,17 @@ def _remove_stale_files(document: Path) -> None:
     _cleaned_directories.add(directory)
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            found = _TEMPORARY_NAME.fullmatch(entry.name)
-            if found and not _process_exists(found["pid"]) and (found["crc"] == crc or _is_old(entry)):
+            name = _TEMPORARY_NAME.fullmatch(entry.name)
+            if name and not _process_exists(name["pid"]) and (name["crc"] == crc or _is_old(entry)):
                 with suppress(OSError):
-                    os.unlink(entry)  # noqa: PTH108 - an entry is no Path
+                    os.unlink(entry)  # noqa: PTH108 - an entry is not a Path
 
 
 def _process_exists(pid: str | None) -> bool:
-    """Whether a process with this id exists on this host. False for None."""
+    """Return whether a process with this id exists on this host. False for None."""
     if pid is None:
         return False
-    if os.name == "nt":  # os.kill would end the process there
+    if os.name == "nt":  # on Windows, os.kill would end the process
         return True
     try:
         os.kill(int(pid), 0)
@@ -313,9 +317,9 @@ def numbered_paths(document: Path) -> Iterator[Path]:
 
 
 def _move_aside(document: Path) -> tuple[Path, Path] | None:
-    """Rename the files of an earlier run, unless its writer, or another process that renames them, holds their lock.
+    """Rename the files of an earlier run. Do nothing if a process that writes or renames them holds their lock.
 
-    Return the old and the new path of its document, or of its journal if there is no document. Return None if no file
+    Return the old and the new path of the document, or of the journal if there is no document. Return None if no file
     was renamed.
     """
     journal = journal_path_for(document)
@@ -340,3 +344,36 @@ def _rename_if_free(path: Path, to: Path) -> bool:
     except ours(FileExistsError):
         return False
     return True
+
+
+# ── the files of runs, recognised by their contents ──────────────────────────────────────────────────────────────────
+
+_JOURNAL_BEGIN = LINE_BEGIN.encode()
+_DOCUMENT_BEGIN = re.compile(rb'\{\s*"task"\s*:')
+_DOCUMENT_MEMBER = b'"llm_interactions"'
+_HEAD_BYTES = 256
+
+
+def _check_own_files(document: Path, journal: Path) -> None:
+    """Raise TrajectoryPathError if one of the two files exists and does not belong to a run. Raises OSError."""
+    for path, is_own in ((document, _is_document), (journal, _is_journal)):
+        if path.is_file() and not is_own(path):
+            why = "This file is not a run of trace_recorder, and stays as it is; give the path of a new file"
+            raise TrajectoryPathError(errno.EEXIST, why, str(path))
+
+
+def _is_journal(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).lstrip(b"\0\n")  # a crash of the system may leave blocks of NUL
+    return head.startswith(_JOURNAL_BEGIN) or _JOURNAL_BEGIN.startswith(head)
+
+
+def _is_document(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+        if not head:
+            return True
+        if not _DOCUMENT_BEGIN.match(head):
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(_DOCUMENT_MEMBER) >= 0

@@ -16,15 +16,15 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.paths import journal_path_for
 
 FileState = tuple[int, int]
-"""When a file last changed, in nanoseconds, and its size in bytes."""
+"""The time of a file's last change in nanoseconds, and its size in bytes."""
 NO_FILE: FileState = (0, 0)
 
 
 class RunFiles(NamedTuple):
     """The files of a run: the directory, the name of the document or of a journal without one, and their entries.
 
-    If a directory below cannot be read, there is one such value for it without a name and entries. Reading its path
-    raises the error.
+    A directory below that cannot be read is represented by one such value, without a name and entries. Reading its
+    path raises the error.
     """
 
     place: Path
@@ -66,7 +66,7 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
 def runs_in_directory(directory: Path, *, recursive: bool = True) -> Iterator[Path]:
     """Return an iterator over the paths of the runs that `run_files` finds. Raises OSError at once."""
     with os.scandir(directory):
-        return (found.path for found in run_files(directory, recursive=recursive))
+        return (run.path for run in run_files(directory, recursive=recursive))
 
 
 def run_names(names: Collection[str]) -> list[str]:
@@ -77,7 +77,7 @@ def run_names(names: Collection[str]) -> list[str]:
 
 
 def journal_name(name: str) -> str:
-    """Return the name of a journal as `journal_path_for` does, for a name only, in a tenth of the time."""
+    """Return the name of a run's journal, as `journal_path_for` does for a path, in a tenth of the time."""
     if name.endswith(".json") and not name.endswith(".journal.json"):
         return name + "l"
     return name if name.endswith(".jsonl") else journal_path_for(Path(name)).name

@@ -1,8 +1,8 @@
-"""The chunks of a stream: their packed text, and two short texts with the end and the time of each chunk.
+"""The chunks of a stream: their packed text, and two short texts with the ends and the times of the chunks.
 
-`chunk_ends` has the ends in the part's text as it is on file. It has the number of newlines in each chunk and, after a
+`chunk_ends` states where each chunk ends in the part's text on file: the number of newlines in the chunk and, after a
 `+`, the number of bytes after the last newline. `2*50` means fifty chunks of two lines. Providers send whole events, so
-the ends take few bytes. Masking keeps the lines, so it does not move these ends. A chunk that ended inside a masked
+the member is short. Masking keeps the lines, so it does not move these ends. A chunk that ended inside a masked
 secret ends after the mask.
 
 `chunk_times` has the times in milliseconds. The first time is measured from the request, each other time from the one
@@ -26,14 +26,14 @@ from trace_recorder.values.messages import Payload
 TimedBytes = tuple[float, bytes]
 """The time in seconds, on some clock or since the request, and the bytes that came then."""
 MAX_EXPANSION = 64
-"""The text of a stream may be this many times as long as its packed form. Beyond 64 MB, readers refuse more."""
+"""A text may be this many times as long as its packed form. Readers refuse a denser text if it has more than 64 MB."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _CONTINUATION = 32
-"""Added to each digit but the last of a number."""
+"""Added to each digit of a number except the last."""
 _MAX_WEIGHT = _CONTINUATION**9
-"""The weight of the tenth digit, which is about a million years."""
+"""The weight of the tenth digit in milliseconds, which is about a thousand years."""
 
 
 def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
@@ -51,7 +51,7 @@ def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], 
 
 
 def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
-    """Return the two texts for a part of a stream. `masked` is its written text, and `began` the request's time."""
+    """Return the two texts for a part of a stream. `masked` is its text on file, `began` is the time of the request."""
     texts = [data for _, data in pieces]
     raw = b"".join(texts)
     if raw != masked:
@@ -72,7 +72,7 @@ def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[T
             islice(_decode_ends(_require_text(data["chunk_ends"]), text), len(times) + 1)
         )  # a hostile file may state any number
         if len(ends) != len(times):
-            raise ValueError(f"there are {len(times)} times of other than so many chunks")
+            raise ValueError(f"there are {len(times)} times, but another number of chunks")
         pieces = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         if data.get("continues") and chunks and pieces:
             pieces[0] = chunks[-1][1] + pieces[0]
@@ -102,15 +102,15 @@ def _decode_ends(text_of_ends: str, text: bytes) -> Iterator[int]:
         raise ValueError(f"the chunks end at {position} of {len(text)} bytes")
 
 
-def _require_text(said: Payload) -> str:
-    if not isinstance(said, str):
-        raise TypeError(f"a text is {type(said).__name__}")
-    return said
+def _require_text(value: Payload) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is expected, not {type(value).__name__}")
+    return value
 
 
 def _parse_count(digits: str) -> int:
     if digits.strip("0123456789"):
-        raise ValueError(f"{digits!r} is no count")
+        raise ValueError(f"{digits!r} is not a count")
     return int(digits or 0)
 
 
@@ -134,7 +134,7 @@ def _decode_times(text_of_times: str) -> Iterator[float]:
     for digit in text_of_times:
         value = _VALUES[digit]
         if weight > _MAX_WEIGHT:
-            raise ValueError("a time is beyond all measure")
+            raise ValueError("a time is too large")
         since += value % _CONTINUATION * weight
         weight *= _CONTINUATION
         if value < _CONTINUATION:
@@ -144,9 +144,9 @@ def _decode_times(text_of_times: str) -> Iterator[float]:
 
 
 def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
-    """Yield the new position of each position in a text after masking.
+    """Yield the position in the masked text that corresponds to each of these ends in the raw text.
 
-    If masking kept the number of lines, compare each line with its own masked line.
+    If masking kept the number of lines, each line is compared with its own masked line.
     """
     before, after = raw.split(b"\n"), masked.split(b"\n")
     if len(before) != len(after):
@@ -183,16 +183,16 @@ def joined_bytes(pieces: list[TimedBytes]) -> bytes:
 
 
 def first_pieces(pieces: list[TimedBytes], size: int) -> list[TimedBytes]:
-    """Return the first chunks that together have at least `size` bytes, or all."""
-    found = 0
+    """Return the first chunks that together have at least `size` bytes. Return all chunks if they have fewer bytes."""
+    total = 0
     for number, (_, data) in enumerate(pieces[:], 1):
-        found += len(data)
-        if found >= size:
+        total += len(data)
+        if total >= size:
             return pieces[:number]
     return pieces[:]
 
 
 def packed(data: bytes, level: int) -> str:
-    """Encode a part's text as base64 of zlib. Text that is more compressible than readers accept is stored."""
+    """Encode a part's text as base64 of zlib. If readers would refuse the dense text, it is not compressed."""
     packed = zlib.compress(data, level)
     return base64.b64encode(packed if len(data) <= MAX_EXPANSION * len(packed) else zlib.compress(data, 0)).decode()

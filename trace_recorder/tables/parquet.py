@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from trace_recorder.storage.file_locks import directory_lock
+from trace_recorder.storage.file_system import directory_lock
 from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import url_of

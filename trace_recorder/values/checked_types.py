@@ -16,7 +16,7 @@ import dataclasses
 import enum
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from sys import float_info
 from types import NoneType, UnionType
@@ -30,43 +30,43 @@ from trace_recorder.values.structs import Struct
 
 
 class ArgumentReader:
-    """Reads the arguments of one call of a method; `who` is its name, for the error message."""
+    """A reader of the arguments of one call of a method. `method` is its name, for the error message."""
 
-    def __init__(self, who: str) -> None:
-        self._who = who
+    def __init__(self, method: str) -> None:
+        self._method = method
         self._refused: list[TypeError] = []
 
     def number(self, name: str, value: object) -> Payload:
-        """Return a number as a number of JSON. Return a description of any other value, and refuse the value."""
-        found = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
-        return self._copy_or_describe(name, value, "a number", found)
+        """Return a number as a number of JSON. Any other value is refused, and its description is returned."""
+        number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a number", number)
 
     def integer(self, name: str, value: object) -> Payload:
-        """Return a whole number as a number of JSON. Return a description of any other value, and refuse the value."""
-        found = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
-        return self._copy_or_describe(name, value, "a whole number", found)
+        """Return a whole number as a number of JSON. Any other value is refused, and its description is returned."""
+        number = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
+        return self._copy_or_describe(name, value, "a whole number", number)
 
     def optional_bool(self, name: str, value: object) -> bool | None:
-        """Return a bool; 0 and 1 count as bools. Return None for None and for any other value."""
-        found = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
-        if found is None and value is not None:
+        """Return a bool or None; 0 and 1 count as bools. Any other value is refused, and None is returned."""
+        judgement = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
+        if judgement is None and value is not None:
             self._refuse(name, value, "True, False or None")
-        return found
+        return judgement
 
     def raise_if_refused(self) -> None:
         """Raise TypeError if any argument was refused."""
         if self._refused:
             raise self._refused[0]
 
-    def _copy_or_describe(self, name: str, value: object, kind: str, found: float | None) -> Payload:
-        if found is None:
+    def _copy_or_describe(self, name: str, value: object, kind: str, number: float | None) -> Payload:
+        if number is None:
             self._refuse(name, value, kind)
             return describe_value(value)
-        return to_jsonable(found)
+        return to_jsonable(number)
 
     def _refuse(self, name: str, value: object, kind: str) -> None:
-        said = describe_value(value)["repr"][:200]
-        self._refused.append(TypeError(f"{self._who}: {name} is {said}, and must be {kind}."))
+        shown = describe_value(value)["repr"][:200]
+        self._refused.append(TypeError(f"{self._method}: {name} is {shown}, and must be {kind}."))
 
 
 def _without_enum(value: object) -> object:
@@ -117,34 +117,29 @@ def check_types(value: Value) -> Value:
     for name, kinds in _checked_fields(kind):
         member = getattr(value, name)
         if not isinstance(member, kinds) and not (name in _DESCRIBED and is_description(member)):
-            raise TypeError(f"{name} is {type(member).__name__}, and must be {' or '.join(_type_names(kinds))}")
+            expected = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
+            raise TypeError(f"{name} is {type(member).__name__}, and must be {expected}")
         limit = MAX_SECONDS if name.endswith(("_seconds", "_time")) else float_info.max
         if isinstance(member, int | float) and not -limit <= member <= limit:
             is_nan = isinstance(member, float) and math.isnan(member)  # an integer may be too large for a float
-            raise ValueError(f"{name} is {'no number' if is_nan else 'beyond all measure'}")
+            raise ValueError(f"{name} is {'not a number' if is_nan else 'too large'}")
     return value
-
-
-def _type_names(kinds: tuple[type, ...]) -> list[str]:
-    return ["null" if kind is NoneType else kind.__name__ for kind in kinds]
 
 
 @cache
 def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
     """Return the fields that `isinstance` can check. The elements of a list or a mapping are not checked."""
     hints = get_type_hints(kind)
-    return [(name, kinds) for name in _names_of(kind) if (kinds := _types_of_hint(hints[name]))]
-
-
-def _names_of(kind: Any) -> Iterable[str]:
-    return kind.__struct_fields__ if issubclass(kind, Struct) else [field.name for field in dataclasses.fields(kind)]
+    is_struct = issubclass(kind, Struct)
+    names = kind.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(kind)]
+    return [(name, kinds) for name in names if (kinds := _types_of_hint(hints[name]))]
 
 
 def _types_of_hint(hint: Payload) -> tuple[type, ...]:
     """Return the classes that a type hint allows, or no class if `isinstance` cannot check the hint."""
     if get_origin(hint) in {Union, UnionType}:
-        kinds = [_types_of_hint(one) for one in get_args(hint)]
-        return tuple(kind for one in kinds for kind in one) if all(kinds) else ()
+        options = [_types_of_hint(option) for option in get_args(hint)]
+        return tuple(kind for kinds in options for kind in kinds) if all(options) else ()
     kind: Payload = get_origin(hint)
     kind = hint if kind is None else kind
     return _ACCEPTED_TYPES.get(kind, (kind,) if kind in _CHECKED_TYPES else ())

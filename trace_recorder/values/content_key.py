@@ -71,7 +71,7 @@ class _NoKeyError(ValueError):
 
 
 class _KeyReader:
-    """Reads one value. `opens` says whether objects of unknown classes are read by their attributes."""
+    """A reader of the key of one value. If `opens` is True, objects of unknown classes are read by their attributes."""
 
     __slots__ = ("_left",)
 
@@ -122,7 +122,7 @@ class _KeyReader:
 
 @lru_cache(_MAX_CLASSES)
 def _fields_reader(kind: type) -> Callable[[Any], object] | None:
-    """Return the function that reads the fields of objects of a class, or None if a class is not read by its fields."""
+    """Return a function that reads all fields of an object of this class, or None if reading them may run code."""
     if issubclass(kind, _WITH_OWN_JSON):
         return None
     if hasattr(kind, "model_dump") and hasattr(kind, "model_fields"):
@@ -140,7 +140,7 @@ def _fields_reader(kind: type) -> Callable[[Any], object] | None:
 
 @lru_cache(_MAX_CLASSES)
 def _has_plain_attributes(kind: type) -> bool:
-    """Whether objects of this class keep the attributes of a message in their `__dict__`, and nowhere else."""
+    """Return whether objects of this class keep the attributes of a message in their `__dict__`, and nowhere else."""
     if issubclass(kind, _WITH_OWN_JSON) or _has_own_access(kind) or dataclasses.is_dataclass(kind):
         return False
     has_dict = isinstance(_class_attribute(kind, "__dict__"), types.GetSetDescriptorType | types.MemberDescriptorType)
@@ -152,7 +152,7 @@ def _has_own_access(kind: type) -> bool:
 
 
 def _is_computed(kind: type, name: str) -> bool:
-    """Whether reading an attribute runs code. Reading a slot or a default value does not."""
+    """Return whether reading an attribute runs code. Reading a slot or a default value does not."""
     attribute = _class_attribute(kind, name)
     return hasattr(type(attribute), "__get__") and not isinstance(attribute, types.MemberDescriptorType)
 
@@ -162,7 +162,7 @@ def _class_attribute(kind: type, name: str) -> object:
 
 
 def _is_dumped_by_pydantic(kind: Any) -> bool:
-    """Whether the class of a pydantic model says that the model's JSON depends on its fields only."""
+    """Return whether pydantic makes the JSON of a model from its fields only, without code of the model's class."""
     decorators = getattr(kind, "__pydantic_decorators__", None)
     is_own = getattr(kind.model_dump, "__module__", None) != "pydantic.main" or kind.__pydantic_root_model__
     return not is_own and not any(getattr(decorators, name, True) for name in _OWN_SERIALIZERS)

@@ -82,7 +82,7 @@ def parts_of(message: Message) -> list[Part]:
 
 
 def part_of(part: Payload) -> Part:
-    """Read one part, in any dialect's words."""
+    """Read one part as any of the dialects writes it."""
     if isinstance(part, str):
         return Text(part)
     if not isinstance(part, dict):
@@ -96,8 +96,8 @@ def _image(part: dict[str, Payload]) -> Image | None:
     """Read an image as OpenAI, Anthropic and Google write it, or return None if the part is not an image."""
     kind = part.get("type")
     if kind in ("image_url", "input_image"):
-        held = part.get("image_url")
-        address = held.get("url") if isinstance(held, dict) else held
+        value = part.get("image_url")
+        address = value.get("url") if isinstance(value, dict) else value
         return _of_address(address) if isinstance(address, str) else None
     if kind == "image":
         source = part.get("source") if isinstance(part.get("source"), dict) else part
@@ -125,16 +125,13 @@ def _first_text(members: Mapping[str, Payload], *names: str) -> str | None:
 
 
 def _of_address(address: str, kind: str | None = None) -> Image:
-    found = _DATA_URI.match(address)
-    if found and "base64" in (found[2] or ""):
-        return _of_base64(address[found.end() :], found[1] or kind)
+    match = _DATA_URI.match(address)
+    if match and "base64" in (match[2] or ""):
+        return _of_base64(address[match.end() :], match[1] or kind)
     return Image(kind, url=address)
 
 
 def _of_base64(data: str, kind: str | None = None) -> Image:
     standard = standard_base64(data)
-    return Image(kind or _guessed(standard), standard)
-
-
-def _guessed(data: str) -> str | None:
-    return next((kind for begin, kind in _SIGNATURES if data.startswith(begin)), None)
+    guess = next((media_type for begin, media_type in _SIGNATURES if standard.startswith(begin)), None)
+    return Image(kind or guess, standard)

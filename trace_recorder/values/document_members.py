@@ -7,7 +7,7 @@ changes that:
     Always[…]          the member is always there
     NullIfEmpty[…]     the member is always there, and null in place of an empty tuple
     Unchecked[…]       the member may have any value, because an agent may have recorded the object by hand
-    NotInDocument[…]   the field is no member
+    NotInDocument[…]   the field is not a member
 
 `render` makes the object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. The class itself
 inserts members that are not fields, such as the messages of a call.
@@ -59,7 +59,7 @@ NullIfEmpty = Annotated[Value, Mark.NULL_IF_EMPTY]
 Unchecked = Annotated[Value, Mark.UNCHECKED]
 NotInDocument = Annotated[Value, Mark.NOT_IN_DOCUMENT]
 Described = Annotated[Value, Mark.DESCRIBED]
-"""The type that an agent should give. If it gave a value that JSON cannot express, the document has a description."""
+"""The type that the agent's value should have. If JSON cannot express the value, the document has a description."""
 
 Text = Described[str]
 Integer = Described[int]
@@ -139,7 +139,7 @@ def renderer_of(
         lines += [f"document |= {member.name}"] if member.name in inserts_after else []
         names[f"render_{member.field}"] = renderer_of(member.value_class) if _is_rendered(member.value_class) else None
     lines.append("return document")
-    # Compiled first: `exec` of a text at the exit after Ctrl-C makes CPython forget the interrupt, and exit with 1.
+    # Compiled first: if `exec` compiles a text while CPython exits after Ctrl-C, CPython exits with 1, not by a signal.
     exec(compile("\n ".join(lines), __file__, "exec"), names)  # noqa: S102 - of names of fields only
     renderer: Callable[..., dict[str, Any]] = names["render"]
     return renderer
@@ -161,7 +161,7 @@ def _statements(member: Member) -> list[str]:
 
 
 def _is_rendered(value_class: Any) -> bool:
-    """Whether `render` alone makes the objects of a class."""
+    """Return whether `render` alone makes the objects of a class."""
     return getattr(value_class, "to_document", None) is render
 
 

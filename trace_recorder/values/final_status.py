@@ -21,12 +21,12 @@ from trace_recorder.values.trajectory import Status
 CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
 """The exceptions by which asyncio and trio cancel a task."""
 _SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
-"""The exit codes for SIGHUP, SIGINT and SIGTERM, as shells report them, and programs that handle these signals."""
+"""The exit codes for SIGHUP, SIGINT and SIGTERM that shells report, and programs that handle these signals."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalStatus:
-    """How a run ended. Only the caller knows whether its task succeeded, but a run that failed did not."""
+    """How a run ended. `success` is False for a failed run, and otherwise None: only the caller knows."""
 
     status: Status
     success: bool | None = None
@@ -71,14 +71,9 @@ def _status_from(error: BaseException | None) -> Status:
     if error is None:
         return "completed"
     if isinstance(error, BaseExceptionGroup):
-        statuses = {_status_from(one) for one in error.exceptions}
+        statuses = {_status_from(part) for part in error.exceptions}
         return "interrupted" if statuses == {"interrupted"} else "failed"
     if isinstance(error, SystemExit):
         return status_from_exit_code(error.code or 0) if isinstance(error.code, int | None) else "failed"
-    return "interrupted" if _is_interruption(error) else "failed"
-
-
-def _is_interruption(error: BaseException) -> bool:
-    if isinstance(error, KeyboardInterrupt | GeneratorExit):
-        return True
-    return not isinstance(error, Exception) and type(error).__name__ in CANCELLATION_CLASSES
+    is_cancelled = not isinstance(error, Exception) and type(error).__name__ in CANCELLATION_CLASSES
+    return "interrupted" if is_cancelled or isinstance(error, KeyboardInterrupt | GeneratorExit) else "failed"

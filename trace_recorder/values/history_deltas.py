@@ -1,4 +1,4 @@
-"""Message lists as differences to earlier ones (`history="delta"`), so that a document does not repeat conversations.
+"""Message lists as differences to earlier lists (`history="delta"`), so that a document does not repeat conversations.
 
 `dialects/chat_chunks.py` has the deltas of streamed responses, which are something else.
 """
@@ -15,29 +15,27 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
-"""How many earlier interactions a new one is compared with. Sub-agents that take turns need more than one."""
-
-
-def _equal_numbers() -> Callable[[Sequence[Message]], Numbers | None]:
-    return EqualMessages(json_key).numbers_of
+"""The largest number of earlier interactions with which one is compared. Sub-agents that take turns need several."""
 
 
 @dataclass(slots=True)
 class MessageDeltas:
-    """Writes the messages of each interaction as a delta to the earlier interaction with most messages in common.
+    """The deltas of interactions, each to the earlier interaction that has most messages in common with it.
 
     Interactions are given in their order, each once, so that no two can be deltas to each other. `numbers_of` gives
     equal messages equal numbers, or None for messages that are not compared with others.
     """
 
-    numbers_of: Callable[[Sequence[Message]], Numbers | None] = field(default_factory=_equal_numbers)
+    numbers_of: Callable[[Sequence[Message]], Numbers | None] = field(
+        default_factory=lambda: EqualMessages(json_key).numbers_of
+    )
     _earlier: EarlierLists[str] = field(default_factory=lambda: EarlierLists(MAX_DELTA_CANDIDATES))
 
-    def delta_of(self, one: LLMInteraction) -> dict[str, Payload] | None:
+    def delta_of(self, interaction: LLMInteraction) -> dict[str, Payload] | None:
         """Return the members that replace `input_messages`, or None if the request is not known."""
-        if not one.source.has_request():
+        if not interaction.source.has_request():
             return None
-        return {"input_messages_delta": self.delta(one.interaction_id, one.input_messages)}
+        return {"input_messages_delta": self.delta(interaction.interaction_id, interaction.input_messages)}
 
     def delta(self, identity: str, messages: Sequence[Message]) -> dict[str, Payload]:
         """Return the delta of the messages of an interaction or a step with the id `identity`."""
@@ -45,7 +43,7 @@ class MessageDeltas:
         return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
 
     def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
-        """Return the earlier interaction or step, the ranges of its messages that are kept, and their number."""
+        """Return the id of the earlier interaction or step, the kept ranges of its messages, and their number."""
         numbers = self.numbers_of(messages)
         if numbers is None:
             return None, 0, 0

@@ -43,7 +43,7 @@ def _is_decimal(value: object) -> bool:
 
 
 def is_numpy(value: object) -> bool:
-    """Whether a value is a scalar or an array of numpy, or of a class derived from them."""
+    """Return whether a value is a scalar or an array of numpy, or of a class derived from them."""
     kind = type(value)
     return hasattr(kind, "tolist") and any(base.__module__.partition(".")[0] == "numpy" for base in kind.__mro__)
 
@@ -59,15 +59,15 @@ def _numpy_equivalent(value: Any) -> object:
 
 def iso_duration(value: datetime.timedelta) -> str:
     """Return a duration in ISO 8601: P1DT2H3M4.5S."""
-    left = abs(value)
-    hours, seconds = divmod(left.seconds, 3600)
+    duration = abs(value)
+    hours, seconds = divmod(duration.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
-    fraction = f".{left.microseconds:06}".rstrip("0") if left.microseconds else ""
-    date = f"{left.days}D" if left.days else ""
+    fraction = f".{duration.microseconds:06}".rstrip("0") if duration.microseconds else ""
+    date = f"{duration.days}D" if duration.days else ""
     parts = [(hours, f"{hours}H"), (minutes, f"{minutes}M"), (seconds or fraction, f"{seconds}{fraction}S")]
-    time = "".join(text for there, text in parts if there)
-    said = date + (f"T{time}" if time else "") or "T0S"
-    return f"{'-' if value < datetime.timedelta() else ''}P{said}"
+    time = "".join(text for amount, text in parts if amount)
+    text = date + (f"T{time}" if time else "") or "T0S"
+    return f"{'-' if value < datetime.timedelta() else ''}P{text}"
 
 
 def to_number(value: object) -> int | float | None:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class NotJsonError(ValueError):
-    """The text is not a JSON object that can be split and put together again exactly."""
+    """The text is not JSON in the strict form."""
 
 
 def _refuse_constant(constant: str) -> NoReturn:
@@ -64,7 +64,7 @@ _yielding_decoder = json.JSONDecoder(
     parse_int=_yielding(int),
     object_hook=_yielding(dict),
 )
-"""Decodes the same, a tenth slower, for large texts in background threads."""
+"""Decodes large texts in background threads: a tenth slower, but other threads run in between."""
 _lenient_decoder = json.JSONDecoder(parse_float=_yielding(float), parse_int=_yielding(int), object_hook=_yielding(dict))
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
@@ -131,9 +131,9 @@ def encode_string(text: str) -> str:
 
 
 def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
-    """Read JSON strictly: no NaN, no lone surrogate, no nesting beyond 200 levels.
+    """Read JSON strictly: no NaN, no lone surrogate, no nesting beyond `max_depth` levels.
 
-    A background thread lets others run during a long text. Raises NotJsonError.
+    In a background thread, other threads run while a long text is read. Raises NotJsonError.
     """
     if "\\" in text:
         refuse_lone_surrogates(text)
@@ -145,9 +145,10 @@ def parse(text: str, max_depth: int = MAX_DEPTH) -> Payload:
 
 
 def parse_leniently(text: str) -> Payload:
-    """Read any text that Python's `json` reads. A background thread yields during a long text. Raises ValueError.
+    """Read any text that Python's `json` reads.
 
-    It raises RecursionError for a text that is nested too deeply.
+    In a background thread, other threads run while a long text is read. Raises ValueError, and RecursionError for a
+    text that is nested too deeply.
     """
     if len(text) <= MAX_UNINTERRUPTED_CHARS or not is_background():
         return json.loads(text)
@@ -159,19 +160,19 @@ def replace_lone_surrogates(text: str) -> str:
     """Return JSON text in which U+FFFD replaces each lone half of a surrogate pair."""
     if "\\ud" not in text and "\\uD" not in text:
         return text
-    return _SURROGATE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+    return _SURROGATE.sub(lambda match: "\\ufffd" if match[1] else match[0], text)
 
 
 def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_others) -> None:
     """Raise NotJsonError if JSON text has a lone half of a surrogate pair. `pause` is called between two steps."""
     is_short = len(text) <= MAX_UNINTERRUPTED_CHARS
     has_some = "\\ud" in text or "\\uD" in text if is_short else _has_surrogates(text, pause)
-    if has_some and any(found[1] for found in _SURROGATE.finditer(text)):
-        raise NotJsonError("half of a surrogate pair is alone")
+    if has_some and any(match[1] for match in _SURROGATE.finditer(text)):
+        raise NotJsonError("a surrogate has no partner")
 
 
 def _has_surrogates(text: str, pause: Callable[[], None]) -> bool:
-    """Whether JSON text has escapes of surrogates."""
+    """Return whether JSON text has escapes of surrogates."""
     for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
         end = at + MAX_UNINTERRUPTED_CHARS
         if text.find("\\", at, end) >= 0:
@@ -192,12 +193,12 @@ def check_depth(
     end = min(end, len(text))
     if end - begin <= 2 * max_depth:
         return
-    few = max_depth
+    remaining = max_depth
     for start in range(begin, end, MAX_UNINTERRUPTED_CHARS):
         stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
-        few -= text.count("[", start, stop) + text.count("{", start, stop)
+        remaining -= text.count("[", start, stop) + text.count("{", start, stop)
         pause()
-    if few >= 0:
+    if remaining >= 0:
         return
     depth = 0
     for brackets in _brackets(text, begin, end):
@@ -228,7 +229,10 @@ def one_line(text: str) -> str:
 
 @dataclass(slots=True)
 class JsonMember:
-    """A member of an object: its name, the texts of name and value, and the spans of elements of a list of objects."""
+    """A member of an object: its name, and its name and its value as JSON text.
+
+    If the value is a list of objects, `elements` has the spans of the elements.
+    """
 
     name: str
     name_text: str
@@ -239,12 +243,12 @@ class JsonMember:
 def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
     """Split the text of a JSON object into its members, and lists of objects into elements.
 
-    With `yields`, a background thread lets others run meanwhile: no lock may be held. Raises NotJsonError.
+    With `yields`, a background thread lets other threads run, so no lock may be held. Raises NotJsonError.
     """
     members: list[JsonMember] = []
     position, next_member = 0, _FIRST_MEMBER
-    while found := next_member.match(text, position):
-        name, begin = found[1], found.end()
+    while match := next_member.match(text, position):
+        name, begin = match[1], match.end()
         is_list = text.startswith("[", begin)
         elements, position = _elements(text, begin, yields) if is_list else (None, _value(text, begin, yields)[1])
         plain_name = name[1:-1] if "\\" not in name else str(_value(name, 0)[0])
@@ -258,15 +262,15 @@ def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
 def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
     """Return the elements in bytes that continue a list, each after a comma. Return None for any other bytes.
 
-    With `yields`, a background thread lets others run meanwhile: no lock may be held.
+    With `yields`, a background thread lets other threads run, so no lock may be held.
     """
     try:
         text = decode_json(data)
         elements: list[str] = []
         position = 0
-        while found := _COMMA.match(text, position):
-            _, position = _value(text, found.end(), yields)
-            elements.append(text[found.end() : position])
+        while comma := _COMMA.match(text, position):
+            _, position = _value(text, comma.end(), yields)
+            elements.append(text[comma.end() : position])
     except NotJsonError:
         return None
     return elements if _SPACE.fullmatch(text, position) else None
@@ -290,10 +294,10 @@ def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, i
     if empty := _EMPTY_LIST.match(text, position):
         return None, empty.end()
     next_element = _LIST_BEGIN
-    while found := next_element.match(text, position):
-        value, position = _value(text, found.end(), yields)
+    while match := next_element.match(text, position):
+        value, position = _value(text, match.end(), yields)
         objects = objects or isinstance(value, dict | list)
-        spans.append((found.end(), position))
+        spans.append((match.end(), position))
         next_element = _COMMA
     end = _LIST_END.match(text, position)
     if end is None:
@@ -302,7 +306,7 @@ def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, i
 
 
 def _value(text: str, start: int, yields: bool = False, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
-    """Read one value, by default without pauses: a lock may be held. Raises NotJsonError."""
+    """Read one value. Without `yields` there are no pauses, so a lock may be held. Raises NotJsonError."""
     decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
     try:
         value, end = decoder.raw_decode(text, start)

@@ -46,7 +46,7 @@ NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_r
 
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
-    """Write any value as JSON text on one line. A background thread lets others run while it writes a long value."""
+    """Write any value as JSON text on one line. In a background thread, others run while a long value is written."""
     dump = _dump_and_yield
     return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
 
@@ -54,8 +54,8 @@ def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
 def members_to_json(value: Mapping[str, object]) -> str:
     """Write a mapping's members as JSON text, without the braces around them.
 
-    Each member is copied by itself: a description of the whole mapping would not be members. Raises RecursionError if
-    the stack has no room.
+    Each member is copied by itself, so that a fault in one member does not replace the whole mapping by a description.
+    Raises RecursionError if the stack has no room.
     """
     members = ((name, member) for name, member in value.items() if type(member).__name__ not in _NOT_GIVEN_CLASSES)
     return _dump({json_key(name): _copy(member, MAX_NODES, depth=1, opens=False)[0] for name, member in members})[1:-1]
@@ -72,12 +72,12 @@ def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
-    """Whether a value is an exception. False if the value's own code raises when its class is read."""
+    """Return whether a value is an exception. Return False if the value's own code raises."""
     return try_call(lambda: isinstance(value, BaseException), lambda _: False)
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an exception, whatever its own code does."""
+    """Return the message of an exception, even if its own code raises."""
     return try_call(lambda: _escape_surrogates(str(error)), lambda _: _escape_surrogates(_repr(error)))
 
 
@@ -108,7 +108,7 @@ def object_to_jsonable(value: object) -> Payload:
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
-    """Copy a list as `object_to_jsonable` does. A single value becomes a list of one element, None an empty list."""
+    """Copy a list as `object_to_jsonable` does. A single value becomes a list of one, None an empty list."""
     copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
@@ -132,7 +132,7 @@ def element_to_json(value: object, depth: int) -> tuple[str, int]:
 
 
 def describe_value(value: object) -> dict[str, str]:
-    """Describe a value that JSON cannot express by its class and its repr, both of bounded length."""
+    """Return the description of a value that JSON cannot express: its class and its repr, of bounded length."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return {
@@ -154,20 +154,20 @@ def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Pa
         return copier.copy(value, depth, (), opens)
 
     copied = try_call(copier.copy, guarded, value, depth, (), opens)
-    return copied, max_nodes - copier.left
+    return copied, max_nodes - copier.remaining
 
 
 class _Copier:
-    """Copies one value. `opens` says whether objects of unknown classes are copied by their attributes."""
+    """A copier of one value. If `opens` is True, objects of unknown classes are copied by their attributes."""
 
-    __slots__ = ("left",)
+    __slots__ = ("remaining",)
 
     def __init__(self, max_nodes: int) -> None:
-        self.left = max_nodes
+        self.remaining = max_nodes
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
         """Copy one value. Raises the exceptions of the value's own code."""
-        self.left -= 1
+        self.remaining -= 1
         if value is None or type(value) in _SCALARS:
             return _scalar(value)  # type: ignore[arg-type]
         if isinstance(value, enum.Enum):
@@ -175,7 +175,7 @@ class _Copier:
         return _scalar(value) if isinstance(value, str | int | float) else self._parts(value, depth, above, opens)
 
     def _parts(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:
-        if depth >= _MAX_DEPTH or id(value) in above or self.left <= 0:
+        if depth >= _MAX_DEPTH or id(value) in above or self.remaining <= 0:
             return dict(value) if is_description(value) else describe_value(value)
         inside = (*above, id(value))
         if isinstance(value, list | tuple):
@@ -193,24 +193,24 @@ class _Copier:
         copied: list[Payload] = []
         for element in value:
             copied.append(self.copy(element, depth, above, opens))
-            if self.left <= 0:
+            if self.remaining <= 0:
                 break
         return copied
 
     def _mapping(self, value: Mapping[Payload, object], depth: int, above: tuple[int, ...], opens: bool) -> Payload:
         copied: dict[str, Payload] = {}
-        again: dict[str, int] = {}
+        name_counts: dict[str, int] = {}
         for key, element in value.items():
             if type(element).__name__ not in _NOT_GIVEN_CLASSES:
-                name = _unique_key(key, copied, again)
+                name = _unique_key(key, copied, name_counts)
                 copied[name] = self.copy(element, depth, above, opens and name in NESTED_ATTRIBUTES)
-            if self.left <= 0:
+            if self.remaining <= 0:
                 break
         return copied
 
 
 class _GuardedCopier(_Copier):
-    """Copies a value, and describes the parts whose own code raises."""
+    """A copier that describes the parts whose own code raises."""
 
     __slots__ = ()
 
@@ -220,14 +220,14 @@ class _GuardedCopier(_Copier):
 
 
 def _sort_elements(copied: list[Payload]) -> list[Payload]:
-    """Return the elements of a set in a reproducible order: their own, or that of their JSON texts."""
+    """Return the elements of a set in a reproducible order: their own order, or the order of their JSON texts."""
     kinds = {type(element) for element in copied}
     own = kinds <= {int, float} or kinds == {str}
     return sorted(copied, key=None if own else _dump)
 
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
-    """Whether a value is a description already. A description is not described again."""
+    """Return whether a value is a description already. A description is not described again."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 
 
@@ -244,15 +244,15 @@ def _scalar(value: str | float | None) -> Payload:
     return real if math.isfinite(real) else describe_value(real)
 
 
-def _unique_key(key: object, taken: Mapping[str, object], again: dict[str, int]) -> str:
-    """Return a unique JSON name for a key: with its class if the name is taken, and with a number if both are."""
+def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]) -> str:
+    """Return a unique JSON name for a key. If the name is taken, the class is added, and then a number if necessary."""
     name = json_key(key)
     if name not in taken:
         return name
     name = f"{name} ({type(key).__name__})"
     while name in taken:
-        again[name] = again.get(name, 1) + 1
-        name = f"{name[:-1]} {again[name]})"
+        counts[name] = counts.get(name, 1) + 1
+        name = f"{name[:-1]} {counts[name]})"
     return name
 
 

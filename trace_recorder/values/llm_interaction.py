@@ -49,7 +49,7 @@ class ErrorInfo(Struct, frozen=True, gc=False):
 
 
 class Attempt(Struct, frozen=True, gc=False):
-    """One HTTP exchange of an interaction. `inferred` is True if it was assigned to the interaction by inference."""
+    """One HTTP exchange of an interaction. `inferred` is True if it belongs there by inference only."""
 
     number: Count
     timestamp: StatedTime
@@ -84,7 +84,7 @@ def pause_between(before: Attempt, attempt: Attempt) -> float | None:
 
 
 class InteractionSource(Protocol):
-    """Gives the large parts of an interaction on demand. It reads no file."""
+    """The source of the large parts of an interaction, which it gives on demand."""
 
     def request(self) -> RequestReading:
         """Return the request as the reader of its dialect understands it."""
@@ -97,7 +97,7 @@ class InteractionSource(Protocol):
         """The tool results of the request that follow the model's last message."""
 
     def has_request(self) -> bool:
-        """Whether the request is known. False if a record that it needs is damaged."""
+        """Return whether the request is known. Return False if a record that it needs is damaged."""
 
     def raw_request(self) -> Payload:
         """Return the JSON that was sent, or None if it is not known."""
@@ -142,7 +142,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     reason, if known. `duration_seconds` is the time of all `attempts` and of the pauses between them.
     `time_to_first_token_seconds` is measured in the newest attempt. `parent_execution_id` is the execution of the tool
     in which the sub-agent was started. `replayed_from` is the recorded call whose answer this call got, or None if the
-    call was made. Interactions share repeated values, such as the messages of a conversation. Do not change these.
+    call was made. Interactions share repeated values, such as the messages of a conversation: do not change them.
     """
 
     timestamp: StatedTime
@@ -253,7 +253,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
         """The chunks of the stream, each as (seconds from the request until the caller got it, its bytes).
 
-        Together they are `raw_stream`. If a chunk ended inside a masked secret, it ends after the mask here. The value
+        Together they are `raw_stream`. A chunk that ended inside a masked secret ends after the mask. The value
         is None if there was no stream, if there is no journal, or if the journal has no chunks.
         """
         return self.source.raw_chunks()

@@ -22,15 +22,15 @@ from trace_recorder.values.messages import Payload
 MIN_LONG_STRING = 1 << 20
 """A string of at least this many bytes is long. Reading a shorter string takes at most about a millisecond."""
 _PIECES = 16
-"""The largest number of steps in which a string is put together.
+"""A string is put together in at most this many steps.
 
-So the time stays linear where Python copies both texts for `+=`.
+A Python that copies both texts for `+=` would otherwise take quadratic time.
 """
 _MARK = f"@long:{os.urandom(8).hex()}:"
 """The beginning of the text that replaces a long string. No other text begins like this."""
 _MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
 _STRINGS = re.compile(rb'(?>(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*)', re.DOTALL)
-"""Strings that end, and the text before them."""
+"""Complete strings, and the text before each."""
 _INSIDE = re.compile(
     rb"[^\"\\]*+"
     rb"(?>(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*)"
@@ -101,7 +101,7 @@ def _spans(data: bytes, start: int) -> Iterator[tuple[int, int]]:
         while stop < len(data) and data[stop] & 0xC0 == 0x80:  # do not cut a character
             stop -= 1
         if stop == start:
-            raise ValueError("a string does not end, or is no JSON")
+            raise ValueError("a string does not end, or is not JSON")
         yield start, stop
         start = stop
 
@@ -112,7 +112,7 @@ def _decoded(data: bytes, begin: int) -> Iterator[str]:
         yield_to_others()
         piece = str(json.loads(f'"{data[start:stop].decode()}"'))
         if not piece.isascii() and _SURROGATE.search(piece):
-            raise NotJsonError("half of a surrogate pair is alone")
+            raise NotJsonError("a surrogate has no partner")
         yield piece
 
 
@@ -122,16 +122,16 @@ def _concatenate(pieces: Iterable[str], at_once: int) -> str:
     `+=` extends a text in place if nothing else refers to it.
     """
     text = ""
-    some: list[str] = []
+    batch: list[str] = []
     waiting = 0
     for piece in pieces:
-        some.append(piece)
+        batch.append(piece)
         waiting += len(piece)
         if waiting > at_once:
-            text += "".join(some)
-            some, waiting = [], 0
+            text += "".join(batch)
+            batch, waiting = [], 0
             yield_to_others()
-    text += "".join(some)
+    text += "".join(batch)
     return text
 
 
@@ -158,7 +158,7 @@ class _LongStrings(threading.local):
     """The long strings of the value that this thread is writing, each as JSON text in pieces."""
 
     def __init__(self) -> None:
-        self.found: list[list[bytes]] = []
+        self.literals: list[list[bytes]] = []
 
 
 _long_strings = _LongStrings()
@@ -175,8 +175,8 @@ def _string_or_mark(text: str) -> str:
         pieces.append(json.encoder.encode_basestring(text[at : at + MAX_UNINTERRUPTED_CHARS])[1:-1].encode())
         yield_to_others()
     pieces.append(b'"')
-    _long_strings.found.append(pieces)
-    return f'"{_MARK}{len(_long_strings.found) - 1}"'
+    _long_strings.literals.append(pieces)
+    return f'"{_MARK}{len(_long_strings.literals) - 1}"'
 
 
 def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload], bytes]:
@@ -196,8 +196,8 @@ def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload]
             return "".join(encode(value, 0)).encode()
         try:
             text = "".join(encode_in_steps(value, 0))
-        finally:  # half of a surrogate pair raises above, and leaves strings here that may be large
-            long_strings, _long_strings.found = _long_strings.found, []
+        finally:  # if half of a surrogate pair raises above, the strings, which may be large, must not stay
+            long_strings, _long_strings.literals = _long_strings.literals, []
         if len(text) > MAX_UNINTERRUPTED_CHARS:
             yield_to_others()
         if not long_strings and len(text) < MIN_LONG_STRING:

@@ -2,10 +2,10 @@
 
 There are two equalities. All code that compares messages uses one of them.
 
-- *The same JSON* (`json_key`): every member is the same. `shown_key` also ignores the marks for a provider's cache,
-which move from call to call. It decides which messages people are shown as new, changed or gone. - *Says the same*
-(`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the difference between
-"system" and "developer" do not count. It decides which call continues which.
+- *The same JSON* (`json_key`): every member is the same. `shown_key` ignores the marks for a provider's cache, which
+  move from call to call. It decides which messages people are shown as new, changed or gone.
+- *Says the same* (`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the
+  difference between "system" and "developer" do not count. This equality decides which call continues which.
 
 Two messages have equal keys if they are equal. `message_table.py` gives a number to each key.
 """
@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.content_parts import Image, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall
 
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
 """Thoughts in the text of an answer, which agents leave out of the history.
 
-The beginning mark is missing if the chat template writes it.
+The opening tag is missing if the chat template writes it.
 """
 _CACHE_MARK = "cache_control"
 
@@ -90,33 +90,25 @@ def normalized_content(messages: Sequence[Message]) -> NormalizedContent | None:
     role = "system" if messages[0].role == "developer" else messages[0].role
     calls = tuple(call for message in messages for call in message.tool_calls)
     parts = [part for message in messages for part in parts_of(message)]
-    text = _normalized_text(parts, role)
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    others: list[str] = []
+    if role == "assistant":
+        text = _THOUGHT.sub("", text, count=1)
+    else:
+        other_parts = (part for part in parts if not isinstance(part, Text))
+        others = [part.address if isinstance(part, Image) else _json(part.raw) for part in other_parts]
+    text = "".join(text.split())
     if role == "assistant" and not (text or calls):
         return None
     called = _json([[call.name, call.arguments] for call in calls])
-    others = [] if role == "assistant" else _other_texts(parts)
     digest = _digest(role, called, text, *others)
     return NormalizedContent(role, digest, _digest(role, called) if calls else digest, calls)
 
 
 def says_key(message: Message) -> bytes:
-    """Return a digest of what a message says."""
+    """Return the key of a message for the equality *says the same*. It is empty for an empty answer."""
     content = normalized_content([message])
     return b"" if content is None else content.digest
-
-
-def _normalized_text(parts: Sequence[Part], role: str) -> str:
-    """Join the texts of parts, without white space, and without the thoughts of an assistant."""
-    text = "".join(part.text for part in parts if isinstance(part, Text))
-    if role == "assistant":
-        text = _THOUGHT.sub("", text, count=1)
-    return "".join(text.split())
-
-
-def _other_texts(parts: Sequence[Part]) -> list[str]:
-    """Write the parts that are not texts."""
-    others = [part for part in parts if not isinstance(part, Text)]
-    return [part.address if isinstance(part, Image) else _json(part.raw) for part in others]
 
 
 def _json(value: Payload) -> str:

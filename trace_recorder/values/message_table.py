@@ -24,7 +24,7 @@ from trace_recorder.values.messages import Message, Tool
 from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.structs import Struct, asdict
 
-Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - it is the public name of what a sequence has
+Element = TypeVar("Element", covariant=True)  # noqa: PLC0105 - users see this name in type hints
 
 
 class ImmutableSequence(Sequence[Element]):
@@ -76,12 +76,12 @@ class SharedSequence(ImmutableSequence[Element]):
         """Return elements as an immutable sequence. The elements of a list are not copied."""
         return elements if isinstance(elements, ImmutableSequence) else cls(elements)
 
-    def extended(self, more: Iterable[Element]) -> SharedSequence[Element]:
+    def extended(self, others: Iterable[Element]) -> SharedSequence[Element]:
         """Return these elements followed by more. If this sequence ends where its list ends, the list is extended."""
         elements = self._elements
         if not isinstance(elements, list) or self._stop != len(elements):
-            return SharedSequence([*self, *more])
-        elements.extend(more)
+            return SharedSequence([*self, *others])
+        elements.extend(others)
         return SharedSequence(elements, self._start)
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
 MAX_LISTS = 64
-"""How many arrays of numbers are remembered with their equal numbers.
+"""How many arrays of message numbers are remembered, each with the numbers of the equal messages.
 
 If several agents take turns, each needs its own array.
 """
@@ -152,11 +152,11 @@ class MessageTable:
             self.messages.append(message)
         return number
 
-    def put_away(self, message: Message, again: Callable[[Any], list[Message]], key: Hashable, place: int) -> None:
-        """Forget the object of a message. Its number stays, and `again(key)[place]` reads the message again."""
+    def put_away(self, message: Message, read_again: Callable[[Any], list[Message]], key: Hashable, place: int) -> None:
+        """Forget the object of a message. Its number stays, and `read_again(key)[place]` returns the message."""
         number = self._numbers.pop(id(message), None)
         if number is not None:
-            self.messages[number] = _PutAway(again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
+            self.messages[number] = _PutAway(read_again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
         """Return a message with its made-up ids.
@@ -169,11 +169,11 @@ class MessageTable:
         return self._with_ids.setdefault(key, (message, numbered))[1]
 
     def instruction(self, message: Message) -> Message:
-        """Return the first instruction of the run with the same JSON, in the same order of members."""
+        """Return the run's first instruction with the same JSON. The order of members counts too."""
         return self._instructions.setdefault(json.dumps(message.to_document()), message)
 
     def tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return the run's first list of tools with the same JSON in the same order of members, which models see."""
+        """Return the run's first list of tools with the same JSON. Models see the order of members, so it counts."""
         return self._tool_lists.setdefault(json.dumps([*map(asdict, tools)]), tools)
 
     def prompt(self, messages: Iterable[Message] = ()) -> NumberedMessages:
@@ -194,13 +194,13 @@ class _Messages(list[Message]):
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
-        return message.again(message.key)[message.place] if isinstance(message, _PutAway) else message
+        return message.read_again(message.key)[message.place] if isinstance(message, _PutAway) else message
 
 
 class _PutAway(Struct, frozen=True, gc=False):
     """A message that is read again: the function, its argument, and the place of the message in the result."""
 
-    again: Callable[[Any], list[Message]]
+    read_again: Callable[[Any], list[Message]]
     key: Hashable
     place: int
 
@@ -273,7 +273,7 @@ class NumberedMessages(ImmutableSequence[Message]):
 
 
 class MadeOnce(Generic[Made]):
-    """Makes a value of each message once, however many prompts have the message.
+    """Values that are made of messages: one value for each message, however many prompts have the message.
 
     `make` takes a table and the number of a message in it. Messages that are in no table get numbers by their identity.
     """
@@ -324,8 +324,8 @@ class EqualMessages:
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of messages.
 
-        The prompts of a conversation share one array. The numbers of its messages are remembered, so only new messages
-        cost work.
+        The prompts of a conversation share one array. The numbers of the array's messages are remembered, so only new
+        messages cost work.
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()

@@ -27,7 +27,7 @@ from trace_recorder.values.short_forms import folded_rows, table
 from trace_recorder.values.structs import Struct, field
 
 Payload = Any
-"""A provider's raw JSON: dict, list, str, int, float, bool or None. The only place for Any."""
+"""A provider's raw JSON: dict, list, str, int, float, bool or None."""
 
 
 def without_none(**members: Payload) -> dict[str, Payload]:
@@ -39,7 +39,7 @@ def without_none(**members: Payload) -> dict[str, Payload]:
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A model asks for a tool.
+    """A tool call: a model asks for a tool.
 
     `arguments` is the parsed object, or the raw text if it is not a JSON object. `call_id` is empty only inside a
     reader. If the provider gives no id, one is made up, and `call_id_made_up` is True.
@@ -158,7 +158,7 @@ BlockType = Literal["reasoning", "text", "tool_call", "other"]
 
 
 class Block(Struct, frozen=True, gc=False):
-    """One block of an answer, in its place among the others.
+    """One block of an answer: reasoning, a text, a tool call, or a part of another kind.
 
     `text` is the reasoning or the text. It is empty for reasoning that the provider hides. A tool call is identified by
     `call_id`. Any other block, such as a tool that the provider ran, is at `position` in the list of blocks in `extra`.
@@ -180,11 +180,11 @@ class Block(Struct, frozen=True, gc=False):
         return document
 
 
-def _default_blocks(said: LLMResponse | Choice) -> tuple[Block, ...]:
+def _default_blocks(answer: LLMResponse | Choice) -> tuple[Block, ...]:
     """Return the blocks of an answer in the usual order: reasoning, text, tool calls."""
-    reasoning = [Block("reasoning", said.reasoning)] if said.reasoning else []
-    content = [Block("text", said.content)] if said.content else []
-    return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in said.tool_calls))
+    reasoning = [Block("reasoning", answer.reasoning)] if answer.reasoning else []
+    content = [Block("text", answer.content)] if answer.content else []
+    return (*reasoning, *content, *(Block("tool_call", call_id=call.call_id) for call in answer.tool_calls))
 
 
 class Choice(Struct, frozen=True, gc=False):
@@ -209,9 +209,9 @@ class Choice(Struct, frozen=True, gc=False):
 class LLMResponse(Struct, frozen=True, gc=False):
     """The answer of the model: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `blocks` are its parts in their order. `interleaved` is stored only if that order is not reasoning, content, tool
-    calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` without any counts.
-    `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
+    `blocks` are the parts of the answer in their order. `interleaved` is stored only if that order is not reasoning,
+    content, tool calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` without any
+    counts. `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
     """
 
     content: Always[str | None] = None
@@ -232,7 +232,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
         return self.interleaved or _default_blocks(self)
 
     def to_document(self) -> dict[str, Payload]:
-        """Render for the document. `choices` is missing if there is only one, without `extra`."""
+        """Render for the document. The member `choices` is missing if there is one choice, and it has no `extra`."""
         if self.given is not None:
             return self.given
         shows_choices = len(self.choices) != 1 or self.choices[0].extra
@@ -269,10 +269,10 @@ class RequestReading(Struct, frozen=True, gc=False):
 class JoinedStream(Struct, frozen=True, gc=False):
     """An assembled stream.
 
-    `body` has the shape of the provider's answer without streaming. `ended` says whether the protocol's own last event
-    was seen ([DONE], message_stop, done: true, a finish reason). It is None if a protocol has no such event, so that
-    the stream ends with HTTP. `events` counts the events. `error` is the provider's error object, if the stream carried
-    one.
+    `body` has the shape of the provider's answer without streaming. `ended` is True if the protocol's own last
+    event was seen ([DONE], message_stop, done: true, a finish reason). It is None if the protocol has no such event,
+    and the stream ends with the HTTP body. `events` counts the events. `error` is the provider's error object, if the
+    stream had one.
     """
 
     body: Payload

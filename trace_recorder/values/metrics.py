@@ -24,9 +24,9 @@ _TOKEN_COUNTS = (
 )
 _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls")
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
-"""Fractions are summed as integers, in these parts of their units, so that the order does not change a sum."""
+"""Seconds and costs are summed as integers, in these parts of their units, so that the order does not change a sum."""
 _MAX_VALUE = 1e12
-"""Larger fractions are left out."""
+"""Longer times and higher costs are left out."""
 COMPUTED = ("total_input_tokens", "cached_input_tokens")
 _ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
@@ -39,18 +39,18 @@ def metrics_of(
     `replayed_llm_calls` is the number of LLM calls that were answered from a recording. No other figure counts them.
     Tool calls are counted whether the tool ran or its result was replayed.
 
-    `redactions` is how many secrets were masked, if that is known.
+    `redactions` is the number of masked secrets, if it is known.
     """
     tally = Tally()
-    for one in interactions:
-        tally.add_interaction(one)
+    for interaction in interactions:
+        tally.add_interaction(interaction)
     for step in steps:
         tally.add_step(step)
     return tally.metrics(redactions)
 
 
 def are_of_older_version(metrics: Mapping[str, object]) -> bool:
-    """Whether metrics are of a version without `total_input_tokens`, so that the calls have to be counted again."""
+    """Return whether metrics of an older version lack `total_input_tokens`, so that the calls must be counted again."""
     return "input_tokens" in metrics and "total_input_tokens" not in metrics
 
 

@@ -38,8 +38,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
         """Read the member `replayed_from` of a record or a document. Return None if the call was made."""
         if not isinstance(value, dict):
             return None
-        ids = {name: one for name in ("trajectory_id", "interaction_id") if isinstance(one := value.get(name), str)}
-        return cls(**ids, by_hand=value.get("by_hand") is True)
+        return cls(**_texts(value, "trajectory_id", "interaction_id"), by_hand=value.get("by_hand") is True)
 
     @classmethod
     def of_server(cls, url: str, text: str) -> Self | None:
@@ -67,12 +66,12 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
         return {REPLAYED_FROM_HEADER: json.dumps(self.to_document())}
 
     def mark(self, error: BaseException) -> None:
-        """State the origin on an exception that is raised because no response was recorded."""
+        """Attach the origin to an exception that is raised because no response was recorded."""
         setattr(error, _ATTRIBUTE, self)
 
 
 def is_believed(url: str) -> bool:
-    """Whether a server at an address may state that its answers are recorded. Only a server of this machine may."""
+    """Return whether a server at an address is on this machine, so that it may state that its answers are recorded."""
     return urlsplit(url).hostname in LOOPBACK_NAMES
 
 
@@ -146,4 +145,4 @@ def run_origin_of(metadata: Payload) -> RunOrigin | None:
 
 
 def _texts(members: dict[str, Payload], *names: str) -> dict[str, str]:
-    return {name: one for name in names if isinstance(one := members.get(name), str)}
+    return {name: text for name in names if isinstance(text := members.get(name), str)}

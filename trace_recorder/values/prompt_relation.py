@@ -3,7 +3,7 @@
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
 - `extends` an earlier one if it begins with all of it,
-- `refers` to one if the request names it instead of repeating it,
+- `refers` to an earlier one if the request names it instead of repeating it,
 - `edits` a history if the model's answers are still there, and other messages were shortened, replaced or removed,
 - `rewrites` a history if answers are gone, as after compaction,
 - `begins` otherwise. It may have messages in common with others, as independent calls with one system prompt have.
@@ -66,8 +66,8 @@ def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
     """Return how many elements of two lists, or characters of two texts, are equal from two positions on."""
 
     def is_equal(start: int, size: int) -> bool:
-        one, other = at_old + start, at_new + start
-        return old[one : one + size] == new[other : other + size]
+        in_old, in_new = at_old + start, at_new + start
+        return old[in_old : in_old + size] == new[in_new : in_new + size]
 
     length = min(len(old) - at_old, len(new) - at_new)
     done, size = 0, 16
@@ -82,8 +82,8 @@ def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
 def _small_change(old: Numbers, at_old: int, new: Numbers, at_new: int) -> tuple[int, int] | None:
     """Return how many numbers to skip in each list until both continue equally, or None if that place is not near."""
     for removed, inserted in _SMALL_CHANGES:
-        one, other = at_old + removed, at_new + inserted
-        if one < len(old) and other < len(new) and old[one : one + 2] == new[other : other + 2]:
+        in_old, in_new = at_old + removed, at_new + inserted
+        if in_old < len(old) and in_new < len(new) and old[in_old : in_old + 2] == new[in_new : in_new + 2]:
             return removed, inserted
     return None
 
@@ -97,11 +97,11 @@ _SMALL_CHANGES = sorted(
 
 def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
     """Yield the changes from two positions on, by the longest common sequence of numbers that occur once."""
-    one, other = at_old, at_new
+    next_old, next_new = at_old, at_new
     for kept_old, kept_new in [*_common(old, at_old, new, at_new), (len(old), len(new))]:
-        if kept_old > one or kept_new > other:
-            yield Change(one, kept_old - one, new[other:kept_new])
-        one, other = kept_old + 1, kept_new + 1
+        if kept_old > next_old or kept_new > next_new:
+            yield Change(next_old, kept_old - next_old, new[next_new:kept_new])
+        next_old, next_new = kept_old + 1, kept_new + 1
 
 
 def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[int, int]]:
@@ -137,7 +137,7 @@ def _joined(changes: Iterable[Change]) -> list[Change]:
     for change in changes:
         if joined and joined[-1].position + joined[-1].removed == change.position:
             before = joined.pop()
-            change = Change(before.position, before.removed + change.removed, before.inserted + change.inserted)  # noqa: PLW2901 - it takes its place
+            change = Change(before.position, before.removed + change.removed, before.inserted + change.inserted)  # noqa: PLW2901 - the joined change
         joined.append(change)
     return joined
 
@@ -162,7 +162,7 @@ Name = TypeVar("Name")
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_SEARCHES = 16
-"""In how many places the end of a list is searched, if its first number is repeated."""
+"""How many places are tried for the kept end of a list, if the first number of that end is repeated."""
 MAX_EARLIER_PROMPTS = 8
 """The largest number of earlier prompts of its agent with which a prompt is compared."""
 
@@ -211,20 +211,20 @@ class EarlierPrompts(Generic[Name]):
         self._prompts.append((name, numbers))
 
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
-        """Return the longest earlier prompt with which a prompt begins, or None if none has `at_least` messages.
+        """Return the longest earlier prompt with which a prompt begins. Of equal prompts, return the newest.
 
-        If several prompts are equal, the newest is returned.
+        Return None if no such prompt has `at_least` messages.
         """
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
-        begins = [(name, prompt) for name, prompt in prompts if _begins(numbers, prompt)]
+        begins = [(name, prompt) for name, prompt in prompts if numbers[: len(prompt)] == prompt]
         name, earlier = max(begins, key=lambda named: len(named[1]), default=(None, numbers))
         return None if name is None else (name, compare(earlier, numbers))
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
         """Return the earlier prompt that has most messages in common with a prompt, or None if no message is in common.
 
-        If there are several such prompts, an identical prompt is returned, or else the newest. An earlier prompt that
-        is too short to have more messages in common is not compared.
+        Of several such prompts, an identical one is returned, or else the newest. An earlier prompt that is too short
+        to have more messages in common is not compared.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))
@@ -232,14 +232,10 @@ class EarlierPrompts(Generic[Name]):
         kept = 0
         for name, earlier in reversed(self._prompts):
             if min(len(numbers), len(earlier)) > kept:
-                found = compare(earlier, numbers)
-                if found.kept > kept:
-                    best, kept = (name, found), found.kept
+                comparison = compare(earlier, numbers)
+                if comparison.kept > kept:
+                    best, kept = (name, comparison), comparison.kept
         return best
-
-
-def _begins(numbers: Numbers, earlier: Numbers) -> bool:
-    return numbers[: len(earlier)] == earlier
 
 
 class EarlierLists(Generic[Name]):
@@ -268,11 +264,10 @@ class EarlierLists(Generic[Name]):
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the name of the earlier list of which most is kept in `numbers`, and the kept ranges of positions.
+        """Return the name of the earlier list from which `numbers` keeps most, and the kept ranges of its positions.
 
-        If the same number is kept of several lists, the newest is returned.
-
-        A list keeps the beginning of an earlier one, and all of its end if only the part between them is gone.
+        If `numbers` keeps the same number of several lists, the newest is returned. A list keeps the beginning of an
+        earlier list. It also keeps the end of that list if only the part between them is gone.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0

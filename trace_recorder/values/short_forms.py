@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 MAX_CHARACTERS = 300
-"""How much of a text is shown."""
+"""How many characters of a text are shown."""
 MAX_ROWS = 20
 """How many elements of a list are shown."""
 
@@ -29,29 +29,23 @@ def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = 
 
 
 def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
-    """Return a list as a table that can be unfolded, with its last rows. An empty list gives an empty text."""
+    """Return a table of the last rows of a list, which can be unfolded. Return an empty text for an empty list."""
     if not rows:
         return ""
     hidden = len(rows) - MAX_ROWS
     more = f"<tr><td>… {hidden} before</td></tr>" if hidden > 0 else ""
-    shown = "".join(f"<tr>{''.join(map(_column, row))}</tr>" for row in rows[-MAX_ROWS:])
+    cells = ([f"<td style='text-align:left'>{_cell(value)}</td>" for value in row] for row in rows[-MAX_ROWS:])
+    shown = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return f"<details><summary>{_cell(title)}</summary><table>{more}{shown}</table></details>"
-
-
-def _column(value: object) -> str:
-    return f"<td style='text-align:left'>{_cell(value)}</td>"
 
 
 def _cell(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
     text = "" if value is None else text
     short = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}… ({len(text)} characters)"
-    escaped = import_module("html").escape(_encodable(short))  # two modules that only a notebook needs
+    encodable = short.encode("utf-8", "replace").decode()
+    escaped = import_module("html").escape(encodable)  # two modules that only a notebook needs
     return f"<bdi>{escaped}</bdi>"
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 _short = reprlib.Repr()

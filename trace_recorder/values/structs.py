@@ -4,7 +4,8 @@
 then runs with Python's standard library alone. The values are the same there, and take longer to make.
 
 The garbage collector does not look at structs with `gc=False`. They are freed when nothing refers to them, and must not
-be part of a cycle. No value is part of one, because each is made after its parts and never changes.
+be part of a cycle of references. No value is part of a cycle, because each is made after its parts and
+never changes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ else:
             ) -> None:
                 super().__init_subclass__()
                 dataclasses.dataclass(frozen=frozen, eq=eq, kw_only=kw_only)(cls)
-                cls.__struct_fields__ = tuple(one.name for one in dataclasses.fields(cls))
+                cls.__struct_fields__ = tuple(member.name for member in dataclasses.fields(cls))
 
         def asdict(struct: Struct) -> dict[str, Any]:
             """Return the fields by name, as they are."""
@@ -53,15 +54,15 @@ def defaults_of(kind: Any) -> dict[str, Any]:
     missing: Any = dataclasses.MISSING if is_dataclass else NODEFAULT
     all_fields: Any = dataclasses.fields(kind) if is_dataclass else fields(kind)
     defaults = {}
-    for one in all_fields:
-        if one.default is not missing:
-            defaults[one.name] = one.default
-        elif one.default_factory is not missing:
-            defaults[one.name] = one.default_factory()
+    for member in all_fields:
+        if member.default is not missing:
+            defaults[member.name] = member.default
+        elif member.default_factory is not missing:
+            defaults[member.name] = member.default_factory()
     return defaults
 
 
-def equal_but(one: Struct, other: Struct, left_aside: str) -> bool:
-    """Whether two values of one type have equal fields, except for one field."""
-    names = [name for name in one.__struct_fields__ if name != left_aside]
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+def equal_but(value: Struct, other: Struct, ignored: str) -> bool:
+    """Return whether two values of one type are equal in all fields, except for the field `ignored`."""
+    names = [name for name in value.__struct_fields__ if name != ignored]
+    return all(getattr(value, name) == getattr(other, name) for name in names)

@@ -10,12 +10,11 @@ from functools import lru_cache
 
 from trace_recorder.registry import DIALECTS, IMPORT_FORMATS
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Usage
 from trace_recorder.values.structs import Struct
 
 
 class Counting(Struct, frozen=True, gc=False):
-    """Which parts the stated counts leave out: a member of the record of each dialect and of each import format."""
+    """What the counts of a dialect or an import format leave out. The record of each of them has such a value."""
 
     cache_apart: bool
     """Whether the input leaves out the tokens that were written to a cache or read from it."""
@@ -29,7 +28,7 @@ THOUGHTS_APART = Counting(cache_apart=False, thoughts_apart=True)
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How many tokens an interaction took. `prompt` includes cached tokens, and `completion` those for reasoning."""
+    """How many tokens an interaction took. `prompt` includes cached tokens, and `completion` includes reasoning."""
 
     prompt: int | None = None
     completion: int | None = None
@@ -39,13 +38,13 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int | None:
-        """The prompt and the completion."""
+        """The tokens of prompt and completion together, or None if one of the two is unknown."""
         return None if self.prompt is None or self.completion is None else self.prompt + self.completion
 
 
 @lru_cache(maxsize=64)
 def counting_of(api: str) -> Counting:
-    """Return which parts the counts of a dialect or an import format leave out.
+    """Return what the counts of a dialect or an import format leave out.
 
     The counts of an unknown dialect or format leave out nothing.
     """
@@ -61,13 +60,16 @@ for _records in (DIALECTS, IMPORT_FORMATS):
 
 
 def counts_of(interaction: LLMInteraction) -> Counts | None:
-    """Count an interaction's tokens. Return None if the provider stated none."""
+    """Count the tokens of an interaction. Return None if the provider stated no count."""
     usage = interaction.response.usage
     if not usage.is_known:
         return None
+    completion = usage.output_tokens
+    if completion is not None and _counting(interaction).thoughts_apart:
+        completion += usage.reasoning_tokens or 0
     return Counts(
         prompt_tokens(interaction),
-        _completion_tokens(interaction, usage),
+        completion,
         usage.cache_read_input_tokens,
         usage.cache_creation_input_tokens,
         usage.reasoning_tokens,
@@ -88,16 +90,10 @@ def prompt_tokens(interaction: LLMInteraction) -> int | None:
 
 
 def _counting(interaction: LLMInteraction) -> Counting:
-    """Return which parts the counts of a call leave out.
+    """Return what the counts of a call leave out.
 
-    Counts that were recorded by hand are those of the provider's SDK.
+    If the call was recorded by hand, its counts come from the provider's SDK.
     """
     if interaction.api is None:
         return CACHE_APART if interaction.provider == "anthropic" else WHOLE
     return counting_of(interaction.api)
-
-
-def _completion_tokens(one: LLMInteraction, usage: Usage) -> int | None:
-    if usage.output_tokens is None or not _counting(one).thoughts_apart:
-        return usage.output_tokens
-    return usage.output_tokens + (usage.reasoning_tokens or 0)

@@ -57,7 +57,8 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
 def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
     """Yield the tools that a run used, each with its step, in the order of the steps.
 
-    Tool calls that the model made outside of all steps come last, each with its LLM call, unless a step has its id.
+    Tool calls that the model made outside of all steps come last, each with its LLM call. A tool call that a step has
+    under the same id is not repeated.
     """
     in_steps: Counter[str] = Counter()
     interactions_in_steps: set[str] = set()

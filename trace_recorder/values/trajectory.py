@@ -123,13 +123,12 @@ class AgentStep(Struct, frozen=True, gc=False):
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `llm_response` replaces this step's response, and `messages` replaces the member `llm_messages`.
-
-        A derived step does not repeat the messages: its `interaction_id` refers to them.
+        `llm_response` replaces this step's response, and `messages` replaces the member `llm_messages`. A derived step
+        does not repeat the messages: its `interaction_id` refers to them.
         """
         if messages is None:
-            given = self.messages
-            messages = {"llm_messages": None if given is None else [message.to_document() for message in given]}
+            own = self.messages
+            messages = {"llm_messages": None if own is None else [message.to_document() for message in own]}
         if llm_response is None and self.llm_response is not None:
             llm_response = self.llm_response.to_document()
         origin = {} if self.interaction is None else {"interaction_id": self.interaction.interaction_id}
@@ -164,10 +163,10 @@ class Gap:
 
 
 class _ReadOnDemand:
-    """Fields that are read when they are asked for.
+    """Fields that are read when they are first used.
 
-    `_unread` has a function for the name of each field that was not read yet. The function returns this field, and may
-    return other fields with it.
+    `_unread` has a function for each field that was not read yet, by the name of the field. The function returns this
+    field, and may return other fields with it.
     """
 
     __slots__ = ("_lock", "_unread")
@@ -220,8 +219,8 @@ class Trajectory(_ReadOnDemand):
     ) -> Trajectory:
         """Return a trajectory with the fields `known`.
 
-        `read` has a function for each other field. The function is called when the field is first asked for, and may
-        return several fields.
+        `read` has a function for each other field, by the name of the field. The function is called when the field is
+        first used, and may return several fields.
         """
         trajectory = object.__new__(cls)
         for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
@@ -239,8 +238,8 @@ class Trajectory(_ReadOnDemand):
         last = next((call for call in reversed(self.llm_interactions) if call.answered), None)
         if last is None:
             return SharedSequence()
-        said = last.response
-        answer = Message("assistant", said.content, said.tool_calls, reasoning=said.reasoning)
+        response = last.response
+        answer = Message("assistant", response.content, response.tool_calls, reasoning=response.reasoning)
         return SharedSequence([*last.input_messages, answer])
 
     @property

@@ -23,10 +23,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trace_recorder.catalog.fact_tables import Kept
+from trace_recorder.catalog.matching import RunState
 from trace_recorder.catalog.planning import State, known_runs
 from trace_recorder.catalog.query import Term
-from trace_recorder.catalog.run_summaries import costs_json, summary_of
-from trace_recorder.catalog.searching import RunState
+from trace_recorder.catalog.rows import costs_json, summary_of
 from trace_recorder.errors import TraceRecorderError
 from trace_recorder.guard import try_call
 from trace_recorder.storage.paths import journal_path_for

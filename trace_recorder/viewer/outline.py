@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_recorder.catalog.run_summaries import origin_members
+from trace_recorder.catalog.rows import origin_members
 from trace_recorder.clocks import seconds_between
 from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
 from trace_recorder.values.messages import ToolCall, ToolResult

@@ -1,7 +1,7 @@
 """The rows of the list of runs, in a table of SQLite in memory, which filters, sorts and counts them.
 
 The table has the columns of the index (`SINGLE`) with the same names and meanings. So a filter of the list is a term of
-the query language, and `catalog/conditions.py` makes its SQL. Only one thread at a time may use it.
+the query language, and `catalog/query.py` makes its SQL. Only one thread at a time may use it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import sqlite3
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 
-from trace_recorder.catalog.conditions import Parameter, condition_of
 from trace_recorder.catalog.fact_values import SINGLE, Single, storable
 from trace_recorder.catalog.facts import number_of_value, seconds_of
+from trace_recorder.catalog.query import Parameter, condition_of
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parameters import Column, ListRequest
 from trace_recorder.viewer.parts import Json

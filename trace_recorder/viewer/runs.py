@@ -17,8 +17,8 @@ from itertools import islice
 from pathlib import Path
 from secrets import token_hex
 
+from trace_recorder.catalog.matching import Search
 from trace_recorder.catalog.query import parse_query
-from trace_recorder.catalog.searching import Search
 from trace_recorder.viewer.followed_runs import SHARE, FollowedRuns, ServedFiles
 from trace_recorder.viewer.parameters import ListRequest
 from trace_recorder.viewer.parts import Json

@@ -77,7 +77,7 @@ class Prepared:
     added: list[str] | None = None
 
     def is_of(self, start: int, end: int) -> bool:
-        """Whether this is the part of the request from `start` to `end`."""
+        """Return whether this is the part of the request from `start` to `end`."""
         return (start, end) == (self.start, self.end)
 
 
@@ -107,13 +107,14 @@ class Encoded:
 
 
 class ItemEncoder:
-    """Takes requests apart for one journal. Not thread-safe: the caller holds the run's lock.
+    """The encoder of the requests of one journal. Not thread-safe: the caller holds the run's lock.
 
-    Items count as known only after `Encoded.mark_written`. Items that could not be written are new in the next request.
+    Items count as known only after `Encoded.mark_written`. An item whose record could not be written is new again
+    in the next request.
     """
 
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
-        """Begin a journal. `numbers` has the numbers of the next items, if another encoder writes items into it too."""
+        """Begin a journal. `numbers` has the next numbers of items, if another encoder writes into the same journal."""
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
         self._next = {"n": 0, "s": 0} if numbers is None else numbers
@@ -140,26 +141,27 @@ class ItemEncoder:
         """Take a request apart into new item records and the rest of the request.
 
         `request` is a JSON object in UTF-8, and `prepared` is the result of `prepare`. If the request begins with the
-        same bytes as an earlier request, these are not parsed or hashed again. Raises NotJsonError if it is not such an
-        object.
+        same bytes as an earlier request, these bytes are not parsed or hashed again. Raises NotJsonError if `request`
+        is not a JSON object.
         """
         # Ctrl-C in the middle would leave a prefix with some of the new elements: keep no prefix until all is on file.
         prefixes, self._prefixes = self._prefixes, []
         items = RequestItems(self._known, self._next)
-        found = _continue_prefix(prefixes, request, prepared, items) or _take_apart(request, prepared, items)
-        body, parts, prefix = found
+        body, parts, prefix = _continue_prefix(prefixes, request, prepared, items) or _take_apart(
+            request, prepared, items
+        )
 
         def keep() -> None:
-            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # others may have been encoded since
+            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # other requests may have come since
 
         return self._encoded(items, body, parts, keep)
 
     def encode_lists(self, lists: Mapping[str, str | Sequence[Element]]) -> Encoded:
         """Take apart a request that is given as lists of elements, and as the JSON of its other members.
 
-        An element that already has its item is written as a number. The item of each other element is set.
+        An element that has an `item` is written as the number of that item. Each other element gets an `item`.
         """
-        growing, self._growing = self._growing, []  # as with the prefixes
+        growing, self._growing = self._growing, []  # kept again when all is on file, as the prefixes in `encode`
         items = RequestItems(self._known, self._next)
         body: list[str] = []
         parts: dict[str, int | ItemList] = {}
@@ -182,7 +184,7 @@ class ItemEncoder:
     def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
         """Return a request that was taken apart. `keep` is called when the request is on file."""
         described: dict[str, Payload] = {}
-        full: dict[str, array[int]] = {}  # the lists that later ones may use as their base
+        full: dict[str, array[int]] = {}  # the lists that later lists may use as their base
         for name, part in parts.items():
             described[name] = part if isinstance(part, int) else part.ranges
             if not isinstance(part, int) and len(part.ranges) > MAX_FULL_RANGES:
@@ -192,7 +194,7 @@ class ItemEncoder:
         new = list(items.new.values())
 
         def remember(seq: int) -> None:
-            self._known |= {one.key: one.item.number << 32 | one.item.crc for one in new}
+            self._known |= {entry.key: entry.item.number << 32 | entry.item.crc for entry in new}
             if len(self._known) > self._max_known_items:
                 self._forget_oldest()
             for part in parts.values():
@@ -280,7 +282,7 @@ def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | 
             numbers.add(items.item_of(text[start:end]))
         return numbers
     if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
-        return None  # a secret is masked by its name, which an item does not have
+        return None  # a secret is masked by the name of its member, which the record of an item does not have
     return items.item_of(member.value).number
 
 

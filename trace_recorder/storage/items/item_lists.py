@@ -4,14 +4,14 @@ An element that was written before keeps its number, and `RequestItems` gives th
 elements are the same item if their JSON texts have the same bytes. `encoder.py` describes the format.
 
 `Base` writes a list relative to an earlier full list of the same name if that is shorter. A part of the earlier list is
-found even if elements before it were inserted, removed or replaced. The ranges that are written for one base are
-together at most as many as those of a full list, which then becomes the next base. So n calls with n scattered numbers
-take about n^1.5 ranges instead of n^2.
+found even if elements before it were inserted, removed or replaced. All lists that are relative to one base have
+together at most as many ranges as a full list. After that, a list is written in full, and becomes the next base. So n
+calls with n scattered numbers take about n^1.5 ranges instead of n^2.
 
 A `ConversationPrefix` is the newest request of a conversation, cut in two: the head up to the end of its longest list,
-and the tail. If a later request begins with this head and ends with this tail, it has the same elements, and new ones
-between. So the old elements need not be parsed and hashed again. `encoder.py` chooses the prefix of a request, and
-takes requests apart. `large_strings.py` replaces large strings by marks.
+and the tail. If a later request begins with this head and ends with this tail, it has the same elements, and new
+elements between them. So the old elements need not be parsed and hashed again. `encoder.py` chooses the prefix of a
+request, and takes requests apart. `large_strings.py` replaces large strings by marks.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Item:
 
 @dataclass(slots=True)
 class NewItem:
-    """An item record to write, as JSON members: `about` is written unchanged, and `members_to_mask` after masking."""
+    """An item record to write as JSON members. `own_members` are written unchanged, `members_to_mask` after masking."""
 
-    about: str
+    own_members: str
     members_to_mask: str
     key: bytes
     item: Item
@@ -76,7 +76,7 @@ class Element:
 
 @dataclass(slots=True)
 class ItemList:
-    """A list of a request: the numbers of its elements, the same as ranges, and the running check value.
+    """A list of a request: the numbers of its elements, the same numbers as ranges, and the running check value.
 
     `waiting` has the elements at the end whose CRCs are not in `check` yet, because their records may not be written.
     `total` is the last check value that was returned.
@@ -113,8 +113,8 @@ Parts = Mapping[str, int | ItemList]
 class RequestItems:
     """The items of one request: those written before, and those that are `new`.
 
-    `known` has the items that were written before, by their keys. Number and CRC are one integer, with the CRC in the
-    lowest 32 bits. This halves the memory of tens of thousands of items.
+    `known` has the items that were written before, by their keys. The number and the CRC of an item are one integer,
+    with the CRC in the lowest 32 bits. This halves the memory of tens of thousands of items.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
@@ -186,14 +186,14 @@ class RequestItems:
     def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> Item:
         number = self._next[name]
         self._next[name] = number + 1  # never used twice: a record that Ctrl-C interrupted may be on file
-        about = f'"{name}":{number},"strings":{dump_json(strings)}' if strings else f'"{name}":{number}'
+        own_members = f'"{name}":{number},"strings":{dump_json(strings)}' if strings else f'"{name}":{number}'
         item = Item(number)
-        self.new[key] = NewItem(about, f'"value":{value}', key, item)
+        self.new[key] = NewItem(own_members, f'"value":{value}', key, item)
         return item
 
 
 def _contains(text: str, placeholder: str) -> bool:
-    """Whether an element already contains this text, possibly written with escapes."""
+    """Return whether an element already contains this text, possibly written with escapes."""
     return placeholder in text or ("\\u" in text and placeholder in dump_json(json.loads(text)))
 
 
@@ -212,10 +212,10 @@ class Base:
     @cached_property
     def _positions(self) -> dict[int, int]:
         """The first position of each number."""
-        return {number: at for at, number in reversed(list(enumerate(self.numbers)))}
+        return {number: position for position, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:
-        """Return ranges of positions in this list, and ranges of the numbers between."""
+        """Write numbers as ranges of positions in this list, and as ranges of numbers where this list does not help."""
         ranges: list[Payload] = []
         others = ItemList()
         position = place = 0
@@ -225,7 +225,7 @@ class Base:
             if same > 1:
                 ranges += [*others.ranges, {"base": [place, place + same - 1]}]
                 others = ItemList()
-            else:  # a single number is shorter than its position
+            else:  # a single number takes less space than its position
                 same = 1
                 others.add(Item(numbers[position]))
             position, place = position + same, place + same
@@ -309,7 +309,7 @@ class ConversationPrefix:
 
 
 def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
-    """Return the prefixes to keep, the newest first. Small ones, and the oldest ones beyond the limits, are dropped."""
+    """Return the prefixes to keep, the newest first. Small prefixes, and the oldest beyond the limits, are left out."""
     others = [other for other in prefixes if other is not newest and other.size >= MIN_CACHED_BYTES]
     others = others[: MAX_PREFIXES - 1]
     while sum(map(_size_of, others)) > MAX_PREFIX_BYTES:

@@ -52,7 +52,7 @@ def digest(name: str, data: bytes | memoryview) -> bytes:
 
 
 def reduce_json(data: bytes, start: int = 0, end: int | None = None) -> Reduced | None:
-    """Take the large strings out of a part of JSON that begins outside of strings. Return None if it has marks."""
+    """Take the large strings out of a part of JSON that begins outside of strings. Return None if it has a mark."""
     end = len(data) if end is None else end
     if data.find(_MARK.encode(), start, end) >= 0:
         return None
@@ -82,7 +82,7 @@ def restore(text: str, strings: Mapping[str, LargeString]) -> str:
     """Put the strings back in place of their marks."""
     if _MARK not in text:
         return text
-    return _MARKED.sub(lambda found: strings[found[0]].literal if found[0] in strings else found[0], text)
+    return _MARKED.sub(lambda mark: strings[mark[0]].literal if mark[0] in strings else mark[0], text)
 
 
 def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -106,7 +106,7 @@ def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_escaped(data: bytes, position: int) -> bool:
-    """Whether an odd number of backslashes is before a quote."""
+    """Return whether an odd number of backslashes is before a quote."""
     start = position
     while data[start - 1] == 0x5C:
         start -= 1
@@ -122,10 +122,10 @@ def _valid_string(data: bytes, begin: int, end: int) -> str | None:
         return None
     position, last = 1, len(literal) - 1
     while position < last:
-        found = _VALID.match(literal, position, min(position + MAX_UNINTERRUPTED_CHARS, last))
-        if found is None or found.end() == position:
+        match = _VALID.match(literal, position, min(position + MAX_UNINTERRUPTED_CHARS, last))
+        if match is None or match.end() == position:
             return None
-        position = found.end()
+        position = match.end()
         yield_to_others()
     return literal
 

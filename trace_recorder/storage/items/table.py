@@ -24,20 +24,20 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
 MAX_MISSING_ITEMS = 100_000
-"""How many item records may be missing. A number beyond that is invalid."""
+"""At most this many item records may be missing. An item with a higher number is invalid."""
 _MAX_REPEATS = 4
-"""How many times the ranges of a list may cover all items. More would exhaust the memory."""
+"""The ranges of one list may cover all items at most this many times. More would exhaust the memory."""
 MAX_REPEATED_CHARS = 256 * 1024 * 1024
-"""How many characters the repetitions of large strings inside one item may add, in all items of a journal.
+"""How many characters the large strings that an item repeats may add, in all items of a journal together.
 
-An item beyond that counts as missing. For example, 20,000 times 1 MB in one message become 20 GB when its texts are
-joined.
+An item that exceeds this limit counts as missing. For example, 20,000 times 1 MB in one message become 20 GB when its
+texts are joined.
 """
 _NO_NUMBERS = array("q")
 
 
 class ItemTable:
-    """Expands requests, from the item records and from earlier requests whose lists may be a base.
+    """A table that expands requests, from the item records and from earlier requests whose lists may be a base.
 
     `max_bases` is how many of the newest such requests are kept. `expand` raises KeyError if an item is missing.
     """
@@ -145,17 +145,17 @@ class ItemTable:
             first, last = entry["base"] if of_base else entry
             remaining -= last - first
             if not 0 <= first <= last < (len(base) if of_base else end) or remaining < 0:
-                raise KeyError(f"{entry}: there are not so many items")
+                raise KeyError(f"{entry}: the list or the journal has fewer items")
             numbers += (base if of_base else self._all_numbers)[first : last + 1]
         return numbers
 
     def check(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the ranges of a record lead to the item records that its writer meant, by their CRCs."""
+        """Return whether the ranges of a record lead to the item records that its writer meant. Their CRCs decide."""
         for name, expected in data["check"].items():
-            found = 0
+            total = 0
             for number in self.numbers(name, data["items"][name]):
-                found = crc32(b"%08x" % self._item(number)[1], found)
-            if f"{found:08x}" != expected:
+                total = crc32(b"%08x" % self._item(number)[1], total)
+            if f"{total:08x}" != expected:
                 return False
         return True
 
@@ -209,7 +209,7 @@ class JournalFile:
         raise KeyError(offset)
 
     def is_in_place(self) -> bool:
-        """Whether the file is open and has the journal's name. A removed journal is recreated as another file."""
+        """Return whether the file is open and has the journal's name. A removed journal is recreated in a new file."""
         try:
             return self._file is not None and os.path.samestat(self._file.stat(), self._path.stat())
         except ours(OSError):
@@ -240,7 +240,7 @@ class DiskBackedItems(ItemTable):
         offsets = self._offsets[kind]
         self._taken += 1
         if not 0 <= number < self._taken + MAX_MISSING_ITEMS:  # lines may be missing, or in another order
-            raise KeyError(f"item {number}: there are not so many items")
+            raise KeyError(f"item {number}: the journal has too few records of items before it")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
         self.add_item(record.data, record.crc)

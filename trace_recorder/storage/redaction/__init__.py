@@ -1,1 +1,1 @@
-"""Redaction: secrets are found by their shape, their name or their value, and masked before anything is written."""
+"""Redaction: secrets are found by their form, their name or their value, and masked before anything is written."""

@@ -1,9 +1,9 @@
 """Cuts a large plain body into parts that can be masked and written one by one while it is received.
 
 A part of JSON ends outside of strings, and never between the name of a member and its value. So each part is masked as
-the whole would be: string by string, by the name of its member. A string that is longer than a part is cut where no
-secret may have begun (`partial_secrets.py`), and outside escapes. Each piece is masked as a value of the same member.
-If a body turns out not to be JSON, the rest is cut and masked like one long string.
+the whole body would be: string by string, by the name of its member. A string that is longer than a part is cut where
+no secret may have begun (`partial_secrets.py`), and outside escapes. Each piece is masked as a value of the same
+member. If a body turns out not to be JSON, the rest is cut and masked like one long string.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class BodyPart:
     is_json: bool = True
 
     def next(self, masks: Masks, data: bytes, *, last: bool) -> BodyPart:
-        """Return the next part. `data` begins where this part ended. With `last`, it is the rest of the body."""
+        """Return the next part. `data` begins where this part ended. With `last`, `data` is the rest of the body."""
         text = (data if last else data[: _whole_characters(data)]).decode("utf-8", "surrogateescape")
         if self.is_json:
             try:
@@ -74,8 +74,8 @@ class BodyPart:
 
 
 def _part(text: str, masked: str, redacted: int, within: str | None = None, *, is_json: bool = True) -> BodyPart:
-    said, raw = (one.encode("utf-8", "surrogateescape") for one in (masked, text))
-    return BodyPart(said, redacted, len(raw), within, is_json)
+    written, raw = (part.encode("utf-8", "surrogateescape") for part in (masked, text))
+    return BodyPart(written, redacted, len(raw), within, is_json)
 
 
 def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
@@ -84,7 +84,7 @@ def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
     tail = _TAIL.match(text, whole.end() if whole else 0)
     position = tail.end() if tail else 0
     if text[position : position + 1] not in {"", '"'}:
-        raise ValueError("this is no JSON")
+        raise ValueError("this is not JSON")
     if position < len(text) and (last or len(text) - position > LARGEST // 2):
         return _opening(masks, text, position, last=last)
     end = len(text) if last else _end_of_member(text, whole, position)
@@ -121,11 +121,11 @@ def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
     rest = _REST.match(text)
     end = rest.end() if rest else 0
     closes = text[end : end + 1] == '"'
-    said = text[:end] if closes or last else _finished(masks, text)
-    masked, redacted = masks.mask(f'{name}:"{said}"')
-    spelled = STRING.match(masked)
-    masked = masked[spelled.end() + 2 : -1] if spelled else said
-    return _part(text[: end + 1], masked + '"', redacted) if closes else _part(said, masked, redacted, name)
+    value = text[:end] if closes or last else _finished(masks, text)
+    masked, redacted = masks.mask(f'{name}:"{value}"')
+    spelled_name = STRING.match(masked)
+    masked = masked[spelled_name.end() + 2 : -1] if spelled_name else value
+    return _part(text[: end + 1], masked + '"', redacted) if closes else _part(value, masked, redacted, name)
 
 
 def _finished(masks: Masks, text: str) -> str:

@@ -1,9 +1,9 @@
-"""A fast first search of a text: the words that may contain a key, and the places that may have the name of a secret.
+"""A fast first search of a text, for the words that may contain a key and the positions of possible names of secrets.
 
 A key has a long run of letters and digits that are not all small letters. Few words of prose or code have such a run.
 Only these words are copied, and searched by `key_finder.py` and `known_values.py`. This costs a fraction of searching
 the whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all
-places of a text at once. The text becomes one large integer with a byte for each character, so that a shift and an
+positions of a text at once. The text becomes one large integer with a byte for each character, so that a shift and an
 "and" compare each character with its neighbours. Invariant: each word is copied once, whole, and with the text right
 before it. `Density` finds the places where a text has so many possible secrets that the text is hostile. At such a
 place, a part of the text is masked as one secret.
@@ -33,17 +33,20 @@ _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for co
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
-"""How many characters become one integer and are searched together. A larger integer costs more for each character."""
+"""This many characters become one integer and are searched together. A larger integer costs more per character."""
 _FEW, _SPARSE, _CHECKED = 16, 150, 256
 """A text with more than one possible key in `_SPARSE` characters, on average, is searched whole.
 
-Otherwise, and always for fewer than `_FEW` possible keys, their words are copied. This is decided after every
-`_CHECKED` possible keys, and at the end.
+Otherwise, and always for fewer than `_FEW` possible keys, the words of the possible keys are copied. This is decided
+after every `_CHECKED` possible keys, and at the end.
 """
 
 
-class Look:
-    """A text with one byte for each character, the beginnings of its long runs, and its possible keys."""
+class PreparedText:
+    """A text that is prepared for the search: its bytes, the beginnings of its long runs, and its possible keys.
+
+    `data` has one byte for each character. `words` has the words that may contain a key.
+    """
 
     __slots__ = ("_begins", "_starts", "data", "plain", "runs", "text", "words")
 
@@ -57,9 +60,9 @@ class Look:
             letters = self.data.translate(_IN_RUNS)
             at = letters.find(_RUN)
             if at >= 0:
-                self._see(letters, at)
+                self._find_runs(letters, at)
 
-    def _see(self, letters: bytes, position: int) -> None:
+    def _find_runs(self, letters: bytes, position: int) -> None:
         """Find the runs from a position on, and copy the words of possible keys.
 
         `letters` has a 1 for each character of a run.
@@ -75,7 +78,7 @@ class Look:
             if find_telling(1, position, end) >= 0:
                 telling.append(position)
                 if len(telling) % _CHECKED == 0 and _is_dense(len(telling), end):
-                    self._see_long(letters, end)
+                    self._take_whole(letters, end)
                     return
             position = find(_RUN, end)
         if len(telling) >= _FEW and _is_dense(len(telling), len(letters)):
@@ -83,8 +86,8 @@ class Look:
         elif telling:
             self._copy(telling)
 
-    def _see_long(self, letters: bytes, position: int) -> None:
-        """Take the whole text as one word. From a position on, find the runs that are long enough to be decoded."""
+    def _take_whole(self, letters: bytes, position: int) -> None:
+        """Take the whole text as one word. From the position on, find only the runs that are long enough to decode."""
         self.words, self._starts, self._begins = self.plain, [0], [0]
         position = letters.find(_LONG_RUN, position)
         while position >= 0:
@@ -108,7 +111,7 @@ class Look:
             parts.append(plain[start:done])
             starts.append(start)
         self.words, self._starts = " ".join(parts), starts
-        self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one character is between two
+        self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one space is between two words
 
     def place(self, position: int) -> int:
         """Convert a position in `words` to the position in the text."""
@@ -129,23 +132,23 @@ class Look:
 
 
 def _is_dense(words: int, size: int) -> bool:
-    """Whether a text has so many possible keys that searching the whole text is faster than copying their words."""
+    """Return whether a text has so many possible keys that searching all of it is faster than copying their words."""
     return words * _SPARSE > size
 
 
 MOST_CLOSE = 12
 CLOSE_KEYS, CLOSE_NAMES = 20, 40
-"""Two beginnings of keys are close to each other if they have fewer characters than this between them.
+"""Two beginnings of keys are close to each other if they have fewer than `CLOSE_KEYS` characters between them.
 
-The same is true of names and flags.
+`CLOSE_NAMES` is the same limit for names and flags.
 """
 
 
 class Density:
-    """Counts the examined places in a text. Each `close` characters between them subtract one.
+    """A count of the examined positions in a text. Each `close` characters between them subtract one.
 
-    Only hostile texts reach more than twelve. In 25,723 files (250 MB) of packages and documents, the count reaches at
-    most four for beginnings of keys, and three for names.
+    Only in hostile texts does the count exceed twelve. In 25,723 files (250 MB) of packages and documents, the count
+    reaches at most four for beginnings of keys, and three for names.
     """
 
     __slots__ = ("_at", "_close", "_count", "is_dense")
@@ -157,7 +160,7 @@ class Density:
         self.is_dense = False
 
     def is_high(self, position: int) -> bool:
-        """Count a place, and return whether too many places are close to it."""
+        """Count a position, and return whether too many counted positions are close to it."""
         count = self._count - (position - self._at) / self._close
         self._at = position
         self._count = count + 1 if count > 0 else 1.0
@@ -165,10 +168,10 @@ class Density:
         return self.is_dense
 
     def masked_to(self, end: int) -> None:
-        """Continue behind a mask.
+        """Continue after a mask.
 
-        Of the masked characters, only `close` count as distance, which is about the length of a mask. So the masked
-        text is nowhere denser than the text.
+        Of the masked characters, only `close` count as distance, which is about the length of a mask. So no part of the
+        masked text is denser than it was before.
         """
         self._at = max(self._at, end - self._close)
 
@@ -176,12 +179,12 @@ class Density:
 MANY, _CLOSE_STRINGS = 32, 128
 """All strings of JSON are searched if `MANY` of them, close together, may have a secret.
 
-They are close together if each has fewer than `_CLOSE_STRINGS` characters on average.
+They are close together if they have fewer than `_CLOSE_STRINGS` characters on average.
 """
 
 
 def are_many(places: list[int]) -> bool:
-    """Whether the last `MANY` of these places are close together. Each place is in a string of JSON of its own."""
+    """Return whether the last `MANY` of these positions are close together. Each is in another string of JSON."""
     return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
 
 
@@ -196,7 +199,7 @@ _LONGEST_NAME = 80
 
 
 def dense_end(text: str, position: int) -> int:
-    """Return the end of the part that is masked as one secret: some hundred characters further, or before a quote.
+    """Return the end of a dense part that is masked as one secret: some hundred characters further, or before a quote.
 
     If the name of a secret is right before that end, the part ends before the name, because the secret follows.
     """
@@ -217,12 +220,12 @@ def mask_dense(text: str, start: int, end: int, mask: str) -> str:
 
 
 class Beginnings:
-    """Finds where the words of several groups may begin, by their first three letters, small or capital."""
+    """A search for the beginnings of words of several groups, by their first three letters, small or capital."""
 
     __slots__ = ("_tables",)
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
-        """At most eight groups of words. A question mark means any letter. No two groups have a word in common."""
+        """Take at most eight groups of words. A question mark means any letter. No two groups have a word in common."""
         tables = [bytearray(256) for _ in range(3)]
         for number, group in enumerate(groups):
             for letters in group:
@@ -238,12 +241,12 @@ class Beginnings:
         places: list[int] = []
         for begin in range(0, len(data), _BLOCK):
             end = begin + _BLOCK
-            found = from_bytes(data[begin:end].translate(first), "little")
-            found &= from_bytes(data[begin + 1 : end + 1].translate(second), "little")
-            found &= from_bytes(data[begin + 2 : end + 2].translate(third), "little")
-            if found:
-                marks = found.to_bytes(min(_BLOCK, len(data) - begin), "little").translate(_IS_MARKED)
-                places += [begin + one.start() for one in _MARKED.finditer(marks)]
+            bits = from_bytes(data[begin:end].translate(first), "little")
+            bits &= from_bytes(data[begin + 1 : end + 1].translate(second), "little")
+            bits &= from_bytes(data[begin + 2 : end + 2].translate(third), "little")
+            if bits:
+                marks = bits.to_bytes(min(_BLOCK, len(data) - begin), "little").translate(_IS_MARKED)
+                places += [begin + mark.start() for mark in _MARKED.finditer(marks)]
         return places
 
 
@@ -258,7 +261,7 @@ LONGEST_ENCODED = 8192
 KEPT = 1200
 """At least this many characters at each end of a run are searched."""
 STEP = 1024
-"""The distance between the places at which runs are searched."""
+"""The distance between the positions at which a long run is looked for."""
 
 _LONG_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+")
 
@@ -272,7 +275,7 @@ class Shortened:
     removed: list[int]
 
     def places(self, places: list[int]) -> list[int]:
-        """Return the positions in the whole text of positions in the shortened one."""
+        """Convert positions in the shortened text to positions in the whole text."""
         return [at + self.removed[bisect_right(self.begins, at)] for at in places]
 
 

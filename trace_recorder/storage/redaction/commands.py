@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trace_recorder.storage.redaction.candidates import CLOSE_NAMES, Density, Look, dense_end
+from trace_recorder.storage.redaction.candidates import CLOSE_NAMES, Density, PreparedText, dense_end
 from trace_recorder.storage.redaction.json_strings import string_end
 
 Span = tuple[int, int]
@@ -25,7 +25,7 @@ _CURL_FLAG = (
     r"(?:(?=[A-Za-z_-]{0,60}[0-9])(?=[A-Za-z0-9_-]{16,190}:(?![\w!#-&*+./@^~\[-]))|[^\s:\"'\\\[]{0,80}:)"
     rf"|(?:b|-cookie)[ =]{{0,2}}{_OPEN}(?:[\w.-]{{1,60}}=[^\s;\"'\\]{{0,60}}; ?){{0,8}}?{_COOKIE})"
 )
-"""A user and a password, a key in place of both, or cookies."""
+"""A flag of curl with a user and a password, with a key in place of both, or with cookies."""
 _CLIENTS = ("docker", "podman", "az", "helm registry")
 _AFTER_A_CLIENT = "|".join(rf"(?<={word}\s{{{n}}}login)" for word in _CLIENTS for n in (1, 2, 3))
 _TRIES = 4
@@ -34,7 +34,7 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A word that the text must have, and a flag with its secret.
+    """A command: a word that the text must have, and the pattern of a flag with its secret.
 
     `begin` is the pattern of the command, at most `reach` characters before the flag. It is None if the flag's pattern
     includes the command.
@@ -74,7 +74,7 @@ class _Command:
         return -1
 
     def _is_line(self, text: str, start: int, end: int) -> bool:
-        """Whether a part of a text is in one line, or in lines that end with a backslash."""
+        """Return whether a part of a text is in one line, or in lines that end with a backslash."""
         if text.find("\n", start, end) < 0:
             return True
         return self.several_lines and text.count("\n", start, end) <= text.count("\\\n", start, end)
@@ -101,8 +101,8 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
             yield from command.find(text)
 
 
-def signs(look: Look) -> Iterator[int]:
+def candidate_positions(prepared: PreparedText) -> Iterator[int]:
     """Yield the possible positions of these passwords in JSON text, for each command at most one in each string."""
     for command in _COMMANDS:
-        if command.word in look.plain:
-            yield from (start for start, _ in command.find(look.plain, once=True))
+        if command.word in prepared.plain:
+            yield from (start for start, _ in command.find(prepared.plain, once=True))

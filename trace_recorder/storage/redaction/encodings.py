@@ -1,8 +1,8 @@
 """Masks secrets that are encoded in a text: in base64, or with the escapes of a URL.
 
-A word that encodes a text is decoded, and searched like a text. All words of a text are searched together, because each
-search costs as much as hundreds of characters. Invariants: an encoding of anything else, such as an image, a hash or a
-signature, is not decoded. Each word is searched once, up to a bounded length.
+A word that encodes a text is decoded, and searched like a text. All words of a text are searched together, because
+beginning a search costs as much as searching hundreds of characters. Invariants: an encoding of anything else, such as
+an image, a hash or a signature, is not decoded. Each word is searched once, up to a bounded length.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import accumulate, islice
 from urllib.parse import unquote
 
 from trace_recorder.signal_handlers import ours
-from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Look
+from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, PreparedText
 from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-"""Four letters of base64 that encode three characters of ASCII. In random bytes, one group in fifteen does."""
+"""Four letters of base64 that encode three characters of ASCII. So does one in fifteen groups of random letters."""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
 _IN_ESCAPED = bytes(
@@ -37,70 +37,71 @@ The characters of masks are not among them, so that masks stay readable.
 """
 
 _TOGETHER = 64
-"""How many words are decoded together for a first look."""
+"""How many words are decoded and searched together."""
 
 _MASK = "[REDACTED:encoded-secret]"
 
 Span = tuple[int, int]
 Mask = Callable[[str], str]
-Sees = Callable[[str], list[int] | None]
+FindSecrets = Callable[[str], list[int] | None]
+"""A function that returns the positions of possible secrets in a text, or None if they may be anywhere."""
 
 
-def signs(look: Look, sees: Sees) -> list[int]:
+def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> list[int]:
     """Return the positions in JSON text at which a secret may be encoded.
 
-    `sees` returns where secrets may be in a decoded text, at most one place in each string. Also for base64, at most
-    one position in each string is returned.
+    `find_secrets` searches a decoded text, and returns at most one position in each string. For base64 too, at most one
+    position in each string is returned.
     """
     places: list[int] = []
     done = 0
-    for at in look.runs:
-        if at >= done and _is_text(look.plain, at):
+    for at in prepared.runs:
+        if at >= done and _is_text(prepared.plain, at):
             places.append(at)
-            done = string_end(look.plain, at)
-    if MARK in look.data and _ESCAPE.search(look.plain):
-        places += _in_escapes(look, sees)
+            done = string_end(prepared.plain, at)
+    if MARK in prepared.data and _ESCAPE.search(prepared.plain):
+        places += _in_escapes(prepared, find_secrets)
     return places
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield each word with an escape of a URL, from `end` on, after the position of its first escape."""
-    while (found := _ESCAPE.search(plain, end)) is not None:
-        at = found.start()
+    """Yield each word that has an escape of a URL, from `end` on, and the position of its first escape."""
+    while (escape := _ESCAPE.search(plain, end)) is not None:
+        at = escape.start()
         start = letters.rfind(b" ", end, at)
         end = letters.find(b" ", at)
         end = len(plain) if end < 0 else end
         yield at, plain[max(start, 0) : end]
 
 
-def _in_escapes(look: Look, sees: Sees) -> Iterator[int]:
+def _in_escapes(prepared: PreparedText, find_secrets: FindSecrets) -> Iterator[int]:
     """Yield the positions of percent-encoded words that may have a secret, at most one in each string of JSON."""
-    letters, done = look.data.translate(_IN_ESCAPED), 0
-    while some := list(islice(_escaped(look.plain, letters, done), _TOGETHER)):
-        for at in _seen_words(some, sees):
+    letters, done = prepared.data.translate(_IN_ESCAPED), 0
+    while words := list(islice(_escaped(prepared.plain, letters, done), _TOGETHER)):
+        for at in _words_with_secrets(words, find_secrets):
             if at >= done:
                 yield at
-                done = string_end(look.plain, at)
-        end = letters.find(b" ", some[-1][0])
+                done = string_end(prepared.plain, at)
+        end = letters.find(b" ", words[-1][0])
         done = max(done, end if end >= 0 else len(letters))
 
 
-def _seen_words(words: list[tuple[int, str]], sees: Sees) -> list[int]:
+def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets) -> list[int]:
     """Return the positions of the words in which a secret may be, judged by their decoded texts."""
-    between = f' "{BETWEEN}'  # `sees` finds one place in each string, so the quote ends a string after each word
+    between = f' "{BETWEEN}'  # one position is found in each string, so the quote ends a string after each word
     text = unquote(between.join([word for _, word in words]), "latin-1")
-    seen = sees(text)
-    if seen == []:
+    places = find_secrets(text)
+    if places == []:
         return []
     parts = text.split(between)
-    if seen is None or len(parts) != len(words):  # a word contains the text that separates words
+    if places is None or len(parts) != len(words):  # a word contains the text that separates words
         return [at for at, _ in words]
     begins = list(accumulate((len(part) + len(between) for part in parts), initial=0))
-    return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in seen})]
+    return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in places})]
 
 
 def _is_text(plain: str, position: int) -> bool:
-    """Whether the word at a position encodes a text. After an escape, the word may begin one letter later."""
+    """Return whether the word at a position encodes a text. After an escape, the word may begin one letter later."""
     word = _WORD.match(plain, position)
     if word is not None and _text_of(word[0]) is not None:
         return True
@@ -111,10 +112,10 @@ def _is_text(plain: str, position: int) -> bool:
 def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
     """Mask the words of a text that have secrets when they are decoded.
 
-    `mask` masks a decoded text. `runs` are the positions of the long runs of base64 letters in the text (`Look.runs`).
+    `mask` masks a decoded text. `runs` are the positions of the long runs in the text (`PreparedText.runs`).
     """
     masked = _in_urls(text, mask) if "%" in text else text
-    return _in_base64(masked, runs if masked is text else Look(masked).runs, mask)
+    return _in_base64(masked, runs if masked is text else PreparedText(masked).runs, mask)
 
 
 def _in_urls(text: str, mask: Mask) -> str:
@@ -133,20 +134,20 @@ def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell:
     masked = mask_together(decoded, mask)
     parts: list[str] = []
     done = 0
-    for (start, end), plain, left in zip(spans, decoded, masked, strict=True):
-        if left != plain:
-            parts += (text[done:start], spell(left))
+    for (start, end), plain, masked_word in zip(spans, decoded, masked, strict=True):
+        if masked_word != plain:
+            parts += (text[done:start], spell(masked_word))
             done = end
     return "".join([*parts, text[done:]]) if parts else text
 
 
 def _quoted(text: str) -> str:
     """Return a text with the escapes of URLs. `quote` of urllib takes four times as long for a short text."""
-    return _TO_QUOTE.sub(lambda found: "".join(map(_ESCAPE_OF.__getitem__, found[0].encode("utf-8", "replace"))), text)
+    return _TO_QUOTE.sub(lambda match: "".join(map(_ESCAPE_OF.__getitem__, match[0].encode("utf-8", "replace"))), text)
 
 
 def _words_of_urls(text: str) -> Iterator[re.Match[str]]:
-    """Yield the words of the characters that URLs are made of, wherever a text has an escape."""
+    """Yield the words around the escapes in a text. The words consist of characters of URLs."""
     letters = text.encode("latin-1", "replace").translate(_IN_ESCAPED)
     end, position = 0, text.find("%")
     while position >= 0:
@@ -179,10 +180,10 @@ def _text_of(word: str) -> str | None:
         return None
     whole = letters + "A" * (-len(letters) % 4 if len(letters) % 4 != 1 else 3)
     try:
-        said = base64.b64decode(whole)[: len(letters) * 6 // 8].decode()
+        text = base64.b64decode(whole)[: len(letters) * 6 // 8].decode()
     except ours(ValueError):
         return None
-    return said if said.translate(_SPACES).isprintable() else None
+    return text if text.translate(_SPACES).isprintable() else None
 
 
 _STANDARD = str.maketrans("-_", "+/")

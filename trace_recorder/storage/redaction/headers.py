@@ -1,7 +1,7 @@
-"""Chooses the headers that are kept, by an allow-list, and the headers with secrets to learn, by a pattern.
+"""Chooses the headers that are kept, by an allow-list, and the headers whose values are learned as secrets.
 
-A value that is valid for one request only, such as a signature or a nonce, is not learned. It cannot reach the file,
-because only headers on the allow-list are written.
+A value that is valid for one request only, such as a signature or a nonce, is not learned. The value cannot reach the
+file, because only headers on the allow-list are written.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
             keys += (text, _SCHEME.sub("", text, count=1))
     for position in places.cookies:
         text = raw[position][1].decode("latin-1")
-        cookies += (text, *(one.partition("=")[2] for one in text.split(";") if "=" in one))
+        cookies += (text, *(cookie.partition("=")[2] for cookie in text.split(";") if "=" in cookie))
     return keys, cookies
 
 
@@ -68,9 +68,9 @@ _name_of = itemgetter(0)
 
 @lru_cache(maxsize=256)
 def _places(names: tuple[bytes, ...]) -> _Places:
-    """Return the positions of the headers that are kept, and of those that are secret.
+    """Return the positions of the headers that are kept, of secret headers, and of cookies.
 
-    They are remembered, because a client sends the same headers every time.
+    The result is cached, because a client sends the same headers every time.
     """
     lower = [name.decode("latin-1").lower() for name in names]
     kept = tuple((position, name) for position, name in enumerate(lower) if _KEPT.fullmatch(name))

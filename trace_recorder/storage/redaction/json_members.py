@@ -2,11 +2,11 @@ r"""Secrets in JSON that are recognised by the name of their member:
 
 `{"password": "hunter2"}`. The name of a field is not a word in a sentence. So the string under `password`,
 `client_secret` or `authorization_token` is a secret, whatever it looks like, unless it is a placeholder
-(`is_secret_member`). The same is true in a string that is wholly JSON, such as a tool's arguments, and in a part of
-such a string that a model streams (`mask_fields`). The headers and the authorization of an MCP server are secrets by
-the API's definition (`mcp_secrets`). A string that is wholly a table of labels, such as a file of translations, keeps
-its labels (`_is_table_of_labels`). Invariant: a value is masked only in its place. It is not learned, because a
-password may be a word.
+(`is_secret_member`). The same is true in a string that is wholly JSON, such as a tool's arguments. It is also true in a
+part of such a string, as a model streams it (`mask_fields`). The headers and the authorization of an MCP server are
+secrets by the API's definition (`mcp_secrets`). A string that is wholly a table of labels, such as a file of
+translations, keeps its labels (`_is_table_of_labels`). Invariant: a value is masked only where it has such a name. It
+is not learned, because a password may be a word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_strings import decode_string
-from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_value, is_strange, kind_of, says_secret
+from trace_recorder.storage.redaction.name_kinds import SCHEMES, is_secret_name, is_secret_value, is_strange, kind_of
 from trace_recorder.storage.redaction.names import has_cookies
 from trace_recorder.values.json_text import COLON, parse_leniently
 from trace_recorder.values.messages import Payload
@@ -55,8 +55,8 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Whether a string of JSON is a secret, judged by the name of its member or the option before it, and its value."""
-    if not name.startswith("-") and says_secret(name):
+    """Return whether a string of JSON is a secret, judged by its value and by the name of its member or its option."""
+    if not name.startswith("-") and is_secret_name(name):
         return is_secret_field(value)
     kind = kind_of(name)
     if kind is None:
@@ -70,7 +70,7 @@ def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
 
 
 def is_secret_field(value: str) -> bool:
-    """Whether the value of a field with a secret's name is a secret: it is not empty, and not a placeholder."""
+    """Return whether the value of a field with a secret's name is a secret: it is not empty, and not a placeholder."""
     text = value.strip()
     return bool(text) and _PLACEHOLDER.fullmatch(text) is None
 
@@ -90,7 +90,7 @@ def mask_json(text: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is wholly JSON."""
+    """Return whether a text is wholly JSON."""
     try:
         parse_leniently(text)
     except ours(ValueError, RecursionError):
@@ -104,7 +104,7 @@ def mask_fields(text: str, *, keep_labels: bool = False) -> str:
     done = 0
     for name, start, end in _fields(text):
         value = text[start:end]
-        if says_secret(name):
+        if is_secret_name(name):
             is_secret = is_secret_field(value) and not (keep_labels and _is_label(_decoded(value)))
             masked = MASK if is_secret else value
         else:
@@ -131,9 +131,8 @@ def _fields(text: str) -> Iterator[tuple[str, int, int]]:
 def _name_begins(text: str, end: int) -> int:
     """Return the beginning of the field's name that ends at a position.
 
-    For a long name, return the beginning of its last letters.
-
-    The quote before the name may be missing, because it is in an earlier part of the text.
+    For a long name, return the beginning of its last letters. The quote before the name may be missing, because it is
+    in an earlier part of the text.
     """
     first = max(0, end - _LONGEST_NAME)
     return max(text.rfind('"', first, end) + 1, first)
@@ -158,7 +157,7 @@ def _decoded(spelled: str) -> str:
 
 
 def _is_table_of_labels(value: Payload) -> bool:
-    """Whether JSON is a table of labels: an object of strings and such objects. Most of the strings are labels.
+    """Return whether JSON is a table of labels: objects in objects, with strings of which most are labels.
 
     At least one string in three has several words, or letters beyond ASCII. Other JSON is data: it has numbers, lists,
     or strings that are not labels, such as names of accounts.
@@ -182,7 +181,7 @@ def _is_table_of_labels(value: Payload) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    """Whether a text is a label for people: it begins with a capital or has several words, and has no digits."""
+    """Return whether a text is a label for people: it begins with a capital or has several words, and has no digits."""
     if _REFERENCE.fullmatch(text):
         return True
     first = text.lstrip(_OPENING)[:1]
@@ -194,14 +193,14 @@ def _is_label(text: str) -> bool:
 def open_field(text: str) -> int:
     """Return the beginning of the name of a secret field whose value is still open at the end of a text, or -1."""
     last = None
-    for found in _FIELD.finditer(text, max(0, len(text) - _LONGEST_OPEN)):
-        last = found
+    for match in _FIELD.finditer(text, max(0, len(text) - _LONGEST_OPEN)):
+        last = match
     if last is None:
         return -1
     begin = _name_begins(text, last.start())
     inside = _INSIDE.match(text, last.end())
     is_open = inside is None or text[inside.end() : inside.end() + 1] != '"'
-    return begin if is_open and says_secret(text[begin : last.start()]) else -1
+    return begin if is_open and is_secret_name(text[begin : last.start()]) else -1
 
 
 @dataclass(slots=True)

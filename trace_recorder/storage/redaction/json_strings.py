@@ -1,8 +1,8 @@
 """The strings of JSON text: their positions, their decoded texts, and the member of each.
 
 The text is not parsed, so it may be cut off. A span of a string includes its quotes. Other modules decide what is a
-secret. `mask_together` masks several strings with one search, because each search costs as much as hundreds of
-characters.
+secret. `mask_together` masks several strings with one search, because beginning a search costs as much as
+searching hundreds of characters.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ TEXT_END = "\f"
 BETWEEN = TEXT_END + "\r<\1\n"
 """The separator of texts that are searched together.
 
-No secret, and no name with its value, extends over a separator. For the search, a text ends before it, and a line
-begins after it. It cannot overlap itself, so that `split` finds each separator.
+No secret, and no name with its value, extends over a separator. For the search, a text ends before the separator,
+and a line begins after it. A separator cannot overlap itself, so that `split` finds each of them.
 """
 
 
 def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
-    """Return the texts, masked by one call of `mask` on all of them. Mask each alone if they cannot be told apart."""
+    """Mask texts by one call of `mask`. If the masked texts cannot be told apart, mask each by a call of its own."""
     parts = mask(BETWEEN.join(texts)).split(BETWEEN)
     counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may contain the separator too
     if len(parts) != sum(counts):
@@ -39,16 +39,16 @@ def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
 
 
 def without_escapes(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return JSON text with its escapes of ASCII decoded, for a quick look, and the spans of these escapes."""
+    """Return JSON text with its escapes of ASCII decoded, for a quick search, and the spans of these escapes."""
     if not ("\\u00" in text or "\\/" in text):
         return text, []
     parts: list[str] = []
     escapes: list[tuple[int, int]] = []
     done = 0
-    for found in _ESCAPED.finditer(text):
-        start, end = found.span()
+    for escape in _ESCAPED.finditer(text):
+        start, end = escape.span()
         escapes.append((start, end))
-        parts += (text[done:start], chr(int(found[1], 16)) if found[1] else "/")
+        parts += (text[done:start], chr(int(escape[1], 16)) if escape[1] else "/")
         done = end
     return "".join([*parts, text[done:]]), escapes
 
@@ -71,7 +71,7 @@ _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 def string_end(text: str, position: int) -> int:
     """Return the position of the closing quote of a string, or the length of the text if the string does not end.
 
-    `position` is inside the string, behind the opening quote.
+    `position` is inside the string, after the opening quote.
     """
     quote = text.find('"', position)
     if quote > position and text[quote - 1] == "\\":
@@ -81,7 +81,7 @@ def string_end(text: str, position: int) -> int:
 
 
 def _is_escaped(text: str, position: int) -> bool:
-    """Whether an odd number of backslashes is before this position."""
+    """Return whether an odd number of backslashes is before this position."""
     first = position
     while first > 0 and text[first - 1] == "\\":
         first -= 1
@@ -95,14 +95,13 @@ def decode_string(text: str, start: int, end: int) -> str:
 
 
 def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield the strings of JSON text in which a secret may be. `places` are its possible positions, or None for all.
+    """Yield the strings of JSON text in which a secret may be. `places` are the possible positions of secrets.
 
-    A string is yielded if it, or the name to which it belongs, contains one of these positions.
-
-    Each string comes with its start, its end, the name to which it belongs, and whether it is a member's name itself. A
-    value belongs to the name of its member, with two exceptions. The value of a member "value" belongs to the text of
-    the member "name" next to it, as in lists of variables. An element of a list after a command's option belongs to the
-    option.
+    A string is yielded if it, or the name to which it belongs, contains one of these positions. If `places` is None,
+    all strings are yielded. Each string comes with its start, its end, the name to which it belongs, and whether it is
+    a member's name itself. A value belongs to the name of its member, with two exceptions. The value of a member
+    "value" belongs to the text of the member "name" next to it, as in lists of variables. An element of a list after a
+    command's option belongs to the option.
     """
     name, label, option, follows, next_place, done = "", "", "", False, 0, 0
     for start, end in literals(text):
@@ -116,9 +115,9 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
             continue
         is_value = bool(name) and _is_value(text, start)
         option = option if text[done:start].strip() == "," else ""
-        of = label if label and is_value and name in _VALUES else name if is_value else option
-        if is_seen or follows or option or of == label != "":
-            yield start, end, of, False
+        owner = label if label and is_value and name in _VALUES else name if is_value else option
+        if is_seen or follows or option or owner == label != "":
+            yield start, end, owner, False
         option, done = decode_string(text, start, end) if is_seen and text.startswith('"--', start) else "", end
         if is_seen and is_value and name in _LABELS:
             label = decode_string(text, start, end)
@@ -128,7 +127,7 @@ def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, 
 
 
 def _is_value(text: str, start: int) -> bool:
-    """Whether the string that starts here is the value of a member: a colon is before it."""
+    """Return whether the string that starts here is the value of a member: a colon is before it."""
     while text[start - 1] in " \t\n\r":
         start -= 1
     return text[start - 1] == ":"

@@ -2,11 +2,11 @@ r"""The forms of keys and tokens of well-known services: one row for each form, 
 
 A row is added if a form is unambiguous. Keys that look like any other word (Mistral's, Cohere's, Azure's) are
 recognised by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py`
-makes patterns of these rows, the quick look before the patterns, and the beginnings for which a stream waits.
+makes the patterns of these rows, and the list of the beginnings for which a stream waits.
 `tests/secrets/published.py` makes `docs/secret-patterns.md` from the patterns.
 
 Invariants of a row: it begins with a few letters, then come parts of bounded length, then at most one possessive repeat
-at its end. The last column says where the form is described. It is empty if that is not known.
+at its end. The last column says where the form is described. The column is empty if no source is known.
 """
 
 # ruff: noqa: E501 - one row a form: a pattern is read in one piece
@@ -15,7 +15,7 @@ from __future__ import annotations
 END = r"(?![A-Za-z0-9_-])"
 DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
 MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
-"""Capitals and small letters. A name with the same beginning has only one kind of them."""
+"""A key has capitals and small letters. A name with the same beginning has letters of one kind only."""
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
 """Words with hyphens, such as the name of a class in a page."""
 _D = r"\\{0,8}\${1,2}"
@@ -40,12 +40,12 @@ _SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
-    # (mask, how it begins, what follows, source); a row is before those that match a part of its secrets
+    # (mask, beginnings, the text after them, source); a row comes before rows that match a part of its secrets
     ("anthropic-key", "sk-ant-", r"[A-Za-z0-9_-]{16,}+", "gitleaks"),
     ("langfuse-key", "sk-lf-", _UUID + END, ""),
     ("helicone-key", "sk-helicone- pk-helicone-", rf"{DIGIT}(?:[a-z]{{2,8}}-)?[a-z0-9]{{7}}(?:-[a-z0-9]{{7}}){{3}}(?:-{_UUID})?" + END, "helicone.ai"),
     ("openai-key", "sk-", _UUID + END, "spider.cloud"),
-    # and those of DeepSeek, OpenRouter, Moonshot, DashScope, which begin in the same way
+    # also the keys of DeepSeek, OpenRouter, Moonshot and DashScope, which begin in the same way
     ("openai-key", "sk-", rf"(?!ant-){DIGIT}(?!{_SLUG})[A-Za-z0-9_-]{{20,}}+", "gitleaks"),
     ("mapbox-token", "sk.eyJ", r"[A-Za-z0-9_-]{20,200}\.[A-Za-z0-9_-]{20,}+", ""),
     ("google-key", "AIza", r"[A-Za-z0-9_-]{35}" + END, "gitleaks"),
@@ -312,7 +312,7 @@ WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
 """Secrets with a beginning of their own. Several beginnings are separated by spaces."""
 
 WITH_MIDDLE: tuple[tuple[str, str, str, str, str, str], ...] = (
-    # (mask, a text in the middle of it, what is before that, and at its end, what follows, source)
+    # (mask, a literal in the middle, the text before it, the end of that text, the text after it, source)
     ("telegram-token", ":A", r"[0-9]{8,10}", "[0-9]{8}", r"[A-Za-z0-9_-]{34}" + END, ""),
     ("azure-secret", "Q~", r"[A-Za-z0-9_~.]{3}[0-9]", "[0-9]", r"[A-Za-z0-9_~.-]{31,34}+(?![A-Za-z0-9_~-])", "gitleaks"),
     ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}", "[A-Za-z0-9]{14}", r"[A-Za-z0-9_=-]{60,70}+" + END, ""),
@@ -342,7 +342,7 @@ WITH_MIDDLE: tuple[tuple[str, str, str, str, str, str], ...] = (
 """Secrets that are recognised by their middle only."""
 
 AFTER_TEXT: tuple[tuple[str, str, str, str], ...] = (
-    # (mask, how the text before it begins, what follows with the secret as its group, source)
+    # (mask, the beginning of the text before the secret, the rest of that text with the secret as a group, source)
     ("telegram-token", "api.telegram.org/bot", r"([0-9]{8,10}:[A-Za-z0-9_-]{35})" + END, "core.telegram.org"),
     ("slack-webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/([A-Za-z0-9/]{20,}+)", "gitleaks"),
     ("discord-webhook", "/api/webhooks/", r"[0-9]{15,22}/([A-Za-z0-9_-]{50,}+)", ""),
@@ -363,7 +363,7 @@ AFTER_TEXT: tuple[tuple[str, str, str, str], ...] = (
 """Secrets that are recognised by the text before them."""
 
 AFTER_ID: tuple[tuple[str, str, str, str], ...] = (
-    # (mask, how the id before it begins, what follows with the secret as its group, source)
+    # (mask, the beginnings of the id before the secret, the rest with the secret as a group, source)
     ("aws-secret", "AKIA ASIA", r"[A-Z0-9]{16}(?:\\[\"nrt]|[\"',;:|\s]){1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", "docs.aws.amazon.com"),
 )  # fmt: skip
 """Secrets that are written beside the id of their key, as in a table of both."""

@@ -15,7 +15,7 @@ from functools import cached_property
 from urllib.parse import quote, quote_plus
 
 from trace_recorder.locks import new_lock
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.candidates import PreparedText
 
 KEPT = 32
 """How many values of requests are kept. Older values are forgotten. A value that is sent again counts as new."""
@@ -26,7 +26,7 @@ SHORTEST = 8
 """A value of at least this many characters is masked by itself, unless it is a word."""
 SHORTEST_BY_NAME = 4
 TELLING = 3
-"""How many letters at the end of a text count as the beginning of a value."""
+"""At the end of a text, at least this many letters of a value count as the beginning of the value."""
 ANYWHERE = 16
 """A value of at least this many characters is masked inside a word too."""
 
@@ -43,8 +43,8 @@ _ESCAPE = re.compile("%..")
 _BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[][0-9]m\Z")
 
 
-def stands_alone(value: str) -> bool:
-    """Whether a value is long and unusual enough to be masked by itself: not a word, an identifier or a number."""
+def is_unlike_words(value: str) -> bool:
+    """Return whether a value is unusual enough to be masked by itself: long, and not a word, a name or a number."""
     if len(value) < SHORTEST or value.lower() in _PLACEHOLDERS or len(set(value)) < 4:
         return False
     if _WORD.fullmatch(value) is not None:
@@ -62,7 +62,7 @@ class _Secret:
 
     @cached_property
     def base64(self) -> tuple[str, ...]:
-        """The part of the value's base64 that no text around it changes, for each of the three alignments."""
+        """The part of the value's base64 that does not depend on the text around it, for each of three alignments."""
         data = self.value.encode("utf-8", "surrogatepass")
         if len(data) < 12:
             return ()
@@ -81,7 +81,7 @@ class _Secret:
         twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
         data = value.encode("utf-8", "surrogatepass")
         in_urls = {quote(data), quote(data, safe=""), quote_plus(data)}
-        in_urls |= {_ESCAPE.sub(lambda found: found[0].lower(), one) for one in in_urls}
+        in_urls |= {_ESCAPE.sub(lambda escape: escape[0].lower(), spelled) for spelled in in_urls}
         all_of_them = {value, repr(value)[1:-1], repr(data)[2:-1], *once, *twice, *in_urls}
         return tuple(sorted(all_of_them, key=lambda spelled: (-len(spelled), spelled)))
 
@@ -116,7 +116,7 @@ def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, i
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Whether the text from `start` to `end` is not a part of a longer word."""
+    """Return whether the text from `start` to `end` is not a part of a longer word."""
     if text[end - 1].isalnum() and text[end : end + 1].isalnum():
         return False
     if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:
@@ -128,7 +128,7 @@ class KnownSecrets:
     """The values that one run knows to be secret. Any thread may learn and mask."""
 
     def __init__(self, environment: Iterable[str] = ()) -> None:
-        self._lock = new_lock()  # re-entrant: a signal handler may make a call, which learns, while its thread learns
+        self._lock = new_lock()  # re-entrant: while a thread learns, a signal handler in it may make a call
         self._given: dict[str, _Secret] = {}
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
@@ -148,11 +148,11 @@ class KnownSecrets:
         with self._lock:
             new: list[str] = []
             short: set[str] = set()
-            for given in values:
-                value = given.strip()
+            for raw in values:
+                value = raw.strip()
                 if value in self._given:
                     continue
-                if not stands_alone(value):
+                if not is_unlike_words(value):
                     short |= {value} if len(value) >= SHORTEST_BY_NAME else set()
                     continue
                 known = kept.pop(value, None)
@@ -175,27 +175,27 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def places(self, text: str, look: Look | None) -> list[int]:
+    def places(self, text: str, prepared: PreparedText | None) -> list[int]:
         """Return the positions in a text at which one of the values may be.
 
-        A value in base64 is in one of the words of `look`. Without `look`, the whole text is searched.
+        A value in base64 is in one of the words of `prepared`. Without `prepared`, the whole text is searched.
         """
         positions: list[int] = []
-        words = text if look is None else look.words
-        place = look.place if look is not None else int
-        for one in self.all:
-            if one.trace in text:
-                positions += _everywhere(text, one.trace)
+        words = text if prepared is None else prepared.words
+        place = prepared.place if prepared is not None else int
+        for secret in self.all:
+            if secret.trace in text:
+                positions += _everywhere(text, secret.trace)
             if words:
-                positions += [place(at) for core in one.base64 if core in words for at in _everywhere(words, core)]
+                positions += [place(at) for core in secret.base64 if core in words for at in _everywhere(words, core)]
         return positions
 
-    def begins_at_end(self, text: str) -> int:
+    def partial_value_length(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a value."""
         longest = 0
         last = text[-TELLING:]
-        for one in self.all:
-            for spelled in one.spellings:
+        for secret in self.all:
+            for spelled in secret.spellings:
                 position = spelled.rfind(last, 0, -1) if len(last) == TELLING else -1
                 while position >= 0 and position + TELLING > longest:
                     if text.endswith(spelled[: position + TELLING]):
@@ -209,11 +209,11 @@ class KnownSecrets:
 
         With `names`, the text is a name, and a value that could be a name is not masked.
         """
-        some = [one for one in self.all if one.is_no_name] if names else self.all
-        spans = [span for one in some for span in one.spans(text)]
+        secrets = [secret for secret in self.all if secret.is_no_name] if names else self.all
+        spans = [span for secret in secrets for span in secret.spans(text)]
         if not spans:
             return text
-        masks = [found.span() for found in _MASKS.finditer(text)] if "[REDACTED:" in text else []
+        masks = [mask.span() for mask in _MASKS.finditer(text)] if "[REDACTED:" in text else []
         parts: list[str] = []
         done = 0
         for start, end in _joined(spans):

@@ -28,15 +28,15 @@ def _ends(first: str, last: str) -> tuple[str, ...]:
     return tuple(map("".join, product(first.split(), last.split())))
 
 
-_SAYS_SECRET = (
+_SECRET_NAME_ENDS = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "secretkey", "secretkeybase"),
     *_ends("account access private signing encryption master subscription storage", "key"),
     *_ends("api access refresh auth bearer session security id oauth personal private", "token"),
     *("authorization", "authorizationtoken", "clientkeydata", "sharedaccesskey", "authkey"),
 )
-"""Names with these ends are followed by a secret. They are written without hyphens and underscores."""
+"""A secret follows a name with such an end. The ends are compared without hyphens and underscores."""
 _STRONG = (
-    *_SAYS_SECRET,
+    *_SECRET_NAME_ENDS,
     *_ends("client bot user app webhook github gitlab slack npm pypi hf vault deploy service admin login", "token"),
     *_ends("license deploy app service integration", "key"),
 )
@@ -72,8 +72,8 @@ _ABOUT_A_SECRET = re.compile(
 )
 """Names such as `forgot_password` have a text about the secret as their value."""
 
-LONGEST_LOOK = 400
-"""The first characters that decide whether a value is a secret. The whole value is masked."""
+LONGEST_JUDGED = 400
+"""This many characters at the beginning of a value decide whether it is a secret. The whole value is masked."""
 LONGEST_SAMPLE = 128
 """Letters and digits are counted in this many characters at the beginning of a value."""
 _CLASSES = (
@@ -86,7 +86,7 @@ _CLASSES = (
 _STEPS = (b"aA", b"a0", b"0a", b"0A", b"A0", b"AAa", b"aAA")
 """The changes between small letters, capitals and digits, except for a capital that begins a word.
 
-Counting them costs a twentieth of a search by a pattern.
+Counting these bytes costs a twentieth of a search by a pattern.
 """
 
 _FOLLOWING = (
@@ -101,7 +101,7 @@ In words that occur in three or more files of packages of PyPI and npm, these 31
 About half of the pairs of random letters are others.
 """
 _COMMON = frozenset(row[0] + letter for row in _FOLLOWING.split() for letter in row[1:])
-_RARE = frozenset(one + other for one in ascii_lowercase for other in ascii_lowercase) - _COMMON
+_RARE = frozenset(map("".join, product(ascii_lowercase, repeat=2))) - _COMMON
 
 
 @lru_cache(maxsize=4096)
@@ -132,32 +132,32 @@ def kind_of(name: str) -> Kind | None:
 
 
 def _is_apart(name: str, length: int) -> bool:
-    """Whether the last `length` letters of a name are a separate word."""
+    """Return whether the last `length` letters of a name are a separate word."""
     before = name[-length - 1 : -length]
     return not before or before in "_.-" or (name[-length].isupper() and not before.isupper())
 
 
 @lru_cache(maxsize=4096)
-def says_secret(name: str) -> bool:
-    """Whether the string under a field with this name is a secret, whatever it looks like."""
+def is_secret_name(name: str) -> bool:
+    """Return whether the string under a field with this name is a secret, whatever it looks like."""
     flat = name.rstrip("0123456789_-")[-_LONGEST_NAME:].lower().translate(_SEPARATORS)
-    return flat.endswith((*_SAYS_SECRET, "apikey")) and _ABOUT_A_SECRET.match(_CAMEL.sub("_", name)) is None
+    return flat.endswith((*_SECRET_NAME_ENDS, "apikey")) and _ABOUT_A_SECRET.match(_CAMEL.sub("_", name)) is None
 
 
 def is_strange(value: str, shortest: int = 16) -> bool:
-    """Whether a text looks like a key: long, with letters and digits mixed, or with letters that are not a word."""
-    look = value[:LONGEST_SAMPLE]
-    if len(look) < shortest or len(set(look)) < 8:
+    """Return whether a text looks like a key: long, and with mixed letters and digits, or letters that form no word."""
+    sample = value[:LONGEST_SAMPLE]
+    if len(sample) < shortest or len(set(sample)) < 8:
         return False
-    classes = look.encode("latin-1", "replace").translate(_CLASSES)
+    classes = sample.encode("latin-1", "replace").translate(_CLASSES)
     steps = sum(map(classes.count, _STEPS))
-    if steps >= 3 and 5 * steps >= len(look):
+    if steps >= 3 and 5 * steps >= len(sample):
         return True
-    if not (look.islower() or look.isupper()):
+    if not (sample.islower() or sample.isupper()):
         return False  # a name of several words, such as `DBClusters`, has abbreviations
-    low = look.lower()
+    low = sample.lower()
     steps += sum(map(_RARE.__contains__, map(str.__add__, low, low[1:])))
-    return steps >= 3 and 5 * steps >= len(look)
+    return steps >= 3 and 5 * steps >= len(sample)
 
 
 # ── the value ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,13 +166,13 @@ SHORTEST = 4
 SHORTEST_WEAK = 16
 """A value after a name that has other uses too has at least this many characters."""
 _PATHS = ("/", "./", "~/", "../")
-PLACE_FOR_ONE = re.compile(
+PLACEHOLDER = re.compile(
     r"\[redacted|\[%|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
     r"|fake|placeholder|redacted|todo|none|null|nil|undefined|true|false|optional|required|env|os|process|self|this|args"
     r"|config|settings|options|opts|params|request|req|ctx|secrets|vault|var|data|input|lm-studio|ollama|not-needed|empty)"
     r"(?:\b|[-_.])|an?(?:[-_.]|\Z)|foo|bar|baz|test|passw|secret|token|api[-_]?key|(.)\1*\Z",
 )
-"""The beginnings of texts in the place of a secret, in lower case. Ignoring case would take twice as long."""
+"""The beginnings of placeholders for a secret, in lower case. Ignoring case would take twice as long."""
 _HEX = re.compile(r"[0-9a-f]{1,100}")
 _PREFIX_OF_KEY = re.compile(r"(?:an?|secret|token|test|api[-_]?key)[-_]")
 _TYPE = re.compile(
@@ -183,8 +183,8 @@ _VERSION = re.compile(r"v?\d+(?:[._]\d++)+")
 _DOTTED = re.compile(r"[A-Za-z_$]\w*(?:(?:\.|->|::)[A-Za-z_$]\w*+)+")
 _WORDS = re.compile(r"[A-Za-z][-A-Za-z_.:/~+=@ ]*+")
 _SMALL_WORD = re.compile(r"[a-z]{4,}(?>(?:-[a-z]++)*)")
-_MENTIONS_ONE = re.compile(r"pass|secret|token|key|auth|cred|jwt|bearer")
-_NAMES_ONE = re.compile(
+_MENTIONS_SECRET = re.compile(r"pass|secret|token|key|auth|cred|jwt|bearer")
+_DESCRIBES_SECRET = re.compile(
     r"(?:pass(?:word|wd)?|secrets?|token|key|auth|creds?|credentials?|ref)\Z"
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
     r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
@@ -204,81 +204,83 @@ _CONSONANTS = re.compile(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
 
 
 def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
-    """Whether the text after a scheme of authorization is a credential. With `is_alone`, nothing follows it."""
-    if len(value) < 8 or PLACE_FOR_ONE.match(value.lower()):
+    """Return whether the text after a scheme of authorization is a credential. With `is_alone`, nothing follows it."""
+    if len(value) < 8 or PLACEHOLDER.match(value.lower()):
         return False
-    if _DIGIT.search(value) is not None or is_strange(value[:LONGEST_LOOK], 12):
+    if _DIGIT.search(value) is not None or is_strange(value[:LONGEST_JUDGED], 12):
         return True
-    return is_alone and scheme == "bearer" and value.isalpha() and _MENTIONS_ONE.search(value.lower()) is None
+    return is_alone and scheme == "bearer" and value.isalpha() and _MENTIONS_SECRET.search(value.lower()) is None
 
 
 def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
-    """Whether the text after the name of a secret is a secret.
+    """Return whether the text after the name of a secret is a secret.
 
     `form` is the way in which the value is written. If `is_alone` is True, nothing else follows the value in its line
     or in its element of XML.
     """
-    look = value[:LONGEST_LOOK]
+    sample = value[:LONGEST_JUDGED]
     if len(value) < SHORTEST:
         return False
     if kind == "weak":  # first the cheapest check, which most of these values fail: whether they look like a key
-        return _is_strange_value(name, look, form) and not _is_no_value(name, look, form)
-    if _is_no_value(name, look, form):
+        return _is_strange_value(name, sample, form) and not _is_no_value(name, sample, form)
+    if _is_no_value(name, sample, form):
         return False
-    if is_alone and _SMALL_WORD.fullmatch(look):
-        return _NAMES_ONE.search(look) is None
-    if _WORDS.fullmatch(look):
-        is_random = is_strange(look, 8) and _MENTIONS_ONE.search(look.lower()) is None
-        is_no_word = form == "variable" or is_random or (form == "quoted" and _is_no_word(look))
-        return len(look) >= 8 and look.isalpha() and is_no_word
-    if look.startswith(_PATHS) and not is_strange(look, 30):
+    if is_alone and _SMALL_WORD.fullmatch(sample):
+        return _DESCRIBES_SECRET.search(sample) is None
+    if _WORDS.fullmatch(sample):
+        is_random = is_strange(sample, 8) and _MENTIONS_SECRET.search(sample.lower()) is None
+        is_no_word = form == "variable" or is_random or (form == "quoted" and _is_no_word(sample))
+        return len(sample) >= 8 and sample.isalpha() and is_no_word
+    if sample.startswith(_PATHS) and not is_strange(sample, 30):
         return False
-    has_digit = _DIGIT.search(look) is not None
+    has_digit = _DIGIT.search(sample) is not None
     if form == "bare":
-        return has_digit and len(look) >= 6 and (is_strange(look, 8) or _has_symbol(look))
-    if len(look) < 8:
-        return has_digit and not (look.isdigit() and form == "line")
-    return has_digit or _SYMBOL.search(look) is not None
+        return has_digit and len(sample) >= 6 and (is_strange(sample, 8) or _has_symbol(sample))
+    if len(sample) < 8:
+        return has_digit and not (sample.isdigit() and form == "line")
+    return has_digit or _SYMBOL.search(sample) is not None
 
 
-def _is_no_value(name: str, look: str, form: Form) -> bool:
-    """Whether a value is a placeholder, a type, a version, a URL or an expression."""
-    low = look.lower()
-    if _is_placeholder(look, low) or ("{" in look and "}" in look) or name.lower().endswith(low):
+def _is_no_value(name: str, sample: str, form: Form) -> bool:
+    """Return whether a value is a placeholder, a type, a version, a URL or an expression."""
+    low = sample.lower()
+    if _is_placeholder(sample, low) or ("{" in sample and "}" in sample) or name.lower().endswith(low):
         return True
-    if look.isupper() and _MENTIONS_ONE.search(low) and not is_strange(look):
+    if sample.isupper() and _MENTIONS_SECRET.search(low) and not is_strange(sample):
         return True
-    if look.endswith("...") or "xxxx" in low or "://" in look:
+    if sample.endswith("...") or "xxxx" in low or "://" in sample:
         return True
     if _TYPE.fullmatch(low) or _VERSION.fullmatch(low):
         return True
-    may_be_dotted = form != "quoted" and ("." in look or "->" in look or "::" in look)
-    return may_be_dotted and _DOTTED.fullmatch(look) is not None and not is_strange(look, 20)
+    may_be_dotted = form != "quoted" and ("." in sample or "->" in sample or "::" in sample)
+    return may_be_dotted and _DOTTED.fullmatch(sample) is not None and not is_strange(sample, 20)
 
 
-def _is_placeholder(look: str, low: str) -> bool:
-    """Whether a value is a placeholder for a secret. A key may begin with such a word (`secret_`, `test_`)."""
-    if PLACE_FOR_ONE.match(low) is None:
+def _is_placeholder(sample: str, low: str) -> bool:
+    """Return whether a value is a placeholder for a secret. A key may begin with such a word (`secret_`, `test_`)."""
+    if PLACEHOLDER.match(low) is None:
         return False
     word = _PREFIX_OF_KEY.match(low)
-    rest = look[word.end() :] if word else ""
+    rest = sample[word.end() :] if word else ""
     return not (is_strange(rest, 20) or (len(rest) >= 32 and _HEX.fullmatch(rest)))
 
 
-def _is_strange_value(name: str, look: str, form: Form) -> bool:
-    """Whether a value looks like a key, if its name alone does not decide that."""
+def _is_strange_value(name: str, sample: str, form: Form) -> bool:
+    """Return whether a value looks like a key, if its name alone does not decide that."""
     if form != "variable" and name.lower().endswith(("sig", "signature")):
         return False  # a signature of reasoning is not a secret; a signature in a URL gives access
-    if not is_strange(look, SHORTEST_WEAK) or ":" in look or look.startswith(_PATHS):
+    if not is_strange(sample, SHORTEST_WEAK) or ":" in sample or sample.startswith(_PATHS):
         return False
-    return form == "variable" or not name.lower().endswith("key") or _HASH.fullmatch(look) is None
+    return form == "variable" or not name.lower().endswith("key") or _HASH.fullmatch(sample) is None
 
 
-def _has_symbol(look: str) -> bool:
-    """Whether an unquoted value has a symbol, as passwords have, and is not an expression."""
-    return _SYMBOL.search(look) is not None and _OPERATOR.search(look) is None and _EXPRESSION.fullmatch(look) is None
+def _has_symbol(sample: str) -> bool:
+    """Return whether an unquoted value has a symbol, as passwords have, and is not an expression."""
+    if _SYMBOL.search(sample) is None or _OPERATOR.search(sample) is not None:
+        return False
+    return _EXPRESSION.fullmatch(sample) is None
 
 
 def _is_no_word(value: str) -> bool:
-    """Whether a text of letters is not a word: it has capitals among small letters, or is longer than words are."""
+    """Return whether letters do not form a word: there are capitals among small letters, or more than 20 letters."""
     return len(value) > 20 or (_CAPITAL_INSIDE.search(value) is not None and _CONSONANTS.search(value) is not None)

@@ -1,11 +1,11 @@
 r"""Finds secrets that are known by a name before them: `password: …`, `--token …`, `"clientSecret": "…"`.
 
-A name is found by three letters of its stem (`Beginnings`). One pattern then reads the rest of the name, the separator,
-and whether a value is there that is long enough to be a secret. Python code runs only where this pattern matches. It
-judges the name and the value (`name_kinds.py`), and how the value is written (`_form`). Invariants: each place costs a
-bounded number of steps. A secret is not searched for further names. Within a value that is not secret, at most
-`MAX_NESTED` names are examined. So each character is read only a few times, however many names are before it. No mask
-replaces a quote or a backslash, so that JSON stays JSON.
+A name is found by three letters of its stem (`Beginnings`). One pattern then reads the rest of the name and the
+separator, and checks that a value follows that is long enough to be a secret. Python code runs only where this pattern
+matches. It judges the name and the value (`name_kinds.py`), and how the value is written (`_form`). Invariants: each
+position costs a bounded number of steps. A secret is not searched for further names. Within a value that is not secret,
+at most `MAX_NESTED` names are examined. So each character is read only a few times, however many names are before it.
+No mask replaces a quote or a backslash, so that JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from trace_recorder.storage.redaction.candidates import (
     MANY,
     Beginnings,
     Density,
-    Look,
+    PreparedText,
     are_many,
     dense_end,
 )
 from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
 from trace_recorder.storage.redaction.name_kinds import (
-    LONGEST_LOOK,
+    LONGEST_JUDGED,
     SCHEMES,
     SHORTEST,
     SHORTEST_WEAK,
     Form,
     Kind,
     is_credential,
+    is_secret_name,
     is_secret_value,
     kind_of,
-    says_secret,
 )
 
 Span = tuple[int, int]
@@ -62,7 +62,7 @@ _PLAUSIBLE = (
 """A value that may be a secret has eight characters, or has four and a digit, or is alone in its line or element."""
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
-"""A value that may be a known one, such as `postgres`."""
+"""The beginning of a value that may be a known secret, such as `postgres`."""
 _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
 """A member of JSON with a string that is not empty. In JSON within JSON, its quotes have backslashes."""
 
@@ -89,9 +89,9 @@ def _named(value: str) -> re.Pattern[str]:
 _NAMED = _named(_PLAUSIBLE)
 _KNOWN_NAMED = _named(_ANY_VALUE)
 _QUOTED_VALUE = re.compile(r"[^\s\"'`\\<>\0-\x1f]++")
-_QUOTED_LOOK = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_LOOK}}}+")
+_QUOTED_SAMPLE = re.compile(rf"[^\s\"'`\\<>\0-\x1f]{{1,{LONGEST_JUDGED}}}+")
 _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]++")
-_BARE_LOOK = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_LOOK}}}+")
+_BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
 """The text that follows a value if it is alone in its line, its element of XML, or its quotes."""
@@ -117,40 +117,42 @@ _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 1
 """
 
 
-def signs(look: Look, *, any_value: bool = False) -> list[int]:
+def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> list[int]:
     """Return the positions in JSON text of secrets that may be recognised by their name, at most one in each string.
 
-    If many are in short strings, the rest is not searched. If `any_value` is True, a value may also be a known secret
-    that does not look like one.
+    If many of them are in short strings, the rest of the text is not searched. If `any_value` is True, a value may also
+    be a known secret that does not look like one.
     """
-    stems = _STEMS.places(look.data)
+    stems = _STEMS.places(prepared.data)
     if not stems:
         return []
     places: list[int] = []
     has_commands = False
-    low = look.data.lower().decode("latin-1")
-    letters, read_name, done = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
+    low = prepared.data.lower().decode("latin-1")
+    letters, read_name, done = prepared.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
     for position in stems:
         match = read_name(low, position) if position >= done else None
         if match is None:
             continue
         if match[_COMMAND_WORD]:
             has_commands = True
-        elif _may_be_secret(look.plain, _name_begins(look.plain, letters, position), match, any_value=any_value):
+        elif _may_be_secret(
+            prepared.plain, _name_begins(prepared.plain, letters, position), match, any_value=any_value
+        ):
             places.append(position)
             if len(places) >= MANY and are_many(places):
                 return places
-            done = string_end(look.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
-    return [*places, *commands.signs(look)] if has_commands else places
+            done = string_end(prepared.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
+    return [*places, *commands.candidate_positions(prepared)] if has_commands else places
 
 
 def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
-    """Whether the name is that of a secret, and the value, which may have escapes, is long enough for one."""
+    """Return whether the name is that of a secret, and the value, which may have escapes, is long enough."""
     if match[_COOKIE_END] is not None:
         return kind_of(plain[begin : match.end(_COOKIE_END)]) == "cookie"
     name = plain[begin : match.end(_MEMBER_END)]
     if match[_ESCAPES] is not None:
-        return says_secret(name) or (plain.startswith('\\"', match.end()) and kind_of(name) is not None)
+        return is_secret_name(name) or (plain.startswith('\\"', match.end()) and kind_of(name) is not None)
     kind = kind_of(name)
     if kind is None:
         return False
@@ -163,14 +165,14 @@ def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: b
 def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
     """Yield the spans of secrets that follow their names in a text.
 
-    `is_known` says whether a value is a known secret.
+    `is_known` returns whether a value is a known secret.
     """
-    look = Look(text, runs=False)
-    stems = _STEMS.places(look.data)
+    prepared = PreparedText(text, runs=False)
+    stems = _STEMS.places(prepared.data)
     if not stems:
         return
-    low = look.data.lower().decode("latin-1")
-    letters, read_name = look.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
+    low = prepared.data.lower().decode("latin-1")
+    letters, read_name = prepared.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match
     has_masks = "[REDACTED:" in text
     density = Density(CLOSE_NAMES)
     done = within = nested = read = 0
@@ -198,7 +200,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
 
 
 def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density: Density) -> tuple[Span | None, int]:
-    """Return the span of the secret after a name, and where the reading of the value ended.
+    """Return the span of the secret after a name, and the position up to which the value was read.
 
     The span is None if the value is not a secret. The end is 0 if no value was read.
     """
@@ -207,34 +209,34 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
     if kind is None or match[_ESCAPES] is not None:
         return None, 0
     is_open = (match[_OPEN] or match[_COMMA] or match[_OPEN_BEHIND_BLANK]) is not None
-    look = (_QUOTED_LOOK if is_open else _BARE_LOOK).match(text, start)
-    if look is None:
+    sample = (_QUOTED_SAMPLE if is_open else _BARE_SAMPLE).match(text, start)
+    if sample is None:
         return None, 0
-    value = _read_value(text, look, is_json=match[_CLOSE] is not None, is_open=is_open)
+    value = _read_value(text, sample, is_json=match[_CLOSE] is not None, is_open=is_open)
     is_judged = is_known(value) or bool(match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK])
     if len(value) < (SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST):  # rules out most values
-        return None, look.end()
-    if not density.is_high(start) and not _is_secret(text, begin, match, kind, look, value, is_known):
-        return None, look.end()
-    if len(value) < LONGEST_LOOK:
-        return (start, start + len(value)), look.end()
+        return None, sample.end()
+    if not density.is_high(start) and not _is_secret(text, begin, match, kind, sample, value, is_known):
+        return None, sample.end()
+    if len(value) < LONGEST_JUDGED:
+        return (start, start + len(value)), sample.end()
     whole = (_QUOTED_VALUE if is_open else _BARE_VALUE).match(text, start)
-    return (start, whole.end() if whole else look.end()), look.end()
+    return (start, whole.end() if whole else sample.end()), sample.end()
 
 
 def _is_secret(
-    text: str, begin: int, match: re.Match[str], kind: Kind, look: re.Match[str], value: str, is_known: Is
+    text: str, begin: int, match: re.Match[str], kind: Kind, sample: re.Match[str], value: str, is_known: Is
 ) -> bool:
-    """Whether the value after a name is a secret, judged by the text around it."""
+    """Return whether the value after a name is a secret, judged by the text around it."""
     name = text[begin : match.end(_MEMBER_END)]
     form = _form(text[max(0, begin - 60) : begin], begin, match, name)
     if form is None or is_known(value):
         return form is not None
     scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
-    is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, look.end()) is not None
+    is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, sample.end()) is not None
     if scheme:
         return is_credential(scheme.rstrip(), value, is_alone=is_alone)
-    is_alone = is_alone and _is_assigned_alone(text, match, name, look.end())
+    is_alone = is_alone and _is_assigned_alone(text, match, name, sample.end())
     return is_secret_value(kind, name, value, form, is_alone=is_alone)
 
 
@@ -255,7 +257,7 @@ def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | No
 
 
 def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
-    """Whether a value with nothing after it belongs to a setting (`a: b`, `a=b`, `<a>b</a>`), not to an expression."""
+    """Return whether a value with nothing after it belongs to a setting (`a: b`, `a=b`, `<a>b</a>`)."""
     if match[_XML]:
         return text.startswith(f"</{name}", end)
     if match[_OPEN] or match[_CLOSE] or match[_ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
@@ -263,9 +265,9 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
     return (match.end() > match.end(_ASSIGN)) == (match[_ASSIGN] == ":")
 
 
-def _read_value(text: str, look: re.Match[str], *, is_json: bool, is_open: bool) -> str:
-    """Return the value after a name. It is empty for a part of a sentence, a number of JSON, or a function's name."""
-    value, end = look[0], look.end()
+def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: bool) -> str:
+    """Return the value after a name, or an empty text for a part of a sentence, a JSON number, or a function's name."""
+    value, end = sample[0], sample.end()
     if value[0] in ":,]}" or "[REDACTED" in value:
         return ""
     behind = text[end : end + 1]
@@ -294,13 +296,13 @@ def _name_begins(text: str, letters: bytes, stem: int) -> int:
 _ESCAPE = re.compile(r"(?<=[\[;])[0-9]{1,3}m|(?<=%)[0-9A-Fa-f]{2}|(?<=\\)u[0-9A-Fa-f]{4}")
 
 
-def _is_in_mask(text: str, at: int) -> bool:
-    first = max(0, at - 40)
-    return text.rfind("[REDACTED:", first, at) > text.rfind("]", first, at)
+def _is_in_mask(text: str, position: int) -> bool:
+    first = max(0, position - 40)
+    return text.rfind("[REDACTED:", first, position) > text.rfind("]", first, position)
 
 
 def has_cookies(value: str) -> bool:
-    """Whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
+    """Return whether a value is a list of cookies, one of which looks like a secret. A mask is not a secret."""
     first, *others = value[:_MOST_OF_COOKIES].split("[REDACTED:")
     return _COOKIES.match("".join([first, *(other.partition("]")[2] for other in others)])) is not None
 
@@ -314,7 +316,7 @@ def _cookies(text: str, begin: int, match: re.Match[str]) -> tuple[Span | None, 
 
 
 def _begins_line(before: str, begin: int) -> bool:
-    """Whether a name is the first in its line or in the text. Only blanks, hyphens or a quote may be before it."""
+    """Return whether a name is the first in its line. Only blanks, hyphens or a quote may be before it in the line."""
     rest = before.rstrip(" \t-")
     if not rest:
         return begin <= len(before) or "-" in before

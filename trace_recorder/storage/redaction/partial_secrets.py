@@ -1,9 +1,9 @@
-"""Finds the beginning of a possible secret at the end of a text that will be continued, such as a stream's.
+"""Finds the beginning of a possible secret at the end of a text that will be continued, such as that of a stream.
 
-The last word may become a key, a URL with a password, or the name of a secret. It cannot if it has only small letters
-and no secret begins with them. A value after a secret's name, a command's flags, and a private key from its BEGIN on
-may be incomplete too. Such an end of the text is not written before the following text is known. Invariant: the length
-of this end is bounded, because a word or a key that is longer than any secret is written.
+The last word may become a key, a URL with a password, or the name of a secret. A word of small letters cannot, unless a
+secret may begin with these letters. A value after a secret's name, a command's flags, and a private key from its BEGIN
+on may be incomplete too. Such an end of the text is not written before the following text is known. Invariant: the
+length of this end is bounded, because a word or a key that is longer than any secret is written.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
-"""The patterns, each with words. A pattern is tried only if the text has one of its words: a failing match is slow."""
+"""The patterns, each with words. A pattern is slow to fail, so it is tried only if the text has one of its words."""
 _SHOWN = 600
 """The name of a value is searched in this many characters at the end of a text."""
 
@@ -90,7 +90,7 @@ _WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 
 def _is_harmless(word: str) -> bool:
-    """Whether a word of small letters begins neither a key nor the name of a secret."""
+    """Return whether a word of small letters begins neither a key nor the name of a secret."""
     whole = _WORD.fullmatch(word)
     word = whole[1] if whole is not None else ""
     if len(word) < 3 or word.startswith(BEGINNINGS):

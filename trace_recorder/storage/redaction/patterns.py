@@ -1,8 +1,8 @@
-r"""The shapes of secrets that have a form of their own: patterns, made from the rows of `key_forms.py`.
+r"""The patterns of secrets that have a form of their own, made from the rows of `key_forms.py`.
 
 Invariant: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive repeat
-as its end. So an attempt at one place takes bounded time or ends in a match, and all attempts take linear time in any
-text. `key_finder.py` chooses the places of a text at which the patterns are tried.
+as its end. So an attempt at one position takes bounded time or ends in a match, and all attempts together take linear
+time in any text. `key_finder.py` chooses the positions of a text at which the patterns are tried.
 """
 
 from __future__ import annotations
@@ -40,70 +40,70 @@ PPK_BEGIN = "Private-Lines: "
 
 @dataclass(frozen=True, eq=False)
 class SecretForm:
-    """The form of one kind of secret: the name in its mask, its sign and its pattern. Each such secret has the sign.
+    """The form of one kind of secret: the name in its mask, a literal that each such secret contains, and its pattern.
 
-    The pattern matches the secret, or has it as a group. If the pattern does not begin with the sign, `before_sign`
-    matches the secret up to the end of the sign, and `behind_sign` from the sign on.
+    The pattern matches the secret, or has the secret as a group. If the pattern does not begin with the literal,
+    `up_to_literal` matches the secret up to the end of the literal, and `from_literal` matches it from the literal on.
     """
 
     what: str
-    sign: str
+    literal: str
     regex: str
     grouped: bool = False
-    behind_sign: str = ""
-    before_sign: str = ""
+    from_literal: str = ""
+    up_to_literal: str = ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern, compiled when a text has the sign. Compiling all patterns would delay every import."""
+        """The pattern, compiled when a text has the literal. Compiling all patterns would delay every import."""
         return re.compile(self.regex)
 
     @cached_property
-    def sign_pattern(self) -> re.Pattern[str]:
-        """The pattern that begins with the sign."""
-        return re.compile(self.behind_sign) if self.behind_sign else self.pattern
+    def literal_pattern(self) -> re.Pattern[str]:
+        """The pattern that begins with the literal."""
+        return re.compile(self.from_literal) if self.from_literal else self.pattern
 
     @cached_property
     def _begin_pattern(self) -> re.Pattern[str]:
-        return re.compile(self.before_sign)
+        return re.compile(self.up_to_literal)
 
     def secret_at(self, text: str, position: int) -> tuple[int, int] | None:
-        """Return the span of the secret whose sign is at a position of a text, or None if there is no secret."""
-        if not self.before_sign:
+        """Return the span of the secret whose literal is at a position of a text, or None if there is no secret."""
+        if not self.up_to_literal:
             match = self.pattern.match(text, position)
             return None if match is None else match.span(1 if self.grouped else 0)
-        behind = self.sign_pattern.match(text, position)
-        first, end = max(0, position - _LONGEST_BEFORE), position + len(self.sign)
+        behind = self.literal_pattern.match(text, position)
+        first, end = max(0, position - _LONGEST_BEFORE), position + len(self.literal)
         begin = self._begin_pattern.search(text, first, end) if behind else None
         return (begin.start(), behind.end()) if begin and behind else None
 
-    def next_secret(self, text: str, at: int) -> tuple[int, int] | None:
-        """Return the span of the first secret of this shape at a position of a text or after it."""
-        match = self.pattern.search(text, at)
+    def next_secret(self, text: str, position: int) -> tuple[int, int] | None:
+        """Return the span of the first secret of this form at a position of a text or after it."""
+        match = self.pattern.search(text, position)
         return None if match is None else match.span(1 if self.grouped else 0)
 
 
 _LONGEST_BEFORE = 100
-"""A secret begins at most this many characters before its sign."""
+"""A secret begins at most this many characters before its literal."""
 
 
 def _boundary(prefix: str) -> str:
     r"""Return a pattern that follows the prefix of a secret, and checks the text before the prefix.
 
     A letter or digit may be before the prefix only if it ends an escape of JSON, of a URL or of a terminal. A hyphen or
-    plus sign may be the mark of a line in a diff. Elsewhere these signs, and slashes, are letters of base64, in which
-    short prefixes occur by chance.
+    plus sign may be the mark of a line in a diff. Elsewhere these characters, and slashes, are letters of base64, in
+    which short prefixes occur by chance.
     """
     at = f".{{{len(prefix)}}}"
     within = "-" if len(prefix) < 6 else ""
     if prefix.isalnum():
         within = "+/-" if "AA" in prefix else f"+{within}"
-    before = [rf"(?<![{_WORD}{within}]{at})", *(rf"(?<={one}{at})" for one in (*_ESCAPES, *_LINE_BEGINS))]
+    before = [rf"(?<![{_WORD}{within}]{at})", *(rf"(?<={end}{at})" for end in (*_ESCAPES, *_LINE_BEGINS))]
     return f"(?:{'|'.join(before)})"
 
 
-def _shapes() -> Iterator[SecretForm]:
-    yield SecretForm("private-key", PEM_BEGIN, _PEM, behind_sign=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
+def _forms() -> Iterator[SecretForm]:
+    yield SecretForm("private-key", PEM_BEGIN, _PEM, from_literal=r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE")
     yield SecretForm("private-key", PPK_BEGIN, _PPK, grouped=True)
     for what, beginnings, follows, _ in AFTER_ID:
         for prefix in beginnings.split():
@@ -112,19 +112,21 @@ def _shapes() -> Iterator[SecretForm]:
         for prefix in beginnings.split():
             yield SecretForm(what, prefix, re.escape(prefix) + _boundary(prefix) + follows)
     for what, middle, before, last, follows, _ in WITH_MIDDLE:
-        start = "|".join([rf"(?<![{_WORD}-])", *(f"(?<={one})" for one in (*_ESCAPES, *_LINE_BEGINS))])
+        start = "|".join([rf"(?<![{_WORD}-])", *(f"(?<={end})" for end in (*_ESCAPES, *_LINE_BEGINS))])
         text = re.escape(middle)
         yield SecretForm(
             what,
             middle,
             f"(?={before}{text})(?:{start}){before}{text}{follows}",
-            behind_sign=f"{text}(?<={last}{text}){follows}",
-            before_sign=rf"(?:{start}){before}{text}\Z",
+            from_literal=f"{text}(?<={last}{text}){follows}",
+            up_to_literal=rf"(?:{start}){before}{text}\Z",
         )
     for what, beginning, follows, _ in AFTER_TEXT:
         yield SecretForm(what, beginning, re.escape(beginning) + follows, grouped=True)
 
 
-SHAPES = tuple(_shapes())
-BEGINNINGS = tuple(sorted({prefix for _, some, _, _ in WITH_BEGINNING for prefix in some.split() if len(prefix) > 2}))
-"""How the secrets of the table begin."""
+FORMS = tuple(_forms())
+BEGINNINGS = tuple(
+    sorted({prefix for _, beginnings, _, _ in WITH_BEGINNING for prefix in beginnings.split() if len(prefix) > 2})
+)
+"""The beginnings of the table's secrets, except for the shortest beginnings."""

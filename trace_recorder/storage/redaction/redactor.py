@@ -3,7 +3,7 @@
 A redactor is a function that takes a text and returns it with its secrets masked. Invariants: masking is deterministic
 and idempotent. A mask names the kind of the secret ("[REDACTED:openai-key]"). In JSON, only strings are masked, one by
 one and decoded, so that the structure and the digits of numbers do not change. Prose is not changed: secrets are found
-by the shapes of keys (`key_forms.py`), by the names of members, and by known values (the client's key, the
+by the forms of keys (`key_forms.py`), by the names of members, and by known values (the client's key, the
 environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none of
 these.
 """
@@ -46,7 +46,7 @@ _SECRET_NAME = re.compile(
     r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
     re.IGNORECASE,
 )
-"""Variables of the environment that contain a secret, and not the path or the address of one."""
+"""Names of environment variables that contain a secret, and not the path or the address of a secret."""
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 _KINDS = frozenset(
     {
@@ -68,9 +68,9 @@ _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thou
 """Members with values that a provider has signed or encrypted. They must be sent back unchanged."""
 _SEAL = 40
 _OVERLAP = 4 * 1024
-"""This many characters at the end of a searched text are searched again together with the next text.
+"""A long text is searched in pieces. This many characters at the end of a piece are searched again with the next one.
 
-The sign of a secret is never longer.
+A secret is recognised by fewer characters.
 """
 
 _SHORT, _TOGETHER = 256, 400
@@ -81,7 +81,7 @@ _SHORT, _TOGETHER = 256, 400
 class _String:
     """A string of JSON text: its position, its value, and its masked value.
 
-    It is searched for secrets of some kinds.
+    `kinds` are the kinds of secrets that it may have. If it is 0, the string is not searched.
     """
 
     start: int
@@ -99,8 +99,8 @@ class Redaction:
         self, redact: Redactor | Sequence[Redactor] | None, environment: Mapping[str, str] = os.environ
     ) -> None:
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
-        self._knows_shapes = default_redactor in self._redactors
-        self._kinds = EVERY if self._knows_shapes else KNOWN
+        self._knows_forms = default_redactor in self._redactors
+        self._kinds = EVERY if self._knows_forms else KNOWN
         self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(
             value
@@ -108,12 +108,12 @@ class Redaction:
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
         self._harmless: tuple[list[str], object, object] = [], None, None
-        """The last text of a request in which no sign of a secret was seen, and the known values at that time."""
+        """The last text of a request in which no possible secret was found, and the known values at that time."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Mask these values from now on.
 
-        Return the new keys that are masked wherever they occur. Short values, and words, are masked only behind the
+        Return the new keys that are masked wherever they occur. Short values, and words, are masked only after the
         name of a secret.
         """
         return self._known.learn(keys, cookies) if self._redactors else []
@@ -125,7 +125,7 @@ class Redaction:
             own = redactor is default_redactor
             masked = self._mask_own(text, kinds) if own else redactor(text)
             if not isinstance(masked, str):
-                raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and has to return a str")
+                raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and must return a str")
             text = text if masked == text else _encodable(masked, text)
         return text
 
@@ -136,12 +136,8 @@ class Redaction:
     def _mask_own(self, text: str, kinds: int) -> str:
         """Mask the secrets that a text shows by itself.
 
-        A long text is masked piece by piece, each up to a place where no secret is open.
+        A long text is masked in pieces. Each piece ends at a position where no secret has begun.
         """
-        masked = self._mask_bit_by_bit(text, kinds)
-        return mask_json(masked) if kinds & NAME else masked
-
-    def _mask_bit_by_bit(self, text: str, kinds: int) -> str:
         parts: list[str] = []
         done = 0
         while len(text) - done > MAX_UNINTERRUPTED_CHARS:
@@ -150,7 +146,8 @@ class Redaction:
             part = part[: len(part) - unfinished(part)] or part
             parts.append(mask_text(part, self._known.short, kinds))
             done += len(part)
-        return "".join([*parts, mask_text(text[done:] if done else text, self._known.short, kinds)])
+        masked = "".join([*parts, mask_text(text[done:] if done else text, self._known.short, kinds)])
+        return mask_json(masked) if kinds & NAME else masked
 
     def mask_gap(self, text: str) -> str:
         """Mask the text of a failure. If a redactor fails, mask it without the user's redactors."""
@@ -159,10 +156,10 @@ class Redaction:
     def mask_name(self, text: str) -> str:
         """Mask the keys in a name, and long known values that are not words, without the user's redactors."""
         text = self._known.mask(text, names=True)
-        return mask_text(text) if self._knows_shapes else text
+        return mask_text(text) if self._knows_forms else text
 
-    def _apart(self, name: str, names: dict[str, str]) -> str:
-        """Mask a member's name. Different names stay different, so that no member is lost."""
+    def _mask_member_name(self, name: str, names: dict[str, str]) -> str:
+        """Mask the name of a member. Different names stay different, so that no member is lost."""
         masked = self.mask_name(name)
         if masked == name:
             return name
@@ -171,10 +168,10 @@ class Redaction:
     def mask(self, text: str, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings of JSON text.
 
-        Return the text with the number of its secrets. A redactor of the user sees only values, not the names of
-        members. A string that it changes counts as one secret. If `are_pieces` is True, the strings are pieces of the
-        model's text. Names were already searched in the joined pieces, because the end of a piece is not the end of a
-        line.
+        Return the text, and the number of secrets that were masked. A redactor of the user sees only values, not the
+        names of members. A string that it changes counts as one secret. If `are_pieces` is True, the strings are pieces
+        of the model's text. Names were already searched in the joined pieces, because the end of a piece is not the end
+        of a line.
         """
         seen = None if self._looks_at_all else self._see(text)
         return self._mask_strings(text, seen, are_pieces=are_pieces) if seen is None or any(seen.all) else (text, 0)
@@ -182,7 +179,7 @@ class Redaction:
     def _mask_strings(self, text: str, seen: Sightings | None, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings in which a secret may have been seen, or all of them."""
         places = seen.places() if seen and not seen.has_many else None
-        defined = set(mcp_secrets(text) if self._knows_shapes else ())
+        defined = set(mcp_secrets(text) if self._knows_forms else ())
         names: dict[str, str] = {}
         strings: list[_String] = []
         for start, end, name, is_name in strings_at(text, places):
@@ -191,7 +188,7 @@ class Redaction:
             if (start, end) in defined:
                 string.masked = MASK
             elif is_name:
-                string.masked = self._apart(value, names)
+                string.masked = self._mask_member_name(value, names)
             elif (masked := self._mask_by_member(name, value)) is not None:
                 string.masked = masked
             else:
@@ -218,7 +215,7 @@ class Redaction:
             return value
         if name in _SEALED and len(value) >= _SEAL:
             return self._known.mask(value)
-        return MASK if name and self._knows_shapes and is_secret_member(name, value, self._known.short) else None
+        return MASK if name and self._knows_forms and is_secret_member(name, value, self._known.short) else None
 
     def _search(self, strings: list[_String]) -> None:
         """Mask the strings in which secrets may be. Short strings with the same kinds are masked together."""
@@ -228,15 +225,15 @@ class Redaction:
                 together[string.kinds].append(string)
             elif string.kinds:
                 string.masked = self.mask_plain(string.value, string.kinds)
-        for kinds, some in together.items():
-            for at in range(0, len(some), _TOGETHER):
+        for kinds, group in together.items():
+            for at in range(0, len(group), _TOGETHER):
                 yield_to_others()
-                batch = some[at : at + _TOGETHER]
+                batch = group[at : at + _TOGETHER]
                 searched = mask_together([string.value for string in batch], lambda text: self._mask_shown(text, kinds))  # noqa: B023 - called at once
                 for string, masked in zip(batch, searched, strict=True):
                     string.masked = _encodable(mask_json(masked) if kinds & NAME else masked, string.value)
         for string in strings:
-            if string.is_json and string.kinds & NAME and self._knows_shapes:
+            if string.is_json and string.kinds & NAME and self._knows_forms:
                 string.masked = mask_fields(string.masked)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
@@ -245,7 +242,7 @@ class Redaction:
             return [self.mask(text) for text in texts]
         last = texts[-1:], self._known.all, self._known.short
         searched = texts[:-1] if last == self._harmless else texts
-        seen = self._see("\n".join(searched))  # one look at all texts of a small request
+        seen = self._see("\n".join(searched))  # one search of all texts of a small request
         if not any(seen.all):
             self._harmless = last
             return [(text, 0) for text in texts]
@@ -259,7 +256,7 @@ class Redaction:
         return masked if searched is texts else [*masked, (texts[-1], 0)]
 
     def sees(self, text: str) -> bool:
-        """Whether the strings of a text must be examined: it may have a secret, or the user has a redactor."""
+        """Return whether the strings of a text must be examined: it may have a secret, or the user has a redactor."""
         return self._looks_at_all or self._sees_secrets(text)
 
     def _sees_secrets(self, text: str) -> bool:
@@ -273,7 +270,7 @@ class Redaction:
             seen = self._see_in_pieces(text)
         else:
             seen = self._see_with_escapes(text) if "\\" in text else Sightings(text, self._kinds, self._known)
-        if '"mcp"' in text and self._knows_shapes:
+        if '"mcp"' in text and self._knows_forms:
             seen.by_name += [start for start, _ in mcp_secrets(text)]
         return seen
 
@@ -311,7 +308,7 @@ class Redaction:
         text, spelled = part.mask(self._sees_secrets, self._mask_secrets, self._mask_arguments)
         yield_to_others()
         masked, count = self._mask_lines(text, part.masked_lines)
-        count += sum(masks_in(said, left) for said, left in spelled)
+        count += sum(masks_in(before, after) for before, after in spelled)
         return masked.encode("utf-8", "surrogateescape"), count, len(data)
 
     def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
@@ -331,7 +328,7 @@ class Redaction:
         return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Mask known values and the shapes of secrets in bytes that are not UTF-8, before they become base64."""
+        """Mask known values and secrets of a known form in bytes that are not UTF-8, before they become base64."""
         try:
             data.decode()
         except ours(UnicodeDecodeError):
@@ -340,17 +337,17 @@ class Redaction:
 
     def unfinished(self, text: str) -> int:
         """Return how many characters at the end of a text may belong to a secret that is not complete yet."""
-        return max(unfinished(text), self._known.begins_at_end(text))
+        return max(unfinished(text), self._known.partial_value_length(text))
 
     def _mask_secrets(self, text: str) -> str:
-        """Mask known values and the shapes of secrets, without the user's redactors."""
+        """Mask known values and the secrets that a text shows by itself, without the user's redactors."""
         text = self._known.mask(text)
-        return mask_json(mask_text(text, self._known.short)) if self._knows_shapes else text
+        return mask_json(mask_text(text, self._known.short)) if self._knows_forms else text
 
     def _mask_arguments(self, text: str) -> str:
         """Mask a part of a tool's arguments, which are JSON."""
         masked = self._mask_secrets(text)
-        return mask_fields(masked) if self._knows_shapes else masked
+        return mask_fields(masked) if self._knows_forms else masked
 
     def mask_line(self, line: str, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask a line: the strings of the JSON in it, or else the whole line."""
@@ -383,5 +380,5 @@ def _encodable(masked: str, text: str) -> str:
 
 
 def _encodes(text: str) -> bool:
-    """Whether a text can be encoded as UTF-8. A text that was cut off may have half of a surrogate pair."""
+    """Return whether a text can be encoded as UTF-8. A text that was cut off may have half of a surrogate pair."""
     return text.isascii() or not _SURROGATE.search(text)

@@ -1,7 +1,7 @@
 """Masks one text.
 
-A first look finds where secrets of which kind may be, and only these are searched. A recorder uses `default_redactor`
-unless its user sets another.
+A quick first search finds where secrets may be, and of which kind. The slower searches are limited to these kinds. A
+recorder uses `default_redactor` unless its user sets another redactor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trace_recorder.storage.redaction import names as secret_names
 from trace_recorder.storage.redaction.candidates import (
     LONGEST_ENCODED,
     MANY,
-    Look,
+    PreparedText,
     Shortened,
     are_many,
     mask_dense,
@@ -29,91 +29,93 @@ from trace_recorder.storage.redaction.known_values import KnownSecrets
 
 
 def default_redactor(text: str) -> str:
-    """Mask keys and tokens of well-known providers by their shapes, and values that follow the name of a secret.
+    """Mask keys and tokens of well-known providers by their forms, and values that follow the name of a secret.
 
     This works on plain text and on JSON text: no mask crosses the end of a string.
     """
     return mask_json(mask_text(text))
 
 
-SHAPE, NAME, ENCODED, KNOWN = 1, 2, 4, 8
-EVERY = SHAPE | NAME | ENCODED | KNOWN
-"""The ways in which a secret is recognised. A text is searched in each of them."""
+FORM, NAME, ENCODED, KNOWN = 1, 2, 4, 8
+EVERY = FORM | NAME | ENCODED | KNOWN
+"""The ways in which a secret is recognised: by its form, by a name before it, in an encoded text, as a known value."""
 
 
-_KINDS = (SHAPE, NAME, NAME, ENCODED, KNOWN, EVERY)
+_KINDS = (FORM, NAME, NAME, ENCODED, KNOWN, EVERY)
 """The kind of each list in `Sightings.all`, in the same order."""
 
 
 class Sightings:
-    """The result of a first look at a text: where a secret of each searched kind may be.
+    """The result of the quick search of a text: the positions at which a secret of each kind may be.
 
     `all` has the lists of all kinds, so that `any(seen.all)` says whether the text may have a secret.
     """
 
-    __slots__ = ("_kinds", "_places", "all", "by_name", "encoded", "escapes", "has_many", "in_urls", "known", "shapes")
+    __slots__ = ("_kinds", "_places", "all", "by_form", "by_name", "encoded", "escapes", "has_many", "in_urls", "known")
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
-        look = Look(text if shortened is None else shortened.text, runs=kinds != NAME)
-        self.shapes: list[int] = []
+        prepared = PreparedText(text if shortened is None else shortened.text, runs=kinds != NAME)
+        self.by_form: list[int] = []
         self.by_name: list[int] = []
         self.has_many = False
-        if kinds & SHAPE:  # one place in each string is enough
-            for span in key_finder.FINDER.find(look, len(look.text), once=True):
-                self.shapes.append(span.start)
-                if len(self.shapes) >= MANY and are_many(self.shapes):
+        if kinds & FORM:  # one position in each string is enough
+            for span in key_finder.FINDER.find(prepared, len(prepared.text), once=True):
+                self.by_form.append(span.start)
+                if len(self.by_form) >= MANY and are_many(self.by_form):
                     self.has_many = True
                     break
         if kinds & NAME and not self.has_many:
             any_value = known is not None and any(value in text for value in known.short)
-            self.by_name = secret_names.signs(look, any_value=any_value)
+            self.by_name = secret_names.candidate_positions(prepared, any_value=any_value)
             self.has_many = len(self.by_name) >= MANY and are_many(self.by_name)
-        self.in_urls = urls.signs(look) if kinds & NAME and urls.MARK in look.plain else []
+        self.in_urls = urls.candidate_positions(prepared) if kinds & NAME and urls.MARK in prepared.plain else []
         self.encoded: list[int] = []
-        if kinds & ENCODED and not self.has_many and (look.runs or secret_encodings.MARK in look.data):
-            self.encoded = secret_encodings.signs(look, _sees)
+        if kinds & ENCODED and not self.has_many and (prepared.runs or secret_encodings.MARK in prepared.data):
+            self.encoded = secret_encodings.candidate_positions(prepared, _find_secrets)
         self.known: list[int] = []
         self.escapes: list[int] = []
-        self.all = self.shapes, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
+        self.all = self.by_form, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
         if shortened is not None:
-            for some in self.all:
-                some[:] = shortened.places(some)
+            for positions in self.all:
+                positions[:] = shortened.places(positions)
         if known is not None and known.all:
-            self.known += known.places(text, look if shortened is None else None)
+            self.known += known.places(text, prepared if shortened is None else None)
 
-    def add(self, other: Sightings, at: int) -> None:
+    def add(self, other: Sightings, begin: int) -> None:
         """Add the sightings of a part of the text, which begins at a position."""
         self.has_many = self.has_many or other.has_many
-        for some, more in zip(self.all, other.all, strict=True):
-            some += [at + place for place in more]
+        for positions, other_positions in zip(self.all, other.all, strict=True):
+            positions += [begin + place for place in other_positions]
 
     def part(self, start: int, end: int) -> Sightings:
         """Return the sightings in a part of the text, with positions in that part. `places` must be called before."""
         part = Sightings("")
         part.has_many = self.has_many
-        for some, of_all in zip(part.all, self.all, strict=True):
-            some += [at - start for at in of_all[bisect_left(of_all, start) : bisect_left(of_all, end)]]
+        for positions, all_positions in zip(part.all, self.all, strict=True):
+            positions += [
+                at - start for at in all_positions[bisect_left(all_positions, start) : bisect_left(all_positions, end)]
+            ]
         return part
 
     def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
-        """Convert the positions to positions in the text with its escapes. Strings with escapes are examined."""
+        """Convert positions in a text without escapes to positions in the text with them. Add those of the escapes."""
         starts: list[int] = []
         more = 0
         for start, end in escapes:
             starts.append(start - more)
             more += end - start - 1
-        left = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
-        for some in self.all:
-            some[:] = [at + left[bisect_left(starts, at)] for at in some]
+        shifts = list(accumulate((end - start - 1 for start, end in escapes), initial=0))
+        for positions in self.all:
+            positions[:] = [at + shifts[bisect_left(starts, at)] for at in positions]
         self.escapes += [start for start, _ in escapes]
 
     def places(self) -> list[int]:
         """Return the positions at which a secret of any kind may be, in order."""
         kinds: dict[int, int] = defaultdict(int)
-        for some, kind in zip(self.all, _KINDS, strict=True):
-            some.sort()
-            for place in some:
+        for positions, kind in zip(self.all, _KINDS, strict=True):
+            positions.sort()
+            for place in positions:
                 kinds[place] |= kind
         self._places = sorted(kinds)
         self._kinds = kinds
@@ -139,7 +141,7 @@ _REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
     """Yield the parts of a text in which a mask touches other letters of the same word.
 
-    Each is (start, the last position where a secret may begin, end).
+    Each part is (start, the last position where a secret may begin, end).
     """
     start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):
@@ -156,73 +158,70 @@ def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
         yield start, near, end
 
 
-def _look_at(text: str, *, runs: bool = True) -> tuple[Look, Shortened | None]:
-    """Look at a text. A long text is searched without the middles of its long runs."""
+def _prepare(text: str, *, runs: bool = True) -> tuple[PreparedText, Shortened | None]:
+    """Prepare a text for the search. A long text is searched without the middles of its long runs."""
     shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
-    return Look(text if shortened is None else shortened.text, runs=runs), shortened
+    return PreparedText(text if shortened is None else shortened.text, runs=runs), shortened
 
 
-def _sees(text: str) -> list[int] | None:
+def _find_secrets(text: str) -> list[int] | None:
     """Return where secrets that are not encoded may be in a text, or None if they may be anywhere."""
-    seen = Sightings(text, SHAPE | NAME)
+    seen = Sightings(text, FORM | NAME)
     return None if seen.has_many else seen.places()
 
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
-    """Mask every secret that a text shows by itself. Known values that are `short` are masked after names only."""
-    look, shortened = _look_at(text, runs=bool(kinds & (SHAPE | ENCODED)))
-    masked = _mask(text, short, kinds, look, shortened)
-    if not kinds & ENCODED or not (look.runs or secret_encodings.MARK in look.data):
+    """Mask every secret that a text shows by itself. The known values in `short` are masked only after names."""
+    prepared, shortened = _prepare(text, runs=bool(kinds & (FORM | ENCODED)))
+    masked = _mask(text, short, kinds, prepared, shortened)
+    if not kinds & ENCODED or not (prepared.runs or secret_encodings.MARK in prepared.data):
         return masked
-    runs = look.runs if masked is text and shortened is None else Look(masked).runs
-    return secret_encodings.mask_encoded(masked, runs, lambda said: _mask(said, short, EVERY, *_look_at(said)))
+    runs = prepared.runs if masked is text and shortened is None else PreparedText(masked).runs
+    return secret_encodings.mask_encoded(masked, runs, lambda decoded: _mask(decoded, short, EVERY, *_prepare(decoded)))
 
 
-def _mask(text: str, short: Collection[str], kinds: int, look: Look, shortened: Shortened | None) -> str:
-    """Return the text with every secret masked that is not encoded."""
+def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText, shortened: Shortened | None) -> str:
+    """Mask every secret of a text, except for secrets in an encoded word."""
     if kinds & NAME:
         without_users = _mask_spans(text, urls.secrets_in_urls(text), "[REDACTED:url-password]")
         if without_users != text:
-            text, (look, shortened) = without_users, _look_at(without_users)
-    if kinds & SHAPE:
-        masked, _ = _mask_keys(text, look, shortened, len(text))
+            text, (prepared, shortened) = without_users, _prepare(without_users)
+    if kinds & FORM:
+        masked, _ = _mask_keys(text, prepared, shortened, len(text))
         text = masked if masked is text else _mask_beside_masks(masked)
-    return _mask_named(text, short) if kinds & NAME else text
+    if not kinds & NAME:
+        return text
+    text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
+    any_value = any(value in text for value in short)
+    secrets = secret_names.secrets_by_name(text, short.__contains__, any_value=any_value)
+    return _mask_spans(text, secrets, "[REDACTED:assigned-secret]")
 
 
 def _mask_beside_masks(text: str) -> str:
-    """Mask the secrets that were hidden by other secrets right beside them."""
+    """Mask the secrets that the search did not find because another secret is right beside them."""
     parts: list[str] = []
     done = 0
     for start, near, end in _beside_masks(text):
         if start >= done:
-            part, size = _mask_keys(text[start:end], *_look_at(text[start:end]), near - start)
+            part, size = _mask_keys(text[start:end], *_prepare(text[start:end]), near - start)
             parts += (text[done:start], part)
             done = start + size
     return "".join([*parts, text[done:]]) if parts else text
 
 
-def _mask_keys(text: str, look: Look, shortened: Shortened | None, until: int) -> tuple[str, int]:
+def _mask_keys(text: str, prepared: PreparedText, shortened: Shortened | None, until: int) -> tuple[str, int]:
     """Mask the secrets that have a form of their own and begin before a position.
 
     Return the masked part of the text, and the length of that part before masking.
     """
     parts: list[str] = []
     done = 0
-    for start, end, number in key_finder.secrets(look, until):
+    for start, end, number in key_finder.secrets(prepared, until):
         begin, last = (start, end - 1) if shortened is None else shortened.places([start, end - 1])
         parts += (text[done:begin], mask_dense(text, begin, last + 1, key_finder.MASKS[number]))
         done = last + 1
     end = max(done, until)
     return ("".join([*parts, text[done:end]]) if parts else text[:end]), end
-
-
-def _mask_named(text: str, short: Collection[str]) -> str:
-    """Mask the secrets that are known by a name or a command before them."""
-    text = _mask_spans(text, commands.secrets_in_commands(text), "[REDACTED:assigned-secret]")
-    any_value = any(value in text for value in short)
-    secrets = secret_names.secrets_by_name(text, short.__contains__, any_value=any_value)
-    return _mask_spans(text, secrets, "[REDACTED:assigned-secret]")
 
 
 def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:

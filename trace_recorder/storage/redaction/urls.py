@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from trace_recorder.storage.redaction.candidates import Look
+from trace_recorder.storage.redaction.candidates import PreparedText
 from trace_recorder.storage.redaction.json_strings import string_end
 from trace_recorder.storage.redaction.name_kinds import is_strange
 
@@ -26,7 +26,7 @@ _NO_PASSWORD = re.compile(
 )
 _SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
 _LONGEST = 602
-"""The last mark is in this many characters."""
+"""The last `MARK` of a URL is within this many characters."""
 MARK = "@"
 """The character that follows each user, password and token in a URL."""
 
@@ -59,18 +59,18 @@ def _with_mark(text: str) -> Iterator[Span]:
             mark = text.find(MARK, end)
 
 
-def signs(look: Look) -> list[int]:
+def candidate_positions(prepared: PreparedText) -> list[int]:
     """Return the positions in JSON text of URLs that may have a user and a password, possibly written with escapes.
 
     At most one position is returned for each string.
     """
-    text = look.plain
+    text = prepared.plain
     places: list[int] = []
     done = 0
     for at, last in _with_mark(text):
-        if at >= done and (sign := _SIGN.match(text, at, last + 1)):
+        if at >= done and (user := _SIGN.match(text, at, last + 1)):
             places.append(at)
-            done = string_end(look.plain, sign.end())
+            done = string_end(prepared.plain, user.end())
     return places
 
 
@@ -93,7 +93,7 @@ def clean_url(url: str) -> str:
 def url_secrets(url: str) -> tuple[str, ...]:
     """Return the password and the keys in a URL, which `clean_url` leaves out.
 
-    They are masked wherever they occur again.
+    The caller learns them, so that they are masked wherever they occur.
     """
     parts = urlsplit(url)
     password = parts.netloc.rpartition("@")[0].partition(":")[2]

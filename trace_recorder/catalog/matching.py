@@ -1,0 +1,152 @@
+"""Compares runs with a query: one loaded run, all runs of a directory (`load_all`), or runs that change (`Search`).
+
+`Matcher` decides whether one loaded run matches. It puts the facts of the run into tables in memory, and runs the same
+SQL as an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from trace_recorder.catalog.fact_tables import FactTables
+from trace_recorder.catalog.facts import COUNTED, counted_of, facts_of
+from trace_recorder.catalog.planning import Plan, Planned, State
+from trace_recorder.catalog.query import Term, condition_of, parse_query
+from trace_recorder.imports.loader import Runs
+from trace_recorder.storage.run_files import runs_in_directory
+from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
+
+
+class Matcher:
+    """A comparison of runs with the terms of a query, one run after another."""
+
+    def __init__(self, terms: Iterable[Term]) -> None:
+        self._condition = condition_of(terms)
+        self._tables: FactTables | None = None
+        self.needs_calls = self._condition.needs_calls
+        """Whether the calls of a run are needed. If not, a run read from the ends of its document is enough."""
+
+    def __call__(self, run: Trajectory) -> bool:
+        """Return whether a run matches all terms. Only the needed parts of the run are read."""
+        if self._tables is None:
+            self._tables = FactTables.in_memory()
+        facts = facts_of(run, with_texts=self._condition.needs_texts)
+        try:
+            self._tables.add(facts)
+            return next(self._tables.matching(self._condition), None) is not None
+        finally:
+            self._tables.clear()
+
+
+def load_all(path: str | Path, *, where: str | None = None, strict: bool = True) -> Runs:
+    """Return an iterator over the runs in and below a directory. One run is in memory at a time.
+
+    The runs of each directory come in the order of their names, then the runs of its subdirectories. If a file has
+    several runs, such as a log or a database of another tool, all are returned (docs/import.md). A file that is not a
+    run does not stop the iteration. At the end, UnreadableRunsError names all such files. With `strict=False` nothing
+    is raised, and the iterator's `failures` has them. `where` is a query (docs/many-runs.md): only runs that match it
+    are returned. If the directory has an index, only runs that match or that changed after they were indexed are read.
+    Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
+    """
+    path = Path(path)
+    paths = iter([path]) if path.is_file() else runs_in_directory(path)
+    if where is None:
+        return Runs(paths, strict, _path=path)
+    selection = _Selection(where)
+    planned = map(Planned, paths) if path.is_file() else Plan(path, condition_of(selection.terms))
+    return Runs(selection.candidates(planned), strict, selection, _path=path)
+
+
+class _Selection:
+    """A selection of the runs that match a query. A run that matches according to the index is not compared again."""
+
+    def __init__(self, query: str) -> None:
+        self.terms = parse_query(query)
+        self._matches = Matcher(self.terms)
+        self._is_known = False
+
+    def candidates(self, planned: Iterable[Planned]) -> Iterator[Path]:
+        """Yield the files that may have a matching run."""
+        for run in planned:
+            self._is_known = run.is_known
+            yield run.path
+
+    def __call__(self, run: Trajectory) -> bool:
+        return self._is_known or self._matches(run)
+
+
+RunState = tuple[State, Payload]
+"""The state of a run's files, and the status of the run. The status may change while the files stay the same."""
+KnownRuns = Mapping[str, tuple[State, str | None]]
+"""The runs of an index by name: the state of the files, and the counted values of those that match, as JSON."""
+
+
+class Search:
+    """A search over runs that change: the matching runs, and how many have each status, model, tool and reward.
+
+    The caller lists the runs with the states of their files, again and again. If an index has a run with the same
+    state, the run is not read. The caller reads the other runs one at a time, so that the search can stop at any moment
+    and continue later. A file that cannot be read, or has several runs, does not match.
+
+    The caller chooses the names of the runs. `known` has the runs of an index. Not safe for several threads at once.
+    """
+
+    def __init__(self, terms: tuple[Term, ...], known: KnownRuns) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.waiting: dict[str, RunState] = {}
+        """The runs that have to be read."""
+        self.matches: dict[str, str] = {}
+        """The counted values of the runs that match, as JSON."""
+        self._known = known
+        self._matches = Matcher(terms)
+        self._searched: dict[str, RunState] = {}
+
+    def follow(self, states: Mapping[str, RunState]) -> bool:
+        """Take the current list of runs. Runs to read are then in `waiting`. Return whether the result changed."""
+        is_changed = False
+        for name in self._searched.keys() - states.keys():
+            is_changed |= self._set(name, None)
+            del self._searched[name]
+        self.waiting = {}
+        for name, state in states.items():
+            if self._searched.get(name) == state:
+                continue
+            known = self._known.get(name)
+            if known is not None and known[0] == state[0]:
+                self._searched[name] = state
+                is_changed |= self._set(name, known[1])
+            else:
+                self.waiting[name] = state
+        return is_changed
+
+    def counted_in(self, path: Path) -> str | None:
+        """Read a run, and return its counted values as JSON; None if it does not match."""
+        runs = [*Runs(iter([path]), strict=False, select=self._matches)]
+        return json.dumps(counted_of(runs[0])) if len(runs) == 1 else None
+
+    def take(self, name: str, counted: str | None) -> bool:
+        """Take the counted values of a run that was read, or None if it does not match.
+
+        Return whether the result changed.
+        """
+        self._searched[name] = self.waiting.pop(name)
+        return self._set(name, counted)
+
+    def counts_json(self) -> dict[str, Payload]:
+        """Return the counts by kind, the most frequent value first."""
+        counts = [(key, runs) for key, runs in self.counts.items() if runs]
+        ordered = sorted(counts, key=lambda item: (-item[1], item[0]))
+        return {kind: [[name, runs] for (of, name), runs in ordered if of == kind] for kind in COUNTED}
+
+    def _set(self, name: str, counted: str | None) -> bool:
+        before = self.matches.pop(name, None)
+        if before is not None:
+            self.counts.subtract((kind, value) for kind, value in json.loads(before))
+        if counted is not None:
+            self.matches[name] = counted
+            self.counts.update((kind, value) for kind, value in json.loads(counted))
+        return before != counted
