@@ -1,8 +1,8 @@
-"""The facts of a document's run as a whole, from the beginning and the end of the file.
+"""Reads the facts of a run from the beginning and the end of its document, without the calls and steps between them.
 
 A document has the facts of its run before its calls, and its figures after its steps (`Trajectory.head` and `tail`).
-Each of these members begins a line, so calls and steps need not be read. They are not checked. A document in another
-form, for example of another tool, must be read as a whole.
+Each of these members begins a line. The text between them is neither read nor checked. A document in another form, for
+example of another tool, must be read as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trace_recorder.values.messages import Payload
 HEAD_BYTES = 4096
 TAIL_BYTES = 8192
 MAX_BYTES = 1024 * 1024
-"""Bytes at either end of a file that are searched; a task, a final result or annotations may be long."""
+"""The most bytes that are searched at either end of a file. A task, a final result or annotations may be long."""
 
 _BEGINNING = b"{\n"
 _BEFORE_CALLS = b'"llm_interactions": ['
@@ -25,7 +25,9 @@ _AFTER_STEPS = b'\n"success": '
 
 
 def document_ends(path: Path) -> dict[str, Payload] | None:
-    """Return the members of a document before its calls and after its steps, or None if it has another form.
+    """Return the members of a document before its calls and after its steps.
+
+    Return None for a document in another form.
 
     Raises OSError if the file cannot be read.
     """
@@ -60,7 +62,7 @@ def _tail(file: FileIO) -> dict[str, Payload] | None:
 
 
 def _members_after_steps(data: bytes) -> dict[str, Payload] | None:
-    """Return the members after the steps. They begin at the first line whose rest of the file is a JSON object."""
+    """Return the members after the steps, from the first line at which the rest of the file is a JSON object."""
     position = data.find(_AFTER_STEPS)
     while position >= 0:
         found = _object(b"{" + data[position:])

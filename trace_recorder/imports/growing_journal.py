@@ -1,7 +1,8 @@
-"""A journal that may still be growing. Each look reads only the records that were added since the last one.
+"""Reads a journal that may still be growing. Each reading takes only the records that were added since the last one.
 
-The last line may be half written. Such a line is read when its end is written, or when its writer is gone. A file that
-became shorter, or that was replaced, is another journal: `read_more` raises, and the caller starts again.
+The last line may be incomplete. Such a line is read when the rest of it is written, or when its writer is gone. If the
+file became shorter or was replaced, it is another journal: `read_more` raises ReplacedError, and the caller starts
+again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class ReplacedError(Exception):
 
 
 class GrowingJournal:
-    """The fold of a growing journal, kept up to date with the file."""
+    """A growing journal, and the fold of the records that were read so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +37,10 @@ class GrowingJournal:
 
     @property
     def status(self) -> Status:
-        """The status at the last look. If the journal has no end record, the lock of its writer decides the status."""
+        """The status at the last reading.
+
+        If the journal has no end record, the lock of its writer decides the status.
+        """
         return self.fold.run.end.data.get("status", self._status) if self.fold.run.end else self._status
 
     @property
@@ -44,10 +48,10 @@ class GrowingJournal:
         return self.fold.run.end is not None
 
     def read_more(self) -> bool:
-        """Read the added records, and find out whether the writer still runs.
+        """Read the added records, and find out whether the writer is still running.
 
-        Return whether anything changed. Raises OSError, TrajectoryFormatError if the file is not a journal, and
-        ReplacedError if it is another journal now.
+        Return whether the records or the status changed. Raises OSError, TrajectoryFormatError if the file is not a
+        journal, and ReplacedError if it is another journal now.
         """
         before = self._offset, self.status
         alive = False if self._has_end else is_locked(self.path)  # adding to an ended run takes the lock too
@@ -69,10 +73,12 @@ class GrowingJournal:
         self._identity = identity
 
     def _add(self, data: bytes, *, is_final: bool) -> None:
-        """Add whole lines.
+        """Add the complete lines of new data.
 
-        A line without an end is added if its writer is gone. If data follows such a torn line, the line is damaged. The
-        fold must get damaged lines in the order of the file, so the file is then read again from the start.
+        If `is_final`, the writer is gone, and an incomplete last line is added, too. If more data follows such a line
+        later, the line is a damaged line in the middle of the file. The fold must get damaged lines in their order, so
+        ReplacedError is raised, and the caller starts again. A stale fold is made again from the whole file, because
+        recorded steps decide which tools belong to a step.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))

@@ -1,8 +1,8 @@
 """Loading trajectories: one file, a file with several runs, or files one after another.
 
-The journal is the truth: a `.json` with its `.jsonl` beside it is read from the `.jsonl`. The run may still be running,
-and its journal may end at any byte. A document is read if there is no journal. Files of other tools are read by
-`foreign/`, ATIF by `atif/`.
+The journal is the truth: if a `.json` has a `.jsonl` beside it, the `.jsonl` is read. The run may still be running, and
+its journal may end at any byte. The document is read only if there is no journal. `foreign/` reads files of other
+tools, and `atif/` reads ATIF.
 
 The module is not named `load`, so that no import can mistake it for the function.
 """
@@ -37,7 +37,7 @@ _BEGIN = b'{"seq":1,"time":"'
 _DOCUMENT_BEGIN = b'"task":'
 _LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
 _LARGE = 1024 * 1024
-"""Bytes from which on a file is searched for a record before it is read as a whole."""
+"""A file with more bytes than this is searched for a record before it is read as a whole."""
 _NO_JOURNAL = (
     "{} is not a journal: its first line is not a record of this package. "
     "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
@@ -45,7 +45,7 @@ _NO_JOURNAL = (
 
 
 class _BoundedFile(Protocol):
-    """A file that is read within limits: the `Source` of `foreign/source.py`."""
+    """A file that is read within limits: a `Source` of `foreign/source.py`."""
 
     path: Path
 
@@ -64,12 +64,12 @@ class NotOwnError(TrajectoryFormatError):
 
 
 def load(path: str | Path) -> Trajectory:
-    """Load the trajectory of a `.json` or a `.jsonl`, finished or not, or of another tool's file.
+    """Load the trajectory of a `.json` or a `.jsonl`, whose run may still be running, or of another tool's file.
 
-    The tools are listed in docs/import.md. Parts of their files without a place in a Trajectory are left out; `import`
-    keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they are first used, or
-    when `metrics` or `gaps` is. So the task, the status and the rewards of many runs cost little. Raises
-    FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+    docs/import.md lists the tools. Parts of their files that a Trajectory cannot have are left out; `import` keeps
+    them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics` or `gaps` are
+    first used. So the task, the status and the rewards of many runs cost little. Raises FileNotFoundError, and
+    TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
     """
     runs = list(islice(load_each(Path(path)), 2))
     if len(runs) == 1:
@@ -127,7 +127,7 @@ def load_own(source: _BoundedFile) -> Trajectory:
 
 
 def _imported(read: Trajectory, format_name: str, path: Path) -> Trajectory:
-    """Return the run of another tool with its origin and metrics, as `import` writes them."""
+    """Return a run of another tool with its origin and metrics, as `import` writes them."""
     formats = import_module("trace_recorder.imports.foreign.formats")
     identity = read.trajectory_id or path.name.partition(".")[0]
     origin = {"format": format_name, "id": identity, "file": formats.masked_name(path.name)}
@@ -145,7 +145,7 @@ def _load_foreign(source: _BoundedFile, otherwise: TrajectoryFormatError) -> Ite
 
 
 def foreign_format(path: Path) -> str | None:
-    """Return the format's name of another tool's file, or None for our own files and unknown formats.
+    """Return the name of the format of another tool's file. Return None for our own files and for unknown formats.
 
     Raises OSError.
     """
@@ -161,7 +161,7 @@ def foreign_format(path: Path) -> str | None:
 
 
 def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
-    """Load the lines of a journal that is not in a file. Error messages name `path`."""
+    """Load a trajectory from the lines of a journal that is not in a file. Error messages name `path`."""
     fold = Fold()
     at = 0
     for line in lines:
@@ -173,9 +173,9 @@ def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
 def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory, Fold]:
     """Read a journal.
 
-    Also return its fold, for callers that need more than the trajectory. `requested` is the file that the caller named,
-    if that is not the journal. The facts of the run itself are read at once. Its interactions and steps are read when
-    one of them is asked for.
+    Return its trajectory, and its fold for callers that need more. `requested` is the file that the caller named, if
+    that file is not the journal. The facts of the run itself are read at once. Its interactions and steps are read when
+    they are first used.
     """
     if path.stat().st_size > _LARGE and not _may_have_records(path):
         raise NotOwnError(_NO_JOURNAL.format(path))
@@ -191,8 +191,8 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
 def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> Trajectory:
     """Return the trajectory of a fold to which no record will be added.
 
-    At first, only the run itself is read; its calls and steps are read when they are used. Errors name `path`, and the
-    trajectory has `requested` as its path.
+    The facts of the run itself are read at once. Its calls and steps are read when they are first used. Errors name
+    `path`. The `path` of the trajectory is `requested`.
     """
     refuse = partial(_refuse, path)
     interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))
@@ -204,7 +204,7 @@ def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> 
 
 
 def _may_have_records(path: Path) -> bool:
-    """Return whether a file is empty or a record may begin in it. The file is read in parts."""
+    """Return whether a file has only NUL bytes, or the beginning of a record anywhere. The file is read in parts."""
     blank, last = True, b""
     with path.open("rb") as file:
         while part := file.read(_LARGE):
@@ -216,7 +216,7 @@ def _may_have_records(path: Path) -> bool:
 
 
 def status_without_end(path: Path, fold: Fold) -> Status:
-    """Return the status of a run whose journal has no end, by the lock of its writer."""
+    """Return the status of a run whose journal has no end record. The lock of its writer decides the status."""
     host = fold.run.start.data.get("host") if fold.run.start else None
     alive = file_system.writer_is_alive(path, host)
     return "unknown" if alive is None else "running" if alive else "interrupted"
@@ -232,7 +232,7 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 
 def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
-    """Return a gap if a journal has neither an end nor a writer, although its document says that the run has ended."""
+    """Return a gap if a journal has no end record and no writer, but its document states that the run has ended."""
     if fold.run.end is not None or fold.run.ends_in_damage or file_system.is_locked(path):
         return []
     try:
@@ -248,7 +248,7 @@ def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
 def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
     """Raise NotOwnError if a file that begins with `data` is not a journal.
 
-    Raise TrajectoryFormatError if it is too new.
+    Raise TrajectoryFormatError if the journal has a newer version.
     """
     if fold.run.start is None:
         if not (fold.run.records or data.startswith(_BEGIN) or _BEGIN.startswith(data) or not data.strip(b"\0")):
@@ -269,12 +269,15 @@ def _settled(trajectory: Trajectory) -> Trajectory:
 
 @dataclass(slots=True)
 class Runs(Iterator[Trajectory]):
-    """The runs of files, each read when it is asked for. `failures` has the files that could not be read."""
+    """The runs of files.
+
+    Each run is read when the iteration reaches it. `failures` has the files that could not be read.
+    """
 
     paths: Iterator[Path]
     strict: bool = True
     select: Callable[[Trajectory], bool] | None = None
-    """Whether a run is selected. If the function raises an exception, the run is among the failures."""
+    """Returns whether a run is selected. If it raises an exception, the file of the run is among the failures."""
     failures: dict[Path, Exception] = field(default_factory=dict)
     _file: Iterator[Trajectory] = field(default_factory=lambda: iter(()))
     _path: Path | None = None
@@ -303,7 +306,7 @@ class Runs(Iterator[Trajectory]):
         raise StopIteration
 
     def _readable(self, path: Path) -> Iterator[Trajectory]:
-        """Yield the runs of a file until one cannot be read."""
+        """Yield the selected runs of a file. If one of them cannot be read, note the failure and stop."""
         runs = self._selected(path)
         while (found := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
             yield found

@@ -1,9 +1,9 @@
 """Reading ATIF: a document of the Agent Trajectory Interchange Format, any version 1, becomes a `Trajectory`.
 
-An agent step is an LLM interaction. The model saw the steps before it. The steps of a sub-agent become interactions
-with an agent of their own. All interactions are in order of time. Members of `extra` that our own view wrote are read
-back, so that an exported run keeps its ids, times, finish reasons and token counts. Members without a place in the
-values are kept separately (`members.py`). Images stay references to files.
+An agent step becomes an LLM interaction, and the steps before it become its prompt. The steps of a sub-agent become
+interactions of another agent. All interactions are in order of time. Members of `extra` that our own view wrote are
+read back, so that an exported run keeps its ids, times, finish reasons and token counts. Members that the classes of
+`values/` lack are kept separately (`members.py`). Images stay references to files.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _values(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]
 
 
 def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[AgentStep]:
-    """Insert tool steps in the order of time, and number the derived steps again."""
+    """Return the steps and the tool steps in the order of time, with new numbers for the derived steps."""
     if not tools:
         return steps
     ordered = sorted([*tools, *steps], key=lambda step: _parsed_time(step.timestamp))
@@ -90,7 +90,7 @@ def _status(stated: Payload) -> Status:
 
 
 def _span(steps: Iterable[Mapping[str, Payload]]) -> tuple[str | None, str | None]:
-    """Return the times of the first and the last step. If they are equal, the end is unknown."""
+    """Return the times of the first and the last step. If the two are equal, return None as the end."""
     timestamps = [step["timestamp"] for step in steps if step.get("timestamp")]
     if not timestamps:
         return None, None
@@ -98,7 +98,7 @@ def _span(steps: Iterable[Mapping[str, Payload]]) -> tuple[str | None, str | Non
 
 
 def _readers(document: Mapping[str, Payload], parent: TrajectoryReader | None = None) -> Iterator[TrajectoryReader]:
-    """Read a trajectory and, recursively, those of its sub-agents."""
+    """Yield the reader of a trajectory, and the readers of its sub-agents at any depth, each with its calls."""
     subs = document.get("subagent_trajectories") or ()
     embedded = frozenset(sub["trajectory_id"] for sub in subs if sub.get("trajectory_id"))
     own = TrajectoryReader(document, embedded, parent)
@@ -109,7 +109,10 @@ def _readers(document: Mapping[str, Payload], parent: TrajectoryReader | None = 
 
 
 def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteraction]:
-    """Return the calls of all agents, in order of time if it is known, each with an id of its own."""
+    """Return the calls of all agents, each with an id that no other call has.
+
+    They are in order of time if all have a time.
+    """
     own = [(reader, interaction) for reader in readers for interaction in reader.calls]
     if all(interaction.timestamp for _, interaction in own):
         own.sort(key=lambda pair: _parsed_time(pair[1].timestamp))
@@ -131,7 +134,7 @@ def _parsed_time(timestamp: str) -> datetime:
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
-    """Return the members without a place in the values: of the root, and of each sub-agent by its first call's id."""
+    """Return the members to keep of the root, and those of each sub-agent by the id of its first call."""
     root, *subs = readers
     of_subs = {
         sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))

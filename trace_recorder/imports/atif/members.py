@@ -1,11 +1,12 @@
-"""Parts of ATIF that are read for more than one kind of step: `extra` members, answers, and steps of tools.
+"""Reads the parts of ATIF that several kinds of steps have: `extra` members and answers; and the steps of tools.
 
-The values have no place for some members of an ATIF document. They are kept under the name `atif`: the members of a
+The classes of `values/` lack some members of an ATIF document. These members are kept under the name `atif`: those of a
 trajectory in the run's metadata, those of a message in its `extra`, and those of an answer in the response's `extra`.
-The reader (`document.py`) puts them there, and the view (`views/atif/`) puts them back. Members that the view generates
-from the values are not kept.
+The reader (`document.py`) puts them there, and the view (`views/atif/`) writes them into ATIF again. Members that the
+view can generate are not kept.
 
-Tool steps are in ATIF documents of ours: no model asked for these tools, and no model saw their results.
+A tool step, which only ATIF documents of ours have, is a run of a tool that no model asked for. No model saw its
+result.
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ def kept_in(extra: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return an object to merge into an `extra`: the members under `EXTRA_KEY`, or nothing if there are no members."""
+    """Return the members as an object under `EXTRA_KEY`, for an `extra`. Return {} if there are no members."""
     return {EXTRA_KEY: dict(members)} if members else {}
 
 
 def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
-    """Return the extra members of a step that is not a call. `follows` is the time of the next request."""
+    """Return the members to keep of a step that is not a call.
+
+    A time that equals `follows`, that of the next request, is not kept.
+    """
     left = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
     if left.get("timestamp") == follows:
         left.pop("timestamp", None)
@@ -73,7 +77,7 @@ def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Pa
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
-    """Return the extra members of a call's step. `refs` are the results that are only references."""
+    """Return the members to keep of a call's step. `refs` are its results that have references but no content."""
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
     return without_none(
@@ -85,9 +89,9 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 
 
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
-    """Return the extra members of a result, with its external references.
+    """Return the members to keep of a result, with its references to trajectories outside of the document.
 
-    `in_step` is kept if the result is in a step of the agent and belongs to no tool call.
+    `in_step` says whether the result is in a step of the agent. It is kept if the result belongs to no tool call.
     """
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
@@ -106,7 +110,7 @@ def external_references(result: Mapping[str, Payload], embedded: frozenset[str])
 def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
-    """Return the extra members of a trajectory. `called` is true if one of its steps is a call."""
+    """Return the members to keep of a trajectory. `called` is true if one of its steps is a call."""
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))
@@ -198,7 +202,7 @@ def _without(members: Mapping[str, Payload], names: Container[str]) -> dict[str,
 
 
 TOOL_STEP_FLAG = "tools_alone"
-"""The member of `extra` that marks such a step."""
+"""The member of `extra` that marks a tool step."""
 
 
 def is_tool_step(step: Mapping[str, Payload]) -> bool:
@@ -207,7 +211,7 @@ def is_tool_step(step: Mapping[str, Payload]) -> bool:
 
 
 def tool_steps(document: Mapping[str, Payload]) -> Iterator[AgentStep]:
-    """Yield the tool steps of the main agent and of its sub-agents. They are not numbered yet."""
+    """Yield the tool steps of the main agent and of its sub-agents. Their step numbers are 0."""
     for step in filter(is_tool_step, document["steps"]):
         yield _tool_step(step, document["agent"])
     for sub in document.get("subagent_trajectories") or ():
@@ -232,7 +236,7 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
 
 
 def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the name and the ids of an agent, the main agent or another one, as our view wrote them."""
+    """Return the name and the ids of a main agent or a sub-agent, as our view wrote them."""
     name, stated = agent.get("name"), agent.get("extra") or {}
     return {
         "agent": None if name == "agent" else name,
@@ -266,7 +270,7 @@ def read_response(
 ) -> LLMResponse:
     """Read the answer of an agent step.
 
-    Our view wrote `extra`; `kept` has the members without a place in the values.
+    `extra` has the members that our view wrote. `kept` has the members that the classes of `values/` lack.
     """
     metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
     ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))

@@ -1,6 +1,6 @@
 """Reading the steps of one ATIF trajectory: its calls, each with its prompt and the results of its tools.
 
-Members without a place in the values are kept separately (`members.py`). `document.py` joins the trajectories of a
+Members that the classes of `values/` lack are kept separately (`members.py`). `document.py` joins the trajectories of a
 document into a run.
 """
 
@@ -31,7 +31,10 @@ _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 @dataclass(slots=True)
 class AtifSource(WithoutRawData):
-    """The parts of a document that make one call. `recorded_steps` are the steps that the agent recorded for it."""
+    """The parts of a document that make one call.
+
+    `recorded_steps` are the steps that the agent recorded for the call.
+    """
 
     messages: NumberedMessages
     tools: list[Tool]
@@ -44,7 +47,7 @@ class AtifSource(WithoutRawData):
         return RequestReading(self.messages, self.tools, self.parameters)
 
     def request_without_messages(self) -> RequestReading:
-        """Return the same as `request`, because the messages are read already."""
+        """Return the whole request, because its messages are already read."""
         return self.request()
 
     @property
@@ -59,7 +62,7 @@ class AtifSource(WithoutRawData):
 
 @dataclass(slots=True)
 class TrajectoryReader:
-    """Reads the steps of one ATIF trajectory. `parent` is the trajectory that it is embedded in.
+    """Reads the steps of one ATIF trajectory. `parent` is the trajectory in which this one is embedded.
 
     `embedded` has the ids of the trajectories that are embedded in this one. `execution_ids` has, for each of these
     ids, the id of the execution that started the trajectory.
@@ -74,7 +77,7 @@ class TrajectoryReader:
     execution_ids: dict[str, str] = field(default_factory=dict)
 
     def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
-        """Return the extra members of the trajectory, with the steps after its last call."""
+        """Return the members to keep of the trajectory, with the steps after its last call."""
         steps = self._steps()
         last = max((place for place, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
@@ -124,7 +127,7 @@ class TrajectoryReader:
         return Message("tool", result.get("content"), (), call_id, name, extra=failed | members.as_kept(extra_members))
 
     def _result(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> ToolResult | None:
-        """Return the result of a tool: the object if it was recorded, and otherwise the text that the model saw."""
+        """Return the result of a tool: the value that the agent recorded, or otherwise the text that the model saw."""
         extra, call_id = _extra(result), result.get("source_call_id")
         execution = self._execution_id(step, result)
         if "content" not in result and not execution:
@@ -206,7 +209,7 @@ class TrajectoryReader:
         return extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name")
 
     def _references(self, step: Mapping[str, Payload]) -> list[Payload]:
-        """Return the results of a step that are only references to trajectories outside of the document."""
+        """Return the results of a step that have only references to trajectories outside of the document."""
         found = ((result, members.external_references(result, self.embedded)) for result in _observations(step))
         return [
             {**result, "subagent_trajectory_ref": refs} for result, refs in found if refs and "content" not in result
@@ -226,21 +229,21 @@ def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]
 
 
 def _is_call(step: Mapping[str, Payload]) -> bool:
-    """Return whether a step is a call to a model, and neither a copy nor an action of the agent itself.
+    """Return whether a step is a call to a model: not a copy of an earlier step, and not a step without a call.
 
-    The answer of a replay or a fork is marked as a copy, too, but its call belongs to this run.
+    Our view also marks the recorded answers of a replay or a fork as copies. Their steps are calls of this run.
     """
     is_copy = step.get("is_copied_context") and _origin(step) is None
     return step["source"] == "agent" and not is_copy and step.get("llm_call_count") != 0
 
 
 def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
-    """Return the origin of a step's answer, if our view marked the call as one that was not made."""
+    """Return the origin of a step's answer if our view marked the call as a copied answer, and otherwise None."""
     return ReplayedFrom.of_document(members.written_by_view(_extra(step)).get("replayed_from"))
 
 
 def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:
-    """Return each step with the time of the next call's request, if our view wrote that."""
+    """Return each step with the time of the next call's request, or with None if our view did not write that time."""
     follows: str | None = None
     pairs = []
     for step in reversed(steps):

@@ -43,7 +43,10 @@ MAX_FORKS = 500
 
 @dataclass(slots=True)
 class Position:
-    """A place to which a session may go back: the first messages of a conversation, with the results that follow."""
+    """A place to which a session may go back: the first `length` messages of a conversation.
+
+    They end with a message, or with the results that follow its tool calls.
+    """
 
     conversation: ForeignConversation
     length: int
@@ -71,7 +74,7 @@ class AgentHistory:
     def add(self, message: Message, time: str, *, is_stated: bool = False) -> None:
         """Add a message that the next call sees.
 
-        `is_stated` is true for a result that the run has in any case, as an event of its own.
+        `is_stated` is true for a result that the run also has as an event of its own.
         """
         members = self._numbering.number(message).to_document()
         self.conversation.add(members)
@@ -91,7 +94,7 @@ class AgentHistory:
     def call(self, time: str, response: LLMResponse, answer: Message | None = None) -> Call:
         """Add a call with its response.
 
-        `answer` is the response as a message, if it has more than content and calls.
+        `answer` is the response as a message, for a response that has more than content and calls.
         """
         self._unseen.clear()
         given = answer or Message("assistant", response.content, reasoning=response.reasoning)
@@ -142,9 +145,9 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:
-        """Add the last messages to the events, because no call saw them.
+        """Add the messages that no call saw to the events.
 
-        The last prompts of the run's agent are an annotation.
+        Prompts of the user among them become an annotation, if the agent is the run's own.
         """
         prompts = [(message, time) for message, time in self._unseen if message["role"] == "user"]
         if prompts and self.agent == MAIN:
@@ -161,7 +164,10 @@ class AgentHistory:
         self._unseen.clear()
 
     def execution_of(self, call_id: str) -> ToolRun | None:
-        """Return an execution for a tool call, for example one that started a sub-agent."""
+        """Return an execution for a tool call, such as a call that started a sub-agent.
+
+        Return None for an unknown id.
+        """
         if call_id in self._answered:
             return self._execution(*self._answered[call_id])
         if call_id not in self._asked:
@@ -171,9 +177,9 @@ class AgentHistory:
         return ToolRun(time=asked, name=name, arguments=call.get("arguments"), call_id=call_id, agent=self.agent)
 
     def executions(self) -> list[ToolRun]:
-        """Return an execution for each call with a result.
+        """Return an execution for each tool call that has a result.
 
-        Its times are those of the call and the result in the source.
+        The times of an execution are those that the source states for the call and the result.
         """
         return [self._execution(*self._answered[call_id]) for call_id in self._asked if call_id in self._answered]
 
@@ -196,7 +202,7 @@ class AgentHistory:
 
 
 def in_time_order(*lists: list[Event]) -> list[Event]:
-    """Merge lists of events by their times. The order within a list stays, whatever its times."""
+    """Merge lists of events by their times. Events of one list stay in their order, even if their times are not."""
     return [event for _, event in merge(*map(_with_keys, lists), key=lambda pair: pair[0])]
 
 
@@ -208,11 +214,11 @@ def _with_keys(events: list[Event]) -> Iterator[tuple[str, Event]]:
 
 
 class AnswerParts:
-    """The answer of a stream of events: its parts so far, and the results of its tools.
+    """The answer that a stream of events is delivering: its parts so far, and the results of its tools.
 
     `close` adds the call that gave the answer. The stream does not say where an answer ends. The first part after a
-    result begins a new answer. If results may come before an answer has ended, the format decides which parts begin a
-    new answer.
+    result begins a new answer. In formats whose results may come before an answer has ended, the format's module
+    decides which parts begin a new answer.
     """
 
     def __init__(self, history: AgentHistory) -> None:

@@ -1,12 +1,13 @@
 """aider's two files: the chats as people read them, and the requests to the model.
 
 `.aider.chat.history.md` has the chats of a directory, one after another. Each chat is a run. A line of the user begins
-with `#### `, a line that aider printed with `> `, and both end with two spaces. All other lines are the model's. aider
-rounds the token counts that it prints from a thousand on. A rounded count is kept as text.
+with `#### `, a line that aider printed begins with `> `, and both end with two spaces. All other lines are the model's.
+aider rounds token counts from a thousand on before it prints them. A rounded count is kept as text.
 
-`.aider.llm.history` (`--llm-history-file`) has each request with its answer, as text. `TO LLM <time>` precedes the
-messages, each of which follows a line of dashes. `LLM RESPONSE <time>` precedes the answer. Each line begins with its
-role. The file has no sessions: it is one run. The answer to a failed request is empty.
+`.aider.llm.history` (`--llm-history-file`) has each request with its answer, as text. A line `TO LLM <time>` begins a
+request; a line of dashes begins each of its messages. A line `LLM RESPONSE <time>` begins the answer. Each other line
+begins with the role of its message. The file does not separate sessions, so it is one run. The answer to a failed
+request is empty.
 
 Source: `aider/io.py` (`append_chat_history`, `user_input`, `ai_output`, `log_llm_history`), `aider/utils.py`
 (`format_messages`), and `show_usage_report`.
@@ -45,7 +46,10 @@ def recognizes(source: Source) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each chat with a prompt or an unreadable line. If there is no such chat, yield the first run."""
+    """Yield a run for each chat with a prompt or an unreadable line.
+
+    If there is no such chat, yield the run of the first one.
+    """
     first: ForeignRun | None = None
     is_any = False
     for number, chat in enumerate(_chats(source), start=1):
@@ -60,7 +64,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Chat:
-    """The lines of one chat, and the time in its heading. `has_words` is true if the user said something."""
+    """The lines of one chat, and the time in its heading. `has_words` is true if a line is the user's."""
 
     started: str
     lines: list[str] = field(default_factory=list)
@@ -108,7 +112,7 @@ def _run(name: str, chat: _Chat) -> ForeignRun:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the text of each part of a chat: the user's, the model's and aider's, in their order."""
+    """Yield the kind and the text of each part of a chat, in order. The kinds are "user", "answer" and "printed"."""
     is_trimmed = not any(line.endswith(_END) and line.startswith((_USER, _PRINTED)) for line in lines)
     has_prompt = False
     kinds: list[tuple[str, str]] = []
@@ -131,7 +135,7 @@ def _text(kind: str, line: str) -> str:
 
 
 class _ChatReader:
-    """Reads one chat. `answered` is the last call, or None if aider has already printed the usage of that call."""
+    """Reads one chat. `answered` is the last call, or None if aider has already printed the call's usage."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run

@@ -1,7 +1,7 @@
 """Amp's threads, `~/.local/share/amp/threads/T-….json`: messages of blocks, each answer with its usage.
 
-The form is known from public descriptions and from readers of these files. The result of a tool is in `run`, with its
-status.
+The form is known from public descriptions and from programs that read these files. A `tool_result` block has the result
+and its status in `run`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 _FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
 _UNFINISHED = {"cancelled", "error", "streaming"}
-"""The states of an incomplete answer."""
+"""The types of the `state` of an incomplete answer."""
 _READ = {"messages", "id", "created", "title"}
 
 
@@ -59,7 +59,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _times(document: Members) -> dict[int, str]:
-    """Return the times of answers in the thread's ledger of usage, by the ids of the messages."""
+    """Return the time of each answer, by the id of its message, from the thread's list of usage (`usageLedger`)."""
     events = map(as_dict, as_list(as_dict(document.get("usageLedger")).get("events")))
     return {
         number: stated_time(event.get("timestamp"))
@@ -90,7 +90,7 @@ def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times:
 
 
 def _block(block: Payload) -> Payload:
-    """Return a block in Anthropic's form."""
+    """Return a block as Anthropic writes it. Amp's results of tools have another form."""
     members = as_dict(block)
     if members.get("type") != "tool_result" or "toolUseID" not in members:
         return block

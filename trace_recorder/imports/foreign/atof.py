@@ -1,8 +1,8 @@
 """NeMo Relay's ATOF 0.1: lines of events, of which `scope` events begin and end agents, calls and tools.
 
-Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has its input and its `end` its output, in the
-provider's own form. Scopes are read as spans, by `read_atof` of
-`spans/vocabularies/services.py`. A `mark` is an event of the scope around it. `propagation_root_uuid` names the trace.
+Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has its input and its `end` its output, in the provider's
+own form. Scopes become spans, whose attributes `read_atof` of `spans/vocabularies/services.py` reads. A `mark` becomes
+an event of the span around it. `propagation_root_uuid` is the id of the trace.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
-    """Add the start or the end of a scope. The profile of the end is newer."""
+    """Add the start or the end of a scope.
+
+    If both have a profile, members of the end's profile replace those of the start's.
+    """
     identity, category = as_text(event["uuid"]) or "", as_text(event.get("category")) or "unknown"
     span = spans.get(identity)
     if span is None:

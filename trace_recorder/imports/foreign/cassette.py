@@ -1,9 +1,9 @@
 """Cassettes of vcrpy (also those of pytest-recording), in YAML or JSON: their calls to models.
 
 Source: vcrpy 9.4. `interactions` is a list of `request` (`method`, `uri`, `body`, `headers`) and `response` (`status`
-with `code`, `headers`, `body` with `string` or `base64_string`). Headers have lists of values. A response may still
-have the encoding that its headers state. There are no times. PyYAML reads YAML if it is installed. YAML with aliases is
-refused, because a small file could become a huge value.
+with `code`, `headers`, `body` with `string` or `base64_string`). Each header has a list of values. The body of a
+response may still be compressed as its headers state. Times are not recorded. PyYAML reads YAML if it is installed.
+YAML with aliases is refused, because a small file could become a huge value.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _events(interaction: Members, number: int) -> list[Event]:
-    """Return the exchange of an interaction, and gaps for its unreadable parts. Return nothing for other traffic."""
+    """Return the exchange of an interaction, and gaps for its unreadable parts.
+
+    Return [] if it is not a call to a model.
+    """
     request, response = as_dict(interaction.get("request")), as_dict(interaction.get("response"))
     url = request.get("uri")
     endpoint = model_endpoint(request.get("method"), url)

@@ -1,8 +1,9 @@
 """ChatGPT's export, `conversations.json`: a list of conversations, each a tree of messages. Each conversation is a run.
 
-`mapping` has the nodes by their ids, with `parent`, `children` and `message`. If an answer was made again, or a message
-was edited, a node has several children. Each further child continues a fork. Messages of the assistant that follow one
-another are one answer. A `recipient` other than "all" is the tool that the message calls.
+`mapping` has the nodes by their ids, with `parent`, `children` and `message`. If the user regenerated an answer or
+edited a message, a node has several children. Each child after the first continues a fork of the conversation. Messages
+of the assistant that follow one another are one answer. A `recipient` other than "all" is the name of the tool that the
+message calls.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
 _TEXTS = ("text", "result", "content")
-"""The members with the text of a content that is not a list of parts."""
+"""The members in which a content without a list of parts may have its text."""
 _EXTRA = ("status", "end_turn", "channel")
 
 
@@ -99,7 +100,10 @@ class _ConversationReader:
         return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]
 
     def _read_node(self, key: str, call_id: str | None, seen: set[str]) -> tuple[str, str | None]:
-        """Read a node, or all nodes of an answer. Return the last of them, and the call that a tool may answer next."""
+        """Read a node, or all nodes of an answer.
+
+        Return the last node, and the id of the tool call that the next node may answer.
+        """
         seen.add(key)
         message = self._message(key)
         role = _role(message)

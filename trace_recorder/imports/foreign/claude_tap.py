@@ -1,9 +1,9 @@
 """Traces of claude-tap, a proxy for the programs that call models: lines, or a compact bundle.
 
 Source: claude-tap 0.1.146. A record has `request` (`method`, `path`, `headers`, `body` as JSON), `response` (`status`,
-`headers`, `body`), `timestamp`, which is the time of its end, `duration_ms`, and `upstream_base_url`. The body of a
-stream is its joined answer; its events are in `sse_events` if `--tap-store-stream-events` was given. A bundle has
-`records`, and `blobs` to which values in records refer.
+`headers`, `body`), `timestamp`, which is the time of the response's end, `duration_ms`, and `upstream_base_url`. The
+body of a streamed response is the joined answer. The stream's events are in `sse_events` if `--tap-store-stream-events`
+was given. A bundle has `records` and `blobs`; values in the records refer to blobs.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Blobs:
 
 
 def _events(line: Line) -> list[Event]:
-    """Return the exchange of a record, and gaps for its unreadable parts. Return nothing for other traffic."""
+    """Return the exchange of a record, and gaps for its unreadable parts. Return [] if it is not a call to a model."""
     record = as_dict(line.value)
     if line.why is not None or not isinstance(record.get("request"), dict):
         return [Missing(what=f"line {line.number}", why=line.why or "it has no request")]

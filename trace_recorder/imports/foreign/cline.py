@@ -1,12 +1,14 @@
-"""Tasks of Cline and Roo: a task's folder has a history for the model, and a list of messages that were shown.
+"""Tasks of Cline and Roo.
+
+A task's folder has the history for the model, and a list of the messages that the window showed.
 
 `api_conversation_history.json` is a conversation in Anthropic's form, with the time `ts` of each message.
 `ui_messages.json` is a list of `{"ts", "type", "text"}`, and has the times, tokens and failures of requests. The member
 that `type` names, `say` or `ask`, is the kind of a message. The text of `api_req_started` is JSON: the last message of
 the prompt, and after the answer the token counts or the error. Both files are read if both exist.
 
-A model without tools of its own asks for them in XML: `<read_file><path>a.py</path></read_file>`. Its results are texts
-that begin with `[read_file for 'a.py'] Result:`.
+A model without native tool calls asks for tools in XML: `<read_file><path>a.py</path></read_file>`. Results of such
+tools are texts that begin with `[read_file for 'a.py'] Result:`.
 
 Source: `ClineMessage` and `ClineApiReqInfo` of both projects.
 """
@@ -33,13 +35,13 @@ from trace_recorder.values.token_counts import WHOLE
 
 _REQUEST = "api_req_started"
 _TOOLS = {"tool": "tool", "command": "execute_command", "use_mcp_server": "use_mcp_tool"}
-"""The kinds of messages that show a tool, with the member that names the tool."""
+"""The kinds of messages that show a tool, each with the tool's name if the message does not state one."""
 _OUTPUTS = ("command_output", "mcp_server_response")
 
 
 @dataclass(slots=True)
 class ShownTool:
-    """A tool that was shown, and its output."""
+    """A tool call that the window showed, and the tool's output."""
 
     name: str
     arguments: Payload
@@ -50,7 +52,7 @@ class ShownTool:
 
 @dataclass(slots=True)
 class ShownRequest:
-    """A request to the model, and the texts and tools that were shown until the next request."""
+    """A request to the model, and the texts and tools that the window showed until the next request."""
 
     started: int
     time: str
@@ -64,7 +66,7 @@ class ShownRequest:
 
 @dataclass(slots=True)
 class ShownTask:
-    """The requests of a task, as they were shown. `result` is the last result of the task if no request followed."""
+    """The requests of a task, as the window showed them. `result` is the task's last result if no request followed."""
 
     requests: list[ShownRequest] = field(default_factory=list)
     task: str | None = None
@@ -81,7 +83,7 @@ def is_shown(value: Payload) -> bool:
 
 
 def read_screen(messages: list[Payload]) -> ShownTask:
-    """Read the messages that were shown."""
+    """Read the messages that the window showed."""
     screen = ShownTask()
     for message in map(as_dict, messages):
         kind = as_text(message.get(as_text(message.get("type")) or "")) or ""
@@ -131,10 +133,10 @@ def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) ->
 
 
 def with_answers(requests: list[ShownRequest], times: list[int]) -> Iterator[tuple[ShownRequest | None, int | None]]:
-    """Yield each request with the place of its answer, in order.
+    """Yield pairs of a request and the position of its answer, in order.
 
-    Either may be None. `times` are those of the answers. An answer belongs to the last request that began before its
-    time.
+    Either member of a pair may be None. `times` are the times of the answers. An answer belongs to the last request
+    that began before the answer's time.
     """
     begun = 0
     for place, time in enumerate(times):
@@ -155,7 +157,7 @@ _PARAMETER = re.compile(r"<(\w{1,50})>")
 def text_tool_runs(message: Members, call: Call | None, time: str) -> Iterator[ToolRun]:
     """Yield the executions whose results are texts in a user's message.
 
-    They answer the previous call's tools, in order.
+    The results belong to the tool calls of the previous call, in order.
     """
     response = as_dict(call.response if call else None)
     calls: dict[str, deque[Members]] = defaultdict(deque)
@@ -200,7 +202,7 @@ _HISTORY, _SHOWN = "api_conversation_history.json", "ui_messages.json"
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the document is a list of shown messages, or a history with times that begins with a task."""
+    """Return whether the document is a list of shown messages, or a history with times."""
     if source.head.lstrip()[:1] != b"[":
         return False
     return is_shown(source.document) or _is_history(source)
@@ -215,7 +217,7 @@ def _is_history(source: Source) -> bool:
 
 
 def _other(source: Source, name: str) -> Source | None:
-    """Return the file with this name beside a file, if its content fits its name."""
+    """Return the file with this name in the same directory, or None if its content does not fit its name."""
     path = source.path.with_name(name)
     if path == source.path or not path.is_file():
         return None
@@ -273,7 +275,7 @@ def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> N
 
 
 def _times(answers: list[Members], screen: ShownTask) -> list[int]:
-    """Return the times of the answers, or the times of the requests that did not fail if an answer has no time."""
+    """Return the times of the answers. If an answer has no time, return the times of the requests that did not fail."""
     times = [time for answer in answers if type(time := answer.get("ts")) is int]
     if len(times) == len(answers):
         return times
@@ -308,7 +310,7 @@ def _add_request(call: Call, request: ShownRequest) -> None:
 
 
 def _read_shown(run: ForeignRun, screen: ShownTask) -> None:
-    """Read a task from its shown messages alone. A prompt is then only the last message of the real prompt."""
+    """Read a task from its shown messages alone. They have only the last message of each prompt."""
     history = AgentHistory(run.events)
     for request in screen.requests:
         if request.prompt:

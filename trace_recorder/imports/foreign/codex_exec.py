@@ -1,8 +1,8 @@
 """Events that `codex exec --json` prints: threads, turns, and items when they start, change and are completed.
 
-Source: Codex CLI 0.169 and its SDK's types. The stream has neither the prompt nor times. Items are texts, thoughts and
-tools with their results; thoughts or a text after a tool begin the next answer. Tools that follow each other are read
-as tools of one answer. `turn.completed` has the tokens of the thread so far.
+Source: Codex CLI 0.169 and its SDK's types. The stream has neither the prompt nor times. Items are texts, thoughts, and
+tools with their results. A text or a thought after a tool begins the next answer. Consecutive tools are read as the
+tools of one answer. `turn.completed` states the tokens of the thread so far.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _CodexStreamReader:
 
 
 def _key_of(item: Members) -> str:
-    """Return a key that the start and the end of an item share: its id, or without an id the arguments."""
+    """Return a key that the start and the end of an item share: its id, or its arguments if it has no id."""
     asked = {name: value for name, value in item.items() if name not in _OF_AN_END}
     return as_text(item.get("id")) or to_json(asked)
 
@@ -121,7 +121,7 @@ _OF_AN_END = {"status", "aggregated_output", "exit_code", "result", "error", "ag
 
 
 def _tool_call(item: Members, identity: str) -> ToolCall | None:
-    """Return an item as a tool call. A list of tasks is not a tool."""
+    """Return an item as a tool call, or None if it is not a tool. A list of tasks is not a tool."""
     kind = as_text(item.get("type"))
     if kind == "command_execution":
         return ToolCall(identity, "shell", {"command": item.get("command")})

@@ -1,7 +1,7 @@
-"""Continue's sessions, `~/.continue/sessions/<id>.json`: `history` has the messages, each with its context and results.
+"""Continue's sessions, `~/.continue/sessions/<id>.json`. `history` has the messages, each with its context and results.
 
 Source: `core/index.d.ts` (`Session`, `ChatHistoryItem`) of Continue. Results of tools are in the `toolCallStates` of
-the answer, or are messages of their own.
+the answer, or in separate messages.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _answered_apart(items: list[Members]) -> set[str]:
-    """Return the ids of the calls whose results are messages."""
+    """Return the ids of the tool calls whose results are separate messages."""
     messages = (as_dict(item.get("message")) for item in items)
     return {call_id for message in messages if (call_id := as_text(message.get("toolCallId")))}
 
@@ -129,7 +129,7 @@ class _ContinueSessionReader:
 
 
 def _chat_form(message: Members) -> Members:
-    """Return a message in OpenAI's chat form. Continue has other names for images."""
+    """Return a message in OpenAI's chat form. Continue uses other names for ids, tool calls and images."""
     named = {_NAMES.get(name, name): value for name, value in message.items()}
     if isinstance(content := named.get("content"), list):
         named["content"] = [_part(as_dict(part)) if isinstance(part, dict) else part for part in content]

@@ -1,8 +1,8 @@
 """Copilot CLI's sessions: lines of `{"type", "data", "id", "timestamp", "parentId"}`.
 
 Each `assistant.message` is a call. Executions of tools have events of their own, with the times of their start and end.
-The result is also a message that the next call sees. Messages with `parentToolCallId` belong to the sub-agent that this
-tool call started. A call states only its output tokens.
+A result is also a message that the next call sees. Messages with a `parentToolCallId` belong to the sub-agent that the
+tool call with this id started. A call states only its output tokens.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _CopilotSessionReader:
             self.run.events.append(Kept(what="toolTelemetry", value={"call_id": call_id, **more}, time=time))
 
     def _start(self, history: AgentHistory, data: Members, time: str) -> None:
-        """Add an execution. A later event has its result."""
+        """Add an execution. A later event has the result."""
         call_id = as_text(data.get("toolCallId")) or ""
         self._running[call_id] = ToolRun(
             time=time,

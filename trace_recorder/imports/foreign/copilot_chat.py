@@ -1,10 +1,12 @@
-"""VS Code's chat sessions with Copilot: `chatSessions/*.json`, and `*.jsonl` from 2026 on. Each round is a call.
+"""VS Code's chat sessions with Copilot: `chatSessions/*.json`, and `*.jsonl` from 2026 on.
 
-A `*.jsonl` is a log of changes to the object that a `*.json` has.
+A `*.json` has the session as one object. A `*.jsonl` begins with such an object. Each later line is a change to the
+object.
 
 Source: VS Code's `chatModel.ts` (`ISerializableChatData`) and the Copilot extension's `IResultMetadata`. A request has
-the user's words. Its `result.metadata` has the message as it was sent, the rounds of tool calls, and the results by the
-ids of the calls. A request without rounds has only the texts and tools that the window showed, in order.
+the user's words. Its `result.metadata` has the message as it was sent, the rounds, and the results of tools by the ids
+of their calls. A round is one answer of the model with its tool calls, so each round is a call to the model. A request
+without rounds has only the texts and tools that the window showed, in order.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ def changed_object(lines: Iterable[Line], missing: list[Missing]) -> Members:
 
 
 def _apply(state: Members, change: Members) -> bool:
-    """Make one change, and return whether that was possible. A path may have as many parts as a document has levels."""
+    """Make one change, and return whether that was possible. A path may have at most `MAX_DOCUMENT_DEPTH` parts."""
     kind, path = as_int(change.get("kind")), as_list(change.get("k"))
     if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
         return False
@@ -116,7 +118,10 @@ class ShownAnswer:
 
 
 def sent_text(parts: Payload) -> str | None:
-    """Return the texts of a message that was sent, or None if it was not kept. Cache marks have no text."""
+    """Return the texts of a message as it was sent, or None if the session lacks them.
+
+    Parts that mark caches have no text.
+    """
     return text_of(parts, "\n") or None
 
 
@@ -127,13 +132,16 @@ def thought_of(thinking: Payload) -> str | None:
 
 
 def tool_call(asked: Payload) -> ToolCall:
-    """Read a call of a tool in a round."""
+    """Read a tool call of a round."""
     call = as_dict(asked)
     return ToolCall(as_text(call.get("id")) or "", as_text(call.get("name")) or "", arguments_of(call.get("arguments")))
 
 
 def result_content(parts: Payload) -> str | list[Payload] | None:
-    """Return the content of a tool's result. Trees become their texts; parts of other kinds are unchanged."""
+    """Return the content of a tool's result.
+
+    A part that is a tree of nodes becomes its text. Parts of other kinds are unchanged.
+    """
     return content_of([_result_part(part) for part in as_list(parts)])
 
 
@@ -174,7 +182,10 @@ def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
 
 
 def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
-    """Return the text of a part that the model wrote: Markdown, a reference, a thought. Return None for other parts."""
+    """Return the text of a part that the model wrote:
+
+    Markdown, a reference or a thought. Return None for other parts.
+    """
     if kind is None or kind in ("markdownContent", "markdownVuln"):
         content = members.get("content", members.get("value"))
         return as_text(part) or as_text(content) or as_text(as_dict(content).get("value"))
@@ -310,7 +321,10 @@ def _shown(history: AgentHistory, request: Members, time: str) -> Iterator[Call]
 
 
 def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Members, number: int) -> None:
-    """Give the counts of a request to its call. If it had several calls, the counts are an annotation of the run."""
+    """Give the counts of a request to its call.
+
+    If the request had several calls, add the counts as an annotation of the run.
+    """
     shown, exact = Remaining(as_dict(result.get("usage"))), Remaining(metadata)
     shown_input, shown_output = shown.integer("promptTokens"), shown.integer("completionTokens")
     sent, answered = exact.integer("promptTokens"), exact.integer("outputTokens")

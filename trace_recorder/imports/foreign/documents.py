@@ -1,7 +1,7 @@
-"""Files with a whole run as one document: ATIF, Trae Agent's, and our own if its journal is missing.
+"""Files that have a whole run as one document: ATIF, Trae Agent's documents, and our own without a journal.
 
-They are first read as a `Trajectory`, as `load` does. `foreign_run_of` turns the trajectory into a `ForeignRun`, so
-that a journal can be written.
+Such a file is first read as a `Trajectory`, as `load` does. `foreign_run_of` makes a `ForeignRun` from the trajectory,
+so that a journal can be written.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def _read_as(name: str, source: Source) -> Iterator[ForeignRun]:
 
 
 def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
-    """Return a trajectory as the run of another tool. A trajectory without an id has `name` as its identity."""
+    """Return a trajectory as the run of another tool.
+
+    If the trajectory has no id, `name` becomes the run's identity.
+    """
     return ForeignRun(
         format=format_name,
         identity=run.trajectory_id or name,
@@ -98,7 +101,10 @@ DOCUMENT = ImportFormat(
 
 
 class _Description:
-    """Makes events from the calls and steps of a trajectory: each step after its calls, tools with their step."""
+    """Makes events from the calls and steps of a trajectory.
+
+    Each step follows its calls, and its tools follow the step.
+    """
 
     def __init__(self, run: Trajectory) -> None:
         self._run = run
@@ -162,7 +168,10 @@ class _Description:
 
 
 def _in_order(events: list[Event]) -> list[Event]:
-    """Return events in the order of their times if each has a time. A document has its calls apart from its steps."""
+    """Return events in the order of their times, if each event has a time.
+
+    A document lists calls and steps separately.
+    """
     times = [parse_time(stated_time(event.time)) for event in events]
     known = [time for time in times if time is not None]
     if len(known) < len(events):
@@ -178,7 +187,7 @@ def _agent(one: LLMInteraction | AgentStep) -> ForeignAgent:
 
 
 def _tool_runs(step: AgentStep) -> Iterator[ToolRun]:
-    """Yield the executions of a step's tools. A result without an id may answer a call by its place."""
+    """Yield the executions of a step's tools. A result without a call id is matched to a call by its position."""
     calls = {call.call_id: call for call in step.tool_calls}
     for use in tool_uses(step.tool_calls, step.tool_results):
         result = use.result

@@ -1,9 +1,9 @@
-"""HTTP that another tool recorded, as the records that capture writes of an exchange.
+"""Makes records from HTTP exchanges that another tool recorded: the same records as capture writes.
 
-The run then has the same records as a recorded run, and can be replayed: requests as items, the text of streams, the
-headers on the allow-list. Keys in the headers and the address of an exchange are masked in that exchange and in all
-later ones. A request that equals an earlier failed request is its next attempt. Requests that do not go to a model are
-only counted.
+So the run can be replayed like a recorded run. It has requests as items, the text of streams, and the headers on the
+allow-list. Keys in the headers and the address of an exchange are masked in that exchange and in all later ones. A
+request that equals an earlier failed request is the next attempt of that request. Requests that do not go to a model
+are only counted.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _Key = tuple[str, int, int]
 
 
 class ExchangeRecords:
-    """Makes the records of one run's exchanges. `numbers` has the numbers of the run's next items."""
+    """Makes the records of one run's exchanges. `numbers` has the number of the next item of each kind."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._items = ItemEncoder(numbers=numbers)
         self._redaction = Redaction(default_redactor, {})
         self._failed: dict[_Key, tuple[str, int]] = {}
         self.mark_written: Callable[[int], None] = lambda _: None
-        """The caller calls this with the number of a request's last record."""
+        """The caller calls this function with the number of a request's last record, once the record is written."""
 
     def records(self, exchange: HttpExchange, identity: str) -> tuple[Records, Records]:
-        """Return the records of the request, with its new items, and those of the answer."""
+        """Return the records of the request, with its new items, and the records of the answer."""
         self._redaction.learn(*headers.secrets(exchange.headers, exchange.url))
         key = exchange.url, len(exchange.request), crc32(exchange.request)
         identity, attempt = self._failed.pop(key, (identity, 0))
@@ -127,7 +127,7 @@ def _is_stream(exchange: HttpExchange) -> bool:
 
 
 def _ending(exchange: HttpExchange, joined: JoinedStream | None) -> Members:
-    """Return how a stream ended. A stream with the protocol's last event is complete."""
+    """Return the members that say how a stream ended. A stream that has the last event of its protocol is complete."""
     why = why_incomplete(joined) if (exchange.status or 0) < 300 else None
     if exchange.error is not None and not (joined is not None and joined.ended):
         why = why or str(exchange.error.get("message"))
@@ -136,15 +136,15 @@ def _ending(exchange: HttpExchange, joined: JoinedStream | None) -> Members:
 
 
 OTHER_REQUESTS = "other_requests"
-"""The annotation with the number of requests in a file that did not go to a model."""
+"""The key of the annotation with the number of requests that did not go to a model."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_MEMBERS = 100
-"""Consecutive gzip members that a body may have."""
+"""The largest number of consecutive gzip members in a body."""
 _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
 def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
-    """Return the endpoint that a request to a model goes to, or None for other traffic."""
+    """Return the endpoint of a request to a model, or None for any other request."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         return endpoint_of(str(method).upper(), parts.hostname or "", parts.path, parts.port)
@@ -153,7 +153,7 @@ def model_endpoint(method: Payload, url: Payload) -> Endpoint | None:
 
 
 def other_requests(count: int) -> list[Event]:
-    """Return an annotation with the number of requests that did not go to a model, unless it is 0."""
+    """Return an annotation with the number of requests that did not go to a model, or [] if the number is 0."""
     return [Annotation(key=OTHER_REQUESTS, value=count)] if count else []
 
 
@@ -181,7 +181,7 @@ def _latin(text: str | bytes) -> bytes:
 
 
 def as_bytes(text: str) -> bytes:
-    """Return a text as the bytes of a body. Half of a surrogate pair becomes a question mark."""
+    """Return a text as the bytes of a body. A lone surrogate becomes a question mark."""
     return text.encode("utf-8", "replace")
 
 
@@ -194,9 +194,9 @@ def from_base64(text: str) -> bytes | None:
 
 
 def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, str | None]:
-    """Undo the Content-Encoding of a body that is still encoded, and return the reason if that fails.
+    """Return a body without its Content-Encoding, and the reason if the encoding cannot be undone.
 
-    A body is cut where it has decompressed to more than 100 times its size and more than 64 MB.
+    A body may already be decoded. It is cut where it decompresses to more than 100 times its size and more than 64 MB.
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())

@@ -34,16 +34,16 @@ class ImportFormat:
     """A format of another tool. Every member is required."""
 
     name: str
-    """The name in journals. It is also the `api` of calls that the format's module makes."""
+    """The name of the format in journals, and the `api` of the calls that the format's module makes."""
     recognizes: Callable[[Source], bool]
-    """Returns whether a file has this format, by its first lines or its document. It reads no more of the file."""
+    """Returns whether a file has this format. It reads only the first lines of the file, or its document."""
     read: Callable[[Source], Iterator[ForeignRun]]
     """Yields the runs of a file. A part that cannot be read is a `Missing` event of its run.
 
-    It raises TrajectoryFormatError if the file as a whole cannot be read.
+    Raises TrajectoryFormatError if the file as a whole cannot be read.
     """
     counting: Counting
-    """The parts that the stated token counts include."""
+    """Which tokens the tool's counts of input and output include."""
 
 
 IMPORT_FORMATS: registry.Records[ImportFormat] = registry.IMPORT_FORMATS
@@ -103,7 +103,7 @@ def _says_anything(run: ForeignRun) -> bool:
 def masked_name(name: str) -> str:
     """Return the name of a file with its secrets masked.
 
-    A suffix may follow a secret, and would be taken for the end of the secret.
+    The name is also masked without its suffix, because the suffix could look like a part of the secret.
     """
     parts = ((name, "", ""), name.rpartition("."), name.partition("."))
     masked = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)
@@ -111,7 +111,10 @@ def masked_name(name: str) -> str:
 
 
 def _without_secret_name(identity: str, path: Path) -> str:
-    """Return an identity without a secret. A format may have made it from the name of the file and a number."""
+    """Return an identity with its secrets masked.
+
+    A format may have made the identity from the file's name and a number.
+    """
     for name in (path.name, path.name.removesuffix(path.suffix), path.name.partition(".")[0]):
         if name and (masked := masked_name(name)) != name:
             identity = identity.replace(name, masked)

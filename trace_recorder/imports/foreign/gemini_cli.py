@@ -4,9 +4,9 @@ The older form is one document, `{"sessionId", "messages": [...]}`. The newer fo
 members of that document, or a message. A later line with the same `id` replaces a message. `{"$set": {...}}` sets
 members. `{"$rewindTo": id}` goes back to the place before that message.
 
-Each message of type "gemini" is a call. The message also holds the results of the call's tools, which the next call
-sees. The model saw `result`, and the terminal showed `resultDisplay`. Token counts are Google's: `input` includes
-cached tokens, `output` leaves out those of thoughts.
+Each message of type "gemini" is a call. The message also has the results of the call's tools, which the next call sees.
+The model saw `result`, and the terminal showed `resultDisplay`. Tokens are counted as Google does: `input` includes
+cached tokens, and `output` leaves out the tokens of thoughts.
 
 Recorded answers are lines of `{"method", "response"}`. Their requests are unknown.
 """
@@ -35,7 +35,7 @@ REWIND = "$rewindTo"
 
 @dataclass(slots=True)
 class GeminiSession:
-    """The content of a file: the members of the session, its messages in order, and lines that are neither."""
+    """The content of a file: the members of the session, its messages in order, and other lines."""
 
     about: Members = field(default_factory=dict)
     messages: list[Members] = field(default_factory=list)
@@ -88,7 +88,7 @@ def _from_lines(lines: Iterable[Line]) -> GeminiSession:
 
 
 def _each_line(lines: Iterable[Line], session: GeminiSession) -> Iterator[Members]:
-    """Yield the lines, and the messages that a `$set` has, such as the context at the beginning of a session."""
+    """Yield the lines, and the messages in a `$set`, such as the context at the beginning of a session."""
     for members in session_lines(lines, session.missing.append):
         changes = members.get("$set")
         if not isinstance(changes, dict):
@@ -203,7 +203,7 @@ class _GeminiSessionReader:
             self.run.events.append(Kept(what=kind or "message", value=message, time=time))
 
     def _repeats_results(self, content: Payload) -> bool:
-        """Return whether a message has only results of tools that the answer before it has, too."""
+        """Return whether a message only repeats results of tools that an earlier answer has."""
         results = [as_dict(as_dict(part).get("functionResponse")) for part in as_list(content)]
         return bool(results) and all(as_text(result.get("id")) in self._answered for result in results)
 
@@ -234,7 +234,7 @@ class _GeminiSessionReader:
 
 
 def _parts(content: Payload) -> Payload:
-    """Return a content whose text parts have the common form."""
+    """Return a content with its text parts in the form that most formats share."""
     if not isinstance(content, list):
         return content
     texts = [as_text(as_dict(part).get("text")) if {*as_dict(part)} == {"text"} else None for part in content]
@@ -285,7 +285,10 @@ _COUNTS = {
 
 
 def _usage(tokens: Members) -> Usage:
-    """Return the counts of an answer. The tokens of tools' results keep the name that Gemini's API has for them."""
+    """Return the counts of an answer.
+
+    The count of tokens in tools' results is in `extra`, under the name of Gemini's API.
+    """
     left = Remaining(tokens)
     by_tools = left.integer("tool")
     return usage_at(left, _COUNTS, None if by_tools is None else {"toolUsePromptTokenCount": by_tools})

@@ -1,7 +1,7 @@
 """Lines that `gemini -o stream-json` prints: `init`, `message`, `tool_use`, `tool_result`, `error` and `result`.
 
-Source: Gemini CLI 0.61.0. The texts of an answer come in pieces (`delta`), without thoughts. A part after a result
-begins the next answer. Tokens are stated for the run only.
+Source: Gemini CLI 0.61.0. The texts of an answer come in pieces (`delta`), without thoughts. A text or a tool call
+after a result begins the next answer. Tokens are stated for the run only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PARTS = {"message", "tool_use", "tool_result"}
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line begins such a stream, or lines are parts of such a stream."""
+    """Return whether the first line begins such a stream, or a line is a tool call of such a stream."""
     lines = [as_dict(line.value) for line in source.first_lines]
     begins = bool(lines) and lines[0].get("type") == "init" and {"session_id", "model"} <= lines[0].keys()
     return begins or any(line.get("type") == "tool_use" and {"tool_id", "tool_name"} <= line.keys() for line in lines)
@@ -110,7 +110,7 @@ def _tool_call(line: Members) -> ToolCall:
 def _result(line: Members) -> Message:
     """Return the result of a tool.
 
-    If the tool failed, the result is the error that the model saw; `output` is shorter.
+    If the tool failed, the result is the error, which the model saw. `output` is a shorter text.
     """
     error = as_dict(line.get("error"))
     text = as_text(error.get("message")) or as_text(line.get("output"))

@@ -1,8 +1,8 @@
 """goose's sessions: its database `sessions.db`, the output of `goose session export`, and the older files of lines.
 
-The forms are known from public descriptions and from readers of these files. A compaction hides messages from later
-calls (`agentVisible` is false). The first visible message after them begins a new conversation. The ledger of usage has
-a row for each call.
+The forms are known from public descriptions and from programs that read these files. A compaction hides messages from
+later calls (`agentVisible` is false). The first visible message after hidden messages begins a new conversation. The
+table `usage_ledger` has a row for each call.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _block(kind: str | None, part: Members) -> Payload:
 
 
 def _tool_use(part: Members) -> Members:
-    """Return a tool call. If goose could not read the call, its arguments are the error."""
+    """Return a tool call. If goose could not read the call, goose's error becomes the arguments."""
     stated = as_dict(part.get("toolCall"))
     call = as_dict(stated.get("value")) or stated
     arguments = call.get("arguments")
@@ -220,9 +220,9 @@ class _GooseSessionReader:
 
 
 def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
-    """Add the rows of the ledger to the calls.
+    """Add the rows of the usage ledger to the calls.
 
-    If there are more or fewer rows than calls, the whole ledger becomes an annotation of the run.
+    If the numbers of rows and calls differ, the ledger becomes an annotation of the run.
     """
     calls = [event for event in run.events if isinstance(event, Call)]
     rows = [row for row in ledger if not row.get("is_compaction")]

@@ -1,11 +1,12 @@
-"""Grok CLI's two files of a session: the messages, and the updates of the Agent Client Protocol.
+"""Grok CLI's sessions. Each has two files: the messages, and the updates of the Agent Client Protocol.
 
-`chat_history.jsonl` has messages by type, without times. Reasoning is a line before the answer that it led to. A search
-by the server (`backend_tool_call`) is also part of the next answer.
+`chat_history.jsonl` has messages, each with a type and without a time. The reasoning of an answer is a separate line
+before the answer, and so is a search that the server ran (`backend_tool_call`).
 
-`updates.jsonl` has the updates of the same session, one a line. An import of a directory ignores it if the messages are
-there. Texts and thoughts come in pieces. An answer ends when `streamStartMs` changes, or when a part follows a result.
-Updates while a tool is running repeat its output so far, and are left out. Tokens are stated for each turn.
+`updates.jsonl` has the updates of the same session, one a line. An import of a directory ignores this file if
+`chat_history.jsonl` is beside it. Texts and thoughts come in pieces. An answer ends when `streamStartMs` changes, or
+when a part follows a result. While a tool runs, updates repeat the tool's output so far. These updates are left out.
+Tokens are stated for each turn.
 
 Source: grok 0.2.111, and https://agentclientprotocol.com (`session/update`).
 """
@@ -30,7 +31,7 @@ _BEFORE_ANSWERS = {"reasoning", "backend_tool_call"}
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether all lines are of these types, and one of them is an answer or reasoning of Grok's."""
+    """Return whether all lines have types of this format, and at least one line is an answer or reasoning of Grok."""
     lines = [as_dict(line.value) for line in source.first_lines]
     kinds = [as_text(line.get("type")) for line in lines]
     known = bool(kinds) and set(kinds) <= _KINDS and not any("message" in line for line in lines)
@@ -77,7 +78,7 @@ def _add(run: ForeignRun, history: AgentHistory, kind: str, members: Members) ->
 
 
 def _answer(run: ForeignRun, history: AgentHistory, members: Members, before: list[Members]) -> None:
-    """Add a call. Reasoning without an answer after it is an answer that ended early."""
+    """Add a call. `before` has the lines before its answer. If `members` is empty, the answer ended early."""
     thoughts = [join_texts(_texts(one), "\n") for one in before if one.get("type") == "reasoning"]
     calls = tuple(_call(one) for one in as_list(members.get("tool_calls")))
     model = as_text(members.get("model_id"))

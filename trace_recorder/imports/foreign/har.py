@@ -1,8 +1,8 @@
 """HAR files (HTTP Archive 1.2), as browsers, mitmproxy and other proxies write them: their calls to models.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/. An entry in `log.entries` has `startedDateTime`, `time` in
-milliseconds, `request.postData.text`, `response.content.text`, which is base64 if `encoding` says so. Bodies have no
-encodings. A `status` of 0 means that no response came; Chrome's reason is in `_error`.
+milliseconds, `request.postData.text` and `response.content.text`. The text is base64 if `encoding` is "base64". Bodies
+are already decompressed. A `status` of 0 means that no response came. Chrome writes the reason to `_error`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _events(entry: Members, number: int) -> list[Event]:
-    """Return the exchange of an entry, and gaps for its unreadable parts. Return nothing for other traffic."""
+    """Return the exchange of an entry, and gaps for its unreadable parts. Return [] if it is not a call to a model."""
     request, response = as_dict(entry.get("request")), as_dict(entry.get("response"))
     url = as_text(request.get("url")) or ""
     endpoint = model_endpoint(request.get("method"), url)
@@ -84,7 +84,10 @@ def _headers(message: Members) -> list[tuple[bytes, bytes]]:
 
 
 def _response_body(content: Members) -> bytes | None:
-    """Return the body of a response. If the body is empty, browsers write only its size."""
+    """Return the body of a response, or None if it is not in the file.
+
+    For an empty body, browsers write only its size.
+    """
     return b"" if "text" not in content and as_int(content.get("size")) == 0 else _body(content)
 
 

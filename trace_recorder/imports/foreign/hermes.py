@@ -1,7 +1,7 @@
 """Hermes Agent's exported sessions: one JSON object a line, with `messages` in OpenAI's form.
 
-Tokens are stated for the session as a whole. A session may have more calls than answers: retries and requests for
-titles are only counted, in `api_call_count`. Messages that are not `active` were taken back.
+Tokens are stated for the session as a whole. A session may have more calls than answers, because `api_call_count` also
+counts retries and requests for titles. A message whose `active` is 0 was withdrawn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Trees of the Hierarchy: a trajectory, its steps, and in each step all messages up to its end.
+"""Trees of the Hierarchy SDK: a trajectory, its steps, and in each step all messages up to the step's end.
 
-Source: `trajectory_sdk.primitives` 0.5.3; and `views/hierarchy/`, whose answers have an interaction in their metadata.
-An answer that no earlier step has is a call. The call saw the messages before it in its step. If the agent changed
-messages other than answers, the tree does not have the prompt of the call.
+Source: `trajectory_sdk.primitives` 0.5.3. Our own `views/hierarchy/` also writes an `interaction_id` into each answer's
+metadata. An answer that no earlier step has is a call. The call saw the messages before the answer in the same step. If
+the agent later changed messages other than answers, the tree still has them as they were first sent. The real prompts
+were then different.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _run(name: str, tree: Members) -> ForeignRun:
 
 
 def _is_ours(tree: Members) -> bool:
-    """Return whether an answer names its interaction."""
+    """Return whether our own view wrote the tree: an answer names its interaction."""
     steps = as_list(tree.get("steps"))
     messages = (as_dict(message) for step in steps for message in as_list(as_dict(step).get("messages")))
     return any("interaction_id" in as_dict(message.get("metadata")) for message in messages)
@@ -107,7 +108,7 @@ def _is_ours(tree: Members) -> bool:
 
 @dataclass(slots=True)
 class _TreeReader:
-    """Reads one tree. `unseen` are the results that no call saw yet, by the ids of their calls."""
+    """Reads one tree. `unseen` has the results that no call has seen yet, by the ids of their tool calls."""
 
     run: ForeignRun
     is_ours: bool
@@ -193,7 +194,10 @@ class _TreeReader:
         )
 
     def _add_result(self, message: Members, agent: ForeignAgent, *, is_new: bool) -> None:
-        """Remember a result. If the tree has a fuller result than the model saw, add the execution."""
+        """Remember a result until a call sees it.
+
+        If the tree has a fuller result than the model saw, add an execution at once.
+        """
         tool_response = as_dict(message.get("tool_response"))
         call_id, failure = as_text(tool_response.get("id")) or "", as_text(tool_response.get("error"))
         if not is_new or call_id in self.executed:
@@ -246,15 +250,15 @@ def _call(call: Payload) -> Members:
 
 
 def _usage(stated: Members) -> Usage:
-    """Read tokens under OpenAI's names, which the SDK uses for its sums."""
+    """Read token counts under OpenAI's names. The SDK adds up counts under these names."""
     return read_usage({_COUNTS.get(name, name): count for name, count in stated.items() if name != "total_tokens"})
 
 
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:
     """Yield the components of a reward.
 
-    `step_numbers` are the agent's steps in one step of the tree. If there are several, it is unknown which of them a
-    component belongs to, so the component is kept unchanged.
+    `step_numbers` are the numbers of the agent's steps in one step of the tree. If there are several, nobody knows to
+    which of them a component belongs, so the component is kept unchanged.
     """
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):

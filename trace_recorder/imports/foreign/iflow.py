@@ -1,8 +1,8 @@
-"""iFlow's sessions: lines like Claude Code's, but an answer is split into lines that overlap.
+"""iFlow's sessions: lines like Claude Code's, but the lines of an answer overlap.
 
-Each line of an answer repeats the last tool call of the line before it. Consecutive lines are therefore one answer, in
-which each tool call counts once. `parentUuid` does not name the line before, and is ignored. A result is in an envelope
-of Gemini's API. Token counts are always 0, and are left out.
+Each line of an answer repeats the last tool call of the line before it. So consecutive lines are one answer, in which
+each tool call counts once. `parentUuid` is ignored, because it does not name the line before. A result is in an
+envelope of Gemini's API. Token counts are left out, because they are always 0.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _IflowSessionReader:
 
 
 def _result(block: Payload) -> Payload:
-    """Return the block of a result with the text that the model saw."""
+    """Return a result's block with the text that the model saw as its content. Return any other block unchanged."""
     content = as_dict(as_dict(block).get("content"))
     answer = as_dict(as_dict(as_dict(content.get("responseParts")).get("functionResponse")).get("response"))
     said = as_text(answer.get("output", answer.get("error")))

@@ -1,9 +1,8 @@
-"""Traces of Invariant: each message once, in OpenAI's form, in the order in which they were sent or answered.
+"""Traces of Invariant: each message once, in OpenAI's form, in the order in which the messages were sent or answered.
 
-Source: `invariant-ai` 0.3.5, whose datasets have a trace in each line, after a line with metadata. The other source is
-our own `views/invariant.py`: it writes facts for which the form has no member into the `metadata` of messages and
-lines. A call saw all earlier messages of its agent. If the agent changed its history, the file does not have the prompt
-of the call.
+Source: `invariant-ai` 0.3.5. Its datasets have a trace in each line, after a line with metadata. Our own
+`views/invariant.py` writes facts for which the form has no member into the `metadata` of messages and lines. The prompt
+of a call is all earlier messages of its agent. If the agent changed its history, the real prompt was different.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ _OF_THE_RUN = frozenset(
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether one of the first two lines is a dataset's trace, or has messages that our view wrote.
+    """Return whether one of the first two lines is a trace of a dataset, or has messages that our view wrote.
 
-    A file that is one document is examined in the same way.
+    In a file that is one document, the document is examined.
     """
     values = [line.value for line in source.first_lines[:2]] or [source.document]
     return any(as_dict(value).keys() >= _ROW or _is_ours(value) for value in values)
@@ -104,10 +103,10 @@ def _run(name: str, line: Line) -> ForeignRun:
 
 @dataclass(slots=True)
 class _TraceReader:
-    """Reads one trace: a history for each of its agents, and the calls of its tools.
+    """Reads one trace, with a history for each agent. `calls` has the tool calls by their ids.
 
-    In a trace that our view wrote, only answers of the model have an `interaction_id`. The calls of a message with
-    `asked_by_model` false are tools that the agent ran on its own.
+    In a trace that our view wrote, only answers of the model have an `interaction_id`. If `asked_by_model` is false,
+    the agent ran the tools of the message on its own.
     """
 
     run: ForeignRun
@@ -168,7 +167,10 @@ class _TraceReader:
         self.calls |= {asked.call_id: asked.to_document() for asked in message.tool_calls}
 
     def _add_result(self, history: AgentHistory, message: Message, metadata: Members) -> None:
-        """Add a tool's result: as an execution if the file has the object, and as a message if the model saw it."""
+        """Add a tool's result as a message, if the model saw it.
+
+        Add an execution if the model did not, or if the file has the result's value.
+        """
         is_shown = metadata.get("shown_to_model") is not False
         recorded = metadata.get("result")
         if is_shown:
@@ -216,7 +218,7 @@ def _without(members: Members, *names: str) -> Members:
 
 
 def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
-    """Yield the parts of a content. A text that our view wrote in place of a part becomes the part again."""
+    """Yield the parts of a content. A text that our view wrote in place of a part is replaced by the part."""
     for chunk in content:
         is_named = parts and as_dict(chunk).get("text") == name_of_part(parts[0])
         yield parts.popleft() if is_named else chunk
@@ -231,7 +233,7 @@ def name_of_part(part: Payload) -> str:
 
 
 def _read_annotation(run: ForeignRun, annotation: Members) -> None:
-    """Add an annotation to the run: as a reward, as an annotation that we wrote, or unchanged."""
+    """Add an annotation to the run: as a reward or an annotation if our view wrote it, and otherwise unchanged."""
     metadata, content = as_dict(annotation.get("extra_metadata")), annotation.get("content")
     value, kind = as_number(metadata.get("value")), metadata.get("kind")
     if kind == "reward" and value is not None:

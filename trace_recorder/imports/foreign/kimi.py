@@ -1,8 +1,8 @@
-"""Kimi Code's sessions (`wire.jsonl`): the events of its loop, by step, and each request to the model.
+"""Kimi Code's sessions (`wire.jsonl`): the requests to the model, and the events of each step of its loop.
 
-`llm.request` is a call, at the time of its request. The parts of the answer follow as `content.part` and `tool.call`.
-`step.end` has tokens and durations. `inputOther` leaves out cached tokens. A compaction continues with the newest
-prompts of the user and the summary.
+`llm.request` is a call. The parts of the answer follow as `content.part` and `tool.call`. `step.end` has the tokens and
+durations of the call. `inputOther` leaves out cached tokens. After a compaction, the history has the newest prompts of
+the user and the summary.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KINDS = {"config.update", "context.append_message", "context.append_loop_event"
 _PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
 _MAX_MILLISECONDS = 10**15
 _MAX_KEPT = 100
-"""User prompts that a compaction may keep."""
+"""The largest number of the user's prompts that a compaction keeps."""
 _NOT_KEPT = {"context.append_message", "context.append_loop_event"}
 _COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
 
@@ -51,7 +51,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _OpenCall:
-    """A call that still has unread events."""
+    """A call whose events are still being read."""
 
     time: str
     request: Members
@@ -146,7 +146,7 @@ class _KimiSessionReader:
             self.run.events.append(Kept(what=kind or "loop event", value=event, time=time))
 
     def close(self) -> None:
-        """End the open step, and add its call. The answer of a step without an end is incomplete."""
+        """End the open step, and add its call. If the step has no `step.end`, the answer is incomplete."""
         step, self._step = self._step, None
         if step is None:
             return

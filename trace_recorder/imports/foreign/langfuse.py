@@ -1,7 +1,8 @@
-"""Langfuse's traces as its interface exports them: `{"trace", "observations"}`, or a trace with its observations.
+"""Langfuse's traces as its web interface exports them: `{"trace", "observations"}`, or a trace with its observations.
 
-Source: https://api.reference.langfuse.com (traces, observations, scores). `input`, `output` and `metadata` are JSON or
-JSON texts. An instrumentation's own attributes are in `metadata.attributes`, and are read, too.
+Source: https://api.reference.langfuse.com (traces, observations, scores). `input`, `output` and `metadata` are JSON
+values or JSON texts. If an instrumentation made the trace, its own attributes are in `metadata.attributes`. They are
+read, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MEMBERS = {
     "level": "level",
     "statusMessage": "status_message",
 }
-"""The members of an observation, and the attributes that mean the same."""
+"""The members of an observation, each with the attribute that has the same meaning."""
 _OF_TRACE = ("name", "userId", "sessionId", "tags", "environment", "release", "version", "public", "bookmarked")
 _NO_SCORE = ("CATEGORICAL", "TEXT")
 
@@ -113,7 +114,7 @@ def _span(observation: Members) -> ForeignSpan:
 
 
 def _plain(value: Payload) -> Payload:
-    """Parse a value that may be a JSON text, or a JSON text of a JSON text."""
+    """Parse a value that may be JSON text, or a JSON string that itself contains JSON text."""
     for _ in range(2):
         if isinstance(value, str) and value[:1] == '"' and value[-1:] == '"':
             try:

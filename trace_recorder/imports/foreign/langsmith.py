@@ -1,7 +1,7 @@
 """LangSmith's runs, one a line, and the batches that its SDK sends: `{"post": […], "patch": […]}`.
 
-Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. Members of a patch replace those of the
-post with the same id. One trace is one run.
+Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. The members of a patch replace those of
+the post with the same id. Each trace becomes one run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BATCH = ("post", "patch")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the document is a batch or a list of runs, or the first line a run."""
+    """Return whether the document is a batch, a list of runs or a run, or one of the first lines has runs."""
     return any(_is_run(value) for value in _listed(source.document)) or any(
         _is_run(value) for line in source.first_lines for value in _listed(line.value)
     )
 
 
 def _listed(value: Payload) -> list[Payload]:
-    """Return the runs of a document or a line, which is a batch, a list, or a run."""
+    """Return the runs in a document or a line. It may be a batch, a list of runs, or a run."""
     members = as_dict(value)
     if any(isinstance(members.get(name), list) for name in _BATCH):
         return [run for name in _BATCH for run in as_list(members.get(name))]
@@ -61,7 +61,7 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 
 
 def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
-    """Yield a run for each trace among runs of LangSmith. Patches without their run are ignored."""
+    """Yield a run for each trace in a list of LangSmith's runs. Patches of unknown runs are ignored."""
     by_id: dict[str, Members] = {}
     for value in map(as_dict, values):
         identity = as_text(value.get("id")) or _only(value, by_id)
@@ -89,7 +89,10 @@ def _drop_inherited(run: Members, root: Members) -> None:
 
 
 def _only(patch: Members, found: dict[str, Members]) -> str | None:
-    """Return the trace's id for a patch without an id, if the patch is for the root of the trace."""
+    """Return the id of the run that a patch without an id changes, or None.
+
+    Only a root's patch states enough: its trace's id.
+    """
     identity = as_text(patch.get("trace_id"))
     order = as_text(patch.get("dotted_order")) or ""
     return identity if identity in found and order.endswith(identity or "-") and "." not in order else None
@@ -130,7 +133,10 @@ def _span(run: Members) -> ForeignSpan:
 
 
 def _exception(error: str) -> Members:
-    """Return an error as an exception. LangSmith's text has the exception's `repr`, then its traceback."""
+    """Return an error text as the attributes of an exception.
+
+    The text has the exception's `repr`, then its traceback.
+    """
     first, _, trace = error.partition("\n\n")
     kind, bracket, rest = first.partition("(")
     if not bracket or not kind.isidentifier():

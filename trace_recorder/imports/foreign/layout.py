@@ -1,8 +1,8 @@
-"""A foreign run as the lines of a journal.
+"""Writes a foreign run as the lines of a journal.
 
-`journal_lines` is pure: `load` folds the lines in memory, `trace-recorder import` writes them to a file, so both read
-the same. Secrets are masked as in every journal. The messages of a conversation are items that follow one another. So a
-call refers to them by one range, and the work is linear in the size of the source.
+`load` folds these lines in memory, and `trace-recorder import` writes them to a file. So both read the same bytes.
+Secrets are masked as in every journal. The messages of a conversation are consecutive items. So a call refers to them
+by one range, and the work is linear in the size of the source.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
 IMPORTED_FROM = "imported_from"
-"""The member of a run's metadata with its origin: `format`, `id`, `file`, and the facts of the source itself."""
+"""The member of a run's metadata with its origin: `format`, `id`, `file`, and facts about the tool."""
 
 
 def journal_lines(run: ForeignRun) -> Iterator[bytes]:
-    """Yield the lines of a run's journal: its start, what happened, and its end, which states its status."""
+    """Yield the lines of a run's journal: its start, its events, and its end with the status."""
     layout = _JournalWriter(run.format)
     start, end = run.times()
     yield from layout.record("start", _start(run), start)
@@ -61,9 +61,9 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
 
 
 def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
-    """Return the position of the last event inside each execution that started sub-agents.
+    """Return the position of the last event of the sub-agents that each execution started.
 
-    The keys are the ids of the executions. The result of an execution is written after its last event.
+    The keys are the ids of the executions. The result of an execution is written after this event.
     """
     agents = ((at, getattr(event, "agent", MAIN).parent_execution_id) for at, event in enumerate(run.events))
     return {execution: at for at, execution in agents if execution is not None}
@@ -112,14 +112,14 @@ class _JournalWriter:
     """The numbers of the next items."""
     calls: int = 0
     interaction_ids: dict[str, int] = field(default_factory=dict)
-    """The ids of the calls so far, each with the number of calls of the source that have it."""
+    """The ids of the calls so far. The value is the number of calls for which the source states this id."""
     executions: int = 0
     conversations: dict[int, tuple[ForeignConversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
     written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
     last_crc: int = 0
     open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
-    """Executions that have not ended, by the place of the last event inside them."""
+    """Executions that have not ended, by the position of the last event of their sub-agents."""
     execution_ids: dict[int, str] = field(default_factory=dict)
     exchanges: ExchangeRecords = field(init=False)
 
@@ -145,7 +145,7 @@ class _JournalWriter:
     def _interaction_id(self, stated_id: str | None) -> str:
         """Return an id for the next call.
 
-        It is the id that the source states. If an earlier call has the same id, a number is appended.
+        If the source states an id, the id is used, with a number if an earlier call has the same id.
         """
         self.calls += 1
         identity = stated_id or f"call-{self.calls}"
@@ -211,7 +211,7 @@ class _JournalWriter:
         yield from self.record("tool_call", {**self._execution(run), "arguments": run.arguments}, run.time)
 
     def result(self, run: ToolRun) -> Iterator[bytes]:
-        """Yield the record of the result of an execution, if there is one."""
+        """Yield the record of an execution's result, if the execution has a result."""
         if run.ended is not None:
             failed = None if run.error is None else {"type": "", "message": run.error}
             outcome = {"success": run.success, "result": run.result}
@@ -258,7 +258,10 @@ class _JournalWriter:
         yield from self.record("source_record", {"what": kept.what, "value": kept.value}, kept.time)
 
     def _conversation(self, conversation: ForeignConversation, time: str) -> Generator[bytes, None, _ItemList]:
-        """Yield the items of a conversation that are not yet written. Return the list of all its items."""
+        """Yield records of the messages that are not yet written as items.
+
+        Return the list of all items of the conversation.
+        """
         new: list[ForeignConversation] = []
         while id(conversation) not in self.conversations:
             new.append(conversation)
@@ -286,7 +289,10 @@ class _JournalWriter:
     def _items(
         self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
     ) -> Generator[bytes, None, _ItemList]:
-        """Yield the items of a list that are not yet written. An element that several lists share is written once."""
+        """Yield records of the elements that are not yet written as items, and return the list.
+
+        A shared element is written once.
+        """
         for element in elements:
             if id(element) not in self.written:
                 number = self.numbers["n"]
@@ -306,7 +312,7 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 def _json_of(data: Mapping[str, Payload]) -> str:
-    """Return data that came from JSON as text. A value that JSON does not have, such as NaN, becomes a description."""
+    """Return data as JSON text. A value that JSON lacks, such as NaN, becomes a description."""
     try:
         said = _dump(data)
         said.encode()  # fails for half of a surrogate pair

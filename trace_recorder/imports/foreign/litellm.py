@@ -1,11 +1,11 @@
 """LiteLLM's standard logging payloads, one for each call.
 
-Its callbacks get them, and its loggers write them to buckets.
+LiteLLM gives them to callbacks, and its loggers write them to buckets.
 
 Source: `StandardLoggingPayload` in `litellm/types/utils.py`, version 1.110. `messages` and `response` are in OpenAI's
-form whatever the provider is, `startTime` and others count seconds, and LiteLLM computes `response_cost` from its table
-of prices. The payloads are lines, a list or one document. Those with the same `session_id`, or else `trace_id`, are a
-run.
+form for every provider. `startTime` and other times count seconds. LiteLLM computes `response_cost` from its table of
+prices. A file has one payload, a list of payloads, or a payload in each line. Payloads with the same `session_id` are
+one run; without it, payloads with the same `trace_id`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _seconds(began: float | None, ended: Payload) -> float | None:
 
 
 def _response(payload: Members) -> Members | None:
-    """Return the answer. Counts that the response does not state are taken from the payload."""
+    """Return the answer. If the response lacks a count, the count is taken from the payload."""
     read = read_output(payload.get("response"))
     if read is None:
         return None

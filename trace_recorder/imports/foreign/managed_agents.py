@@ -1,9 +1,9 @@
 """Sessions of Anthropic's managed agents: the events of `client.beta.sessions`, one a line.
 
-Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list of a client's method
-and its result, as LangSmith's SDK logs them; `sessions.create` has the agent. Events between `span.model_request_start`
-and `span.model_request_end` are a call, with its tokens. Events that `events.send` sent come back in the stream, and
-are read there.
+Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list of a method of the
+client and the method's result, as LangSmith's SDK logs them. The result of `sessions.create` has the agent. Events from
+`span.model_request_start` to `span.model_request_end` are a call, with its tokens. The stream repeats the events that
+`events.send` sent, so they are read there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESULTS = {
     "agent.mcp_tool_result": "mcp_tool_use_id",
     "user.custom_tool_result": "custom_tool_use_id",
 }
-"""The types of events with results of tools, each with the member that names the call."""
+"""The types of events with results of tools, each with the member that names the tool call."""
 _OF_A_STREAM = {"user.message", "agent.message", _STARTED, _ENDED, *_TOOLS, *_RESULTS}
 _COMPACTED = "agent.thread_context_compacted"
 _FAILED: Members = {"type": "model_request", "message": "the session states that the request failed"}
@@ -61,7 +61,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _OpenRequest:
-    """A request that still has unread events. `began` is "" if its start is not in the file."""
+    """A request whose events are still being read. `began` is "" if the start of the request is not in the file."""
 
     began: str
     time: str
@@ -128,7 +128,10 @@ class _ManagedSessionReader:
             self.run.events.append(Kept(what=kind, value=event, time=time))
 
     def _said(self, event: Members, kind: str, time: str) -> None:
-        """Add a part of the answer to the open request, or to a new one if the file begins inside a request."""
+        """Add a part of the answer to the open request.
+
+        If no request is open, the file begins inside one, and a request is opened.
+        """
         if self._request is None:
             self._request = _OpenRequest("", time)
         if kind == "agent.message":
@@ -142,7 +145,7 @@ class _ManagedSessionReader:
             self._request.blocks.append({"type": "thinking", "thinking": first_text(event.get("content"))})
 
     def _end(self, event: Members, time: str) -> None:
-        """Close the open request, with its tokens and its duration."""
+        """Add the call of the open request, with its tokens and its duration."""
         request = self._request or _OpenRequest("", time)
         self._request = request
         failed = event.get("is_error") is True
@@ -152,7 +155,10 @@ class _ManagedSessionReader:
             call.duration_seconds = (ended - begun).total_seconds()
 
     def _close(self, time: str, *, usage: Members | None = None, failed: bool = False) -> Call | None:
-        """Add the call of the open request. A request without an end is incomplete."""
+        """Add the call of the open request, if there is one.
+
+        The call is incomplete if its request failed or has no end.
+        """
         request, self._request = self._request, None
         if request is None:
             return None
@@ -190,7 +196,10 @@ class _ManagedSessionReader:
             self.history.restart()
 
     def finish(self) -> None:
-        """Add the messages that no call saw. An error after which the session continued is not an error of the run."""
+        """Add the messages that no call saw to the events.
+
+        An error after which the session continued is not an error of the run.
+        """
         self._close("")
         self.history.finish()
         if self.run.status != "failed":

@@ -1,11 +1,11 @@
 """mini-swe-agent's trajectories: `{"info", "messages", "trajectory_format"}`, or the bare list of messages.
 
 Source: `minisweagent/agents/default.py` (`serialize`) and `minisweagent/models/`, formats "mini-swe-agent-1" and 1.1.
-Each message of the assistant is one call, which saw the messages before it; with the Responses API it is the response
-itself. The `extra` of a message is not sent to models. It has the response with its usage, the cost, the time and the
-actions. The `extra` of an observation has the output and the return code of one action. If a response has no valid
-action, the response is only in the `extra` of the message that reports this. The run ends with a message of role
-"exit".
+Each message of the assistant is one call, which saw the messages before it. With the Responses API, the message is the
+response itself. The `extra` of a message is not sent to models. It has the response with its usage, the cost, the time
+and the actions. The `extra` of an observation has the output and the return code of one action. If a response has no
+valid action, only the next message, which reports this, has the response, in its `extra`. The run ends with a message
+of role "exit".
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _role(message: Members) -> str:
 
 
 def _response(message: Members, extra: Members) -> Members:
-    """Return the answer of the message, completed from the whole response."""
+    """Return the answer in a message, with the members of the whole response that the message lacks."""
     if "output" in message:
         return manual.read_response({name: value for name, value in message.items() if name != "extra"}).to_document()
     whole = manual.read_response(as_dict(extra.get("response"))).to_document()
@@ -152,7 +152,7 @@ def _response(message: Members, extra: Members) -> Members:
 
 
 def _refused(extra: Members) -> Members:
-    """Return the response from which no action could be taken."""
+    """Return the response that had no valid action."""
     response = extra.get("response", extra.get("model_response"))
     return manual.read_response(response).to_document() if isinstance(response, dict) else {"content": response}
 

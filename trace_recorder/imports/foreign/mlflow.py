@@ -1,7 +1,7 @@
-"""MLflow's traces: `{"info", "data": {"spans"}}`, as `Trace.to_json` writes them, one document or one a line.
+"""MLflow's traces, as `Trace.to_json` writes them: `{"info", "data": {"spans"}}`, as a document or one a line.
 
-Source: https://mlflow.org/docs/latest/genai/concepts/trace/ and `mlflow.entities.trace`; both versions of its spans, of
-MLflow 2 and 3. Assessments of the run become scores and annotations.
+Source: https://mlflow.org/docs/latest/genai/concepts/trace/ and `mlflow.entities.trace`. The spans of MLflow 2 and of
+MLflow 3 are read. Assessments of the trace become scores and annotations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run_of_trace(value: Members) -> ForeignRun:
 
 
 def _metadata(info: Members) -> Members:
-    """Return the metadata of the trace without the members that repeat its spans."""
+    """Return the metadata of a trace without the members that repeat its spans."""
     stated = as_dict(info.get("trace_metadata", info.get("request_metadata")))
     repeated = {"mlflow.traceInputs", "mlflow.traceOutputs", "mlflow.trace.tokenUsage"}
     return {name: parsed(value) for name, value in stated.items() if name not in repeated and value != ""}

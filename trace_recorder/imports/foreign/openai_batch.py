@@ -1,9 +1,9 @@
-"""OpenAI's batches: the lines of requests, and the lines of the batch's output or its errors. Each request is a run.
+"""OpenAI's batches: files of requests, and files of outputs or errors, with one of them a line. Each request is a run.
 
-Source: https://platform.openai.com/docs/guides/batch; the services that copy it write the same. A request is
-`{"custom_id", "method", "url", "body"}`, an output `{"id", "custom_id", "response", "error"}`. A batch has two halves:
-its requests and its outputs, in separate files. If one half is given, the other half is searched for in the same
-directory, by the ids that both have. If several files have these ids, those with the most similar names are taken.
+Source: https://platform.openai.com/docs/guides/batch. Compatible services write the same files. A request is
+`{"custom_id", "method", "url", "body"}`, and an output is `{"id", "custom_id", "response", "error"}`. A batch has two
+halves in separate files: its requests and its outputs. The other half of a file is found in the same directory, by the
+ids that both have. If several files have these ids, the files with the most similar names are taken.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _is_output(value: Payload) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each request, in their order.
 
-    An output without its request is a run, too. An id should occur once. If it occurs several times, its first output
-    belongs to its first request, and so on.
+    An output without its request is a run, too. If an id occurs several times, its first output belongs to its first
+    request, its second output to its second request, and so on.
     """
     requests: defaultdict[str, list[Members]] = defaultdict(list)
     outputs: defaultdict[str, list[Members]] = defaultdict(list)
@@ -76,10 +76,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _other_half(source: Source) -> list[Source]:
-    """Return the files with the outputs of requests, or the file with the requests of outputs.
+    """Return the files with the outputs of a file of requests, or the file with the requests of a file of outputs.
 
     They are in the same directory. The outputs of a batch may be in two files, one of them for failures. Such files
-    have no id in common. In any other case of several possible files, no file is returned.
+    have no id in common. If several other files are possible, no file is returned.
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):
@@ -107,9 +107,9 @@ def _alike(name: str, other: str) -> int:
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
-    """Return the ids in the first lines of a file that may be the other half of a batch.
+    """Return the ids in the first lines of a file if the lines are of the wanted kind.
 
-    The set is empty for a symbolic link, and for a file that is no such half.
+    Return an empty set for a symbolic link, or a file of another kind.
     """
     try:
         if source.path.is_symlink() or b'"custom_id"' not in source.head:
@@ -138,9 +138,9 @@ def _run(name: str, request: Members | None, output: Members | None) -> ForeignR
 
 
 def _error(error: Members, response: Members) -> Members | None:
-    """Return the reason why a request has no answer: the batch did not send it, or the service refused it.
+    """Return the reason why a request has no answer: the batch did not send the request, or the service refused it.
 
-    A refusal may have no body, or an error that is a text.
+    Return None if the request has an answer. The body of a refusal may be missing, or its error may be a text.
     """
     status = as_int(response.get("status_code"))
     is_refused = (status or 0) >= 400  # noqa: PLR2004 - of HTTP

@@ -1,11 +1,11 @@
-"""OpenHands before version 1: a list of events, or lines that each have such a list as `history`.
+"""OpenHands before version 1: a list of events, or lines, each with such a list as its `history`.
 
-The lines are those of its evaluation and its resolver, with the outcome of the run. An event is an `action`, or an
+OpenHands' evaluation and its resolver write lines, with the outcome of each run. An event is an `action`, or an
 `observation` whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole response that asked for
-an action; several actions may share one response. Without it, the model wrote the action as text: the action's thought
-is the response, and the action is a tool that ran. Older events have their `args` at the top.
+an action. Several actions may share one response. If it is missing, the model wrote the action as text: the action's
+thought is the response, and the action is a tool that ran. Older events have the members of `args` beside their own.
 
-`EventView` and `state_costs` serve version 1, too (`openhands_v1.py`).
+`openhands_v1.py` also uses `EventView` and `add_costs`.
 
 Source: `openhands/events/serialization/event.py`.
 """
@@ -42,7 +42,8 @@ from trace_recorder.values.trajectory import Status
 def state_costs(calls: Sequence[Call], metrics: Members) -> None:
     """Add tokens, latency and costs from metrics to calls.
 
-    Costs have no ids, so they are added only if there are as many costs as calls.
+    Tokens and latencies name the id of their response. Costs name none, so they are added only if there are as many
+    costs as calls.
     """
     usages, latencies = _by_response(metrics.get("token_usages")), _by_response(metrics.get("response_latencies"))
     costs = [as_number(as_dict(cost).get("cost", cost)) for cost in as_list(metrics.get("costs"))]
@@ -75,7 +76,7 @@ _COUNTS = {
 
 @dataclass(slots=True)
 class EventView:
-    """The messages of an event log that a model sees, each with the id of its event."""
+    """The messages that a model sees of a list of events, each with the id of its event."""
 
     conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _messages: list[tuple[object, Members]] = field(default_factory=list)
@@ -86,7 +87,7 @@ class EventView:
         self.conversation.add(message)
 
     def condense(self, forgotten: Container[object], summary: Members | None, offset: int | None) -> None:
-        """Remove events, and insert a summary at a position, as a condenser does.
+        """Remove the messages of events, and insert a summary at a position, as OpenHands' condenser does.
 
         The conversation continues as a fork.
         """
@@ -113,7 +114,7 @@ _OUTCOME = {"history", "instruction", "metrics", "error", "success", "git_patch"
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the file is a list of events, or its document or first line has such a list as its `history`."""
+    """Return whether the file is a list of events, or whether its document or first line has events as `history`."""
     lines = source.first_lines
     if lines and _has_history(lines[0].value):
         return True
@@ -133,7 +134,7 @@ def _is_event(value: Payload) -> bool:
 
 
 def _events(history: Payload) -> list[Payload]:
-    """Return the events of a history. The oldest files have pairs of an action and its observation."""
+    """Return the events of a history. In the oldest files, an element is a pair of an action and its observation."""
     found: list[Payload] = []
     for event in as_list(history):
         found += event if isinstance(event, list) else [event]
@@ -141,7 +142,7 @@ def _events(history: Payload) -> list[Payload]:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a list of events, or the run of each line."""
+    """Yield the run of a list of events, or a run for each line."""
     name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
     document = source.document
     if isinstance(document, list):
@@ -220,7 +221,10 @@ class _OpenHandsV0Reader:
             yield from self._decision(event, answer, time)
 
     def _is_agents(self, event: Members) -> bool:
-        """Return whether an event is the agent's. The oldest files do not say so; their first message is the user's."""
+        """Return whether an event is the agent's.
+
+        The oldest files do not state this. Their first message is the user's.
+        """
         return (
             event["source"] == "agent" if "source" in event else event["action"] != "message" or self.task is not None
         )
@@ -237,7 +241,7 @@ class _OpenHandsV0Reader:
             yield self._tool(event, answer, time)
 
     def _response(self, metadata: Members, arguments: Members, event: Members) -> Members | None:
-        """Return the response that asked for an action, or None if an earlier action has the same response."""
+        """Return the response that asked for an action, or None if it is the response of an earlier action."""
         whole = as_dict(metadata.get("model_response"))
         if whole:
             identity = as_text(whole.get("id"))
@@ -328,7 +332,10 @@ class _OpenHandsV0Reader:
 
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
-    """Yield each event with its observation, which names the event's id. Without an id, it is the next event."""
+    """Yield each event with the observation of the event.
+
+    The observation names the event's id. If the event has no id, the next event may be its observation.
+    """
     of_action = {as_int(event.get("cause")): event for event in events if "observation" in event}
     for event, following in zip(events, [*events[1:], {}], strict=False):
         identity = as_int(event.get("id"))
@@ -352,7 +359,7 @@ def _content(members: Members) -> Payload:
 
 
 def _success(observation: Members) -> bool | None:
-    """Return whether an action succeeded, if its observation says so."""
+    """Return whether an action succeeded, or None if its observation does not state this."""
     if as_text(observation.get("observation")) in _FAILED:
         return False
     stated = observation.get("success")

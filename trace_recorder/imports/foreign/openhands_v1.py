@@ -1,9 +1,9 @@
-"""OpenHands from version 1: events as lines, as a list, or in a conversation's directory; and its completion logs.
+"""OpenHands from version 1 on: events as lines, as a list, or in a conversation's directory; and completion logs.
 
 A conversation's directory has `base_state.json`, by which it is recognised, and a file for each event in `events/`.
-ActionEvents with one `llm_response_id` are one response. An answer to an action names the action's id. A Condensation
-removes events from the prompt. The state's `stats` have the tokens, cost and latency of a response by its id. An event
-of the state has totals only. Source: `openhands/sdk/event/`.
+ActionEvents with the same `llm_response_id` are one response. The observation of an action names the action's id. A
+Condensation removes events from the prompt. The `stats` in `base_state.json` have the tokens, cost and latency of each
+response, by its id. Events about the state have only totals. Source: `openhands/sdk/event/`.
 
 A completion log is a file with one request and its response. `messages` and `kwargs` are the request in OpenAI's chat
 form, `cost` is in dollars, `latency_sec` in seconds, and `timestamp` is the time of the answer. Source:
@@ -124,7 +124,7 @@ class _OpenHandsV1Reader:
     error: Members | None = None
 
     def said(self, state: Members) -> Members:
-        """Return the statistics of the run as annotations."""
+        """Return the statistics of the run, by the keys of their annotations."""
         return without_none(stats=state.get("stats") or self.stats)
 
     def events(self, lines: list[Line]) -> Iterator[Event]:
@@ -241,7 +241,7 @@ class _OpenHandsV1Reader:
 def _response_id(event: Members) -> str:
     """Return the id of an action's response, which actions of one response share.
 
-    Without one, return the action's own id.
+    If the response has no id, return the action's id.
     """
     return as_text(event.get("llm_response_id")) or f"event {as_text(event.get('id'))}"
 
@@ -258,7 +258,7 @@ def _reasoning(event: Members) -> str | None:
 
 
 def _text_content(message: Members) -> Members:
-    """Return a response with text as its content. Other parts are in its message."""
+    """Return a response with its content as text. The message in the history has the other parts."""
     content = message.get("content")
     if not isinstance(content, list):
         return message

@@ -1,10 +1,10 @@
-"""OpenTelemetry's traces, as OTLP JSON and as the console exporters of its SDKs print spans. One trace is one run.
+"""OpenTelemetry's traces: OTLP as JSON, and spans that the console exporters of its SDKs print. Each trace is a run.
 
-Log records of OTLP that belong to spans are read, too, from the same file or from the file beside it. Exporters write
-`traces.json` and `logs.json`. `spans/vocabularies/` finds out which vocabulary each span uses.
+OTLP's log records that belong to spans are read, too. They are in the same file, or in the file beside it, because
+exporters write `traces.json` and `logs.json`. `spans/vocabularies/` reads the attributes of the spans.
 
-Console exporters print JSON objects, one a line or one after another over several lines; Monocle writes an array of
-them. Source: `opentelemetry.sdk.trace.ReadableSpan.to_json`.
+Console exporters print one JSON object after another, each on one line or on several lines. Monocle writes an array of
+such objects. Source: `opentelemetry.sdk.trace.ReadableSpan.to_json`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PAIRS = (("traces", "logs"), ("logs", "traces"), ("spans", "logs"), ("logs", "s
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first lines, or the document, are OTLP."""
+    """Return whether one of the first lines, or the document, is OTLP."""
     return any(is_otlp(line.value) for line in source.first_lines) or is_otlp(source.document)
 
 
@@ -67,7 +67,7 @@ def _add(telemetry: Telemetry, source: Source) -> Iterator[Missing]:
 
 
 def _neighbours(source: Source) -> Iterator[Source]:
-    """Yield the file with the logs of a file of traces, or with the traces of a file of logs, if it exists."""
+    """Yield the file of logs beside a file of traces, or the file of traces beside a file of logs, if it exists."""
     stem, suffix = source.path.name, ""
     while "." in stem and stem.rpartition(".")[2] in {"json", "jsonl", "ndjson"}:
         stem, dot, last = stem.rpartition(".")
@@ -85,11 +85,11 @@ FORMAT = ImportFormat(name="otlp", recognizes=recognizes, read=read, counting=WH
 _MAX_DEPTH = 200
 _OPENINGS = (b"{", b"[")
 _BETWEEN = " \t\r\n[,]"
-"""The characters between the objects of a file, which may be elements of an array."""
+"""The characters that may be between the objects of a file. The objects may be elements of an array."""
 
 
 def recognizes_console(source: Source) -> bool:
-    """Return whether the file begins with a span that states its kind as the SDK does."""
+    """Return whether one of the first lines, or the first object of the file, is a span that an SDK printed."""
     if any(_is_span(line.value) for line in source.first_lines):
         return True
     begins = source.head.lstrip().startswith(_OPENINGS) and b'"context"' in source.head
@@ -121,7 +121,7 @@ def read_console(source: Source) -> Iterator[ForeignRun]:
 
 
 def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
-    """Yield the objects of a file. Add gaps for other lines to `missing`."""
+    """Yield the objects of a file. Append a gap to `missing` for each part that is not an object."""
     is_array = source.head.lstrip().startswith(b"[")
     if is_array or not any(_is_span(line.value) for line in source.first_lines):
         yield from _objects(source, missing)
@@ -134,7 +134,7 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 
 
 def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
-    """Yield consecutive objects of a file, up to the first text that is not an object."""
+    """Yield the objects of a file that follow one another. Stop at the first text that is not an object."""
     decoder = json.JSONDecoder()
     with source.path.open("rb") as file:
         text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")

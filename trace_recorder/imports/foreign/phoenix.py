@@ -1,8 +1,8 @@
-"""Phoenix's spans, as its client and its REST interface list them: `{"context", "parent_id", "span_kind", …}`.
+"""Phoenix's spans, as its client and its REST API list them: `{"context", "parent_id", "span_kind", …}`.
 
-Source: https://arize.com/docs/phoenix (`Client.spans.get_spans`, `GET /v1/projects/{id}/spans`). The list is the whole
-document, a member of it, or one span a line. Attributes are OpenInference's, flat or nested. Annotations with a score
-become scores.
+Source: https://arize.com/docs/phoenix (`Client.spans.get_spans`, `GET /v1/projects/{id}/spans`). A file is a list of
+spans, an object with such a list, or has one span a line. Attributes are those of OpenInference, with dotted names or
+nested. Annotations with a score become scores.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _is_span(value: Payload) -> bool:
 
 
 def _lists(document: Payload) -> list[list[Payload]]:
-    """Return the lists of spans of a document."""
+    """Return the lists of spans in a document."""
     if isinstance(document, list):
         return [document] if document else []
     return [value for value in as_dict(document).values() if isinstance(value, list) and value and _is_span(value[0])]
@@ -52,7 +52,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:
-    """Yield a run for each trace among spans of Phoenix."""
+    """Yield a run for each trace in a list of Phoenix's spans."""
     listed = [value for value in values if _is_span(value)]
     notes: dict[str, list[Members]] = {}
     for value in listed:
@@ -73,7 +73,7 @@ def _span(value: Members) -> ForeignSpan:
 
 
 def _flat(attributes: Mapping[str, Payload], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Payload]]:
-    """Yield attributes under dotted names. Elements of lists have numbers, as in OpenInference."""
+    """Yield nested attributes under dotted names. Elements of lists have numbers as names, as in OpenInference."""
     for name, value in attributes.items():
         whole = f"{prefix}{name}"
         if isinstance(value, dict) and value and depth < _MAX_DEPTH:

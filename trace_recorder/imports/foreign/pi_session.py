@@ -1,17 +1,17 @@
-"""pi's sessions, those of OpenClaw, which runs pi, and session traces of the Hugging Face Hub.
+"""Sessions of pi and of OpenClaw, which runs pi; and session traces of the Hugging Face Hub.
 
 pi's lines are `{"type", "id", "parentId", "timestamp", ...}`. The first line is the session's header. From version 2
-on, lines are a tree by `id` and `parentId`; before, each line follows the line before it. A compaction continues with
-its summary and with the messages from `firstKeptEntryId` (or `firstKeptEntryIndex`) on. `usage.input` leaves out cached
-tokens. Source: pi-mono's `session-manager.ts`.
+on, lines are a tree by `id` and `parentId`. In version 1, each line follows the line before it. After a compaction, the
+history is the summary and the messages from `firstKeptEntryId` (or `firstKeptEntryIndex`) on. `usage.input` leaves out
+cached tokens. Source: pi-mono's `session-manager.ts`.
 
 A session trace has a header with `harness` and `id`. Each other line is `{"type": "message", "message": …}`, with
 `role`, `content`, `reasoningContent`, `toolCalls`, `toolCallId`, `timestamp` and `model`. Source: "Session Traces
 Format" of the Hub's documentation.
 
 Our own sessions (`views/pi_sessions.py`, `views/session_traces.py`) also have system messages, a line with the tools,
-and the task. Their answers name an interaction. An assistant's message that names none was put into the history by
-the agent. If no message of a session trace names an interaction, each answer is a call.
+and the task. Their answers name an interaction. An assistant's message without an interaction is a message that the
+agent itself put into the history. If no message of a session trace names an interaction, each answer is a call.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _ENTRIES = {
 }
 _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "system"}
 _TOOLS = "teich-available-tools"
-"""The `customType` of a line with the offered tools."""
+"""The `customType` of a line with the tools that the model was offered."""
 _MAX_COPIES = 8
-"""The largest number of messages that compactions may copy, for each line of the file."""
+"""For each line of the file, compactions may copy this many messages."""
 _BROKEN = {"aborted", "error"}
 HARNESS = "trace-recorder"
 """The `harness` of sessions that our own views write."""
 ORIGIN = "replayedFrom"
-"""The member by which our own export marks an answer whose call was not made. It also has the usage."""
+"""The member of an answer whose call was not made, in our own exports. It has the answer's origin and usage."""
 _ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the file has a session's header, or messages in the roles of pi."""
+    """Return whether the file has the header of a session, results of tools in pi's form, or one answer of a model."""
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(line.get("type") == "session" and {"id", "cwd", "timestamp"} <= line.keys() for line in lines):
         return True
@@ -103,7 +103,7 @@ class _PiSessionReader:
         self._positions: dict[str, Position] = {}
         self._numbers: dict[str, int] = {}
         self._sources: dict[int, tuple[int, Members]] = {}
-        """The messages by their identity, each with the number of its line."""
+        """The messages by their `id()`, each with the number of its line."""
         self._may_copy = 0
         self._is_ours = False
         self._tools: list[Payload] = []
@@ -213,7 +213,7 @@ class _PiSessionReader:
         self.run.provider = self.run.provider or call.provider
 
     def _compact(self, line: Members, time: str, number: int) -> None:
-        """Continue with the summary, and with the messages from the first one to keep."""
+        """Continue with the summary, and with the messages that the compaction kept."""
         first = self._numbers.get(as_text(line.get("firstKeptEntryId")) or "", as_int(line.get("firstKeptEntryIndex")))
         sent = self.history.conversation.messages()
         kept = [] if first is None else [one for one in sent if self._sources.get(id(one), (0,))[0] >= first]
@@ -227,13 +227,13 @@ class _PiSessionReader:
 
 
 def _said(blocks: list[Payload]) -> Message | None:
-    """Return blocks as a message of the assistant, or None if there are no blocks."""
+    """Return blocks as a message of the assistant, or None if they have no content."""
     read = anthropic_messages.read_message({"role": "assistant", "content": blocks})
     return read[-1] if read else None
 
 
 def _block(block: Payload) -> Payload:
-    """Return a block in the form of the Anthropic dialect. Other blocks of pi resemble that form already."""
+    """Return a block in the form of the Anthropic dialect. Only tool calls and thoughts of pi have another form."""
     rest = Remaining(block)
     kind = rest.get("type")
     if kind == "toolCall":
@@ -266,7 +266,7 @@ _COUNTS = {
 
 
 def _usage(members: Members) -> Usage:
-    """Return the counts of an answer and its cost. The parts of the cost stay in `extra`."""
+    """Return the counts of an answer, and its total cost. The parts of the cost stay in `extra`."""
     remaining, cost = Remaining(members), as_dict(members.get("cost"))
     total = as_number(cost.get("total"))
     if total is None:
@@ -308,7 +308,10 @@ _OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
 
 
 def recognizes_session_traces(source: Source) -> bool:
-    """Return whether the first line is a trace's header, and no line is pi's. Messages of pi have parts and ids."""
+    """Return whether the first line is the header of a session trace, and no line is pi's.
+
+    Lines of pi have ids, or content in parts.
+    """
     lines = [as_dict(line.value) for line in source.first_lines]
     header, messages = lines[:1], [line for line in lines if line.get("type") == "message"]
     is_header = any(line.get("type") == "session" and {"harness", "id"} <= line.keys() for line in header)

@@ -1,12 +1,12 @@
-"""Files of conversations and nothing else, in OpenAI's chat form or in Anthropic's form of blocks.
+"""Files that have only conversations, in OpenAI's chat form or in Anthropic's form of blocks.
 
 A file is one document, a list of rows, or lines. A conversation is a list of messages, or an object with `messages`,
-`conversations` or `conversation`. Each message of the assistant is a call that saw the messages before it. Nothing else
-is known of the call.
+`conversations` or `conversation`. Each message of the assistant is a call that saw the messages before it. The file
+states nothing else about the call.
 
-Benchmarks, training sets and dumps of prompts have the chat form, which is the last format that is asked for. In
-Anthropic's form `tool_use` asks and `tool_result` answers. Cline's sessions and the histories of Cline and Roo
-(`api_conversation_history.json`, with a time `ts` of each message) have it.
+Benchmarks, training sets and dumps of prompts have the chat form. All other formats are tried before it. Anthropic's
+form has `tool_use` and `tool_result` blocks. Cline and Roo write it (`api_conversation_history.json`, with a time `ts`
+for each message).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, without_n
 from trace_recorder.values.token_counts import WHOLE
 
 MEMBERS = ("messages", "conversations", "conversation")
-"""The members in which an object may have its messages."""
+"""The members of an object that may have its messages."""
 
 
 def messages_of(value: Payload) -> list[Payload]:
-    """Return the messages of a conversation, or [] for another value."""
+    """Return the messages of a conversation, or [] if the value is not a conversation."""
     if isinstance(value, list):
         return value
     members = as_dict(value)
@@ -38,7 +38,7 @@ def messages_of(value: Payload) -> list[Payload]:
 
 
 def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> bool:
-    """Return whether the first line of a file, its document, or the document's first row is such a conversation."""
+    """Return whether the first line of a file, its document, or the document's first row is a conversation."""
     lines = source.first_lines
     if lines and is_conversation(lines[0].value):
         return True
@@ -47,7 +47,7 @@ def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> b
 
 
 def conversations(source: Source) -> Iterator[tuple[str, Line]]:
-    """Yield a name and a line for each conversation of a file. Rows of a document count as lines."""
+    """Yield a name and a line for each conversation of a file. A document, or each of its rows, counts as a line."""
     name = source.path.name.removesuffix(".json").removesuffix(".jsonl")
     document = source.document
     if _has_rows(document):
@@ -67,11 +67,11 @@ def _has_rows(document: Payload) -> bool:
 
 _CHAT_ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 _OF_A_SESSION = {"session_id", "sessionId", "timestamp"}
-"""Members of messages in the sessions of tools. Such sessions have formats of their own."""
+"""Members that only messages in the sessions of agents have. Such sessions have formats of their own."""
 
 
 def recognizes_chat(source: Source) -> bool:
-    """Return whether the first line, or the document, is a list of messages, one of them the assistant's."""
+    """Return whether the first line, or the document, is a conversation with a message of the assistant."""
     return begins_with(source, _is_chat)
 
 
@@ -84,7 +84,7 @@ def _is_chat(value: Payload) -> bool:
 
 
 def read_chat(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a document, or a run for each line."""
+    """Yield a run for each conversation of the file."""
     for name, line in conversations(source):
         yield _run_of_chat(name, line)
 
@@ -108,9 +108,9 @@ def _run_of_chat(name: str, line: Line) -> ForeignRun:
 def events_of(
     messages: Iterable[Payload], tools: Sequence[Payload] = (), model: str | None = None, *, prompt_length: int = 0
 ) -> Iterator[Event]:
-    """Yield the calls of a conversation, and the results of tools that no later call saw.
+    """Yield the calls of a conversation, and executions for the results of tools that no later call saw.
 
-    Answers among the first `prompt_length` messages are examples in the prompt, and not calls.
+    Answers among the first `prompt_length` messages are examples in the prompt, so they are not calls.
     """
     conversation, numbering = ForeignConversation(), CallNumbering()
     unseen: list[Members] = []
@@ -157,7 +157,7 @@ _OF_THE_RUN = {*MEMBERS, "tools", "model", "id", "sessionId", "system", "system_
 
 
 def recognizes_blocks(source: Source) -> bool:
-    """Return whether the first line, or the document, is a conversation with such blocks."""
+    """Return whether the first line, or the document, is a conversation with blocks that only Anthropic's form has."""
     return begins_with(source, _is_block_conversation)
 
 
@@ -173,7 +173,7 @@ def _is_block_conversation(value: Payload) -> bool:
 
 
 def read_blocks(source: Source) -> Iterator[ForeignRun]:
-    """Yield the run of a document, or a run for each line."""
+    """Yield a run for each conversation of the file."""
     for name, line in conversations(source):
         yield _run_of_blocks(name, line)
 
@@ -202,7 +202,7 @@ def _run_of_blocks(name: str, line: Line) -> ForeignRun:
 
 
 def read_message(run: ForeignRun, history: AgentHistory, message: Members, tools: list[Payload]) -> None:
-    """Add a message to a history. An assistant's message is a call."""
+    """Add a message to a history. A message of the assistant becomes a call."""
     time, content = stated_time(message.get("ts")), message.get("content")
     role = as_text(message.get("role"))
     if role == "assistant":

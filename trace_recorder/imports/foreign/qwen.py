@@ -1,4 +1,4 @@
-"""Qwen Code's sessions: lines as a tree by `uuid` and `parentUuid`, with contents of Google's dialect.
+"""Qwen Code's sessions: lines that form a tree by `uuid` and `parentUuid`. Their content is in Google's dialect.
 
 An answer may be several lines with the same `uuid`. A `chat_compression` line begins a new conversation.
 """
@@ -23,7 +23,7 @@ _ABOUT = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines have messages with parts."""
+    """Return whether a line is a message with `parts`."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(
         as_text(line.get("type")) in _SPEAKERS and "uuid" in line and "parts" in as_dict(line.get("message"))

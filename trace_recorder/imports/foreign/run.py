@@ -1,4 +1,4 @@
-"""A run as another tool's file states it: facts in the order of time, before they become the records of a journal.
+"""A run that another tool recorded: its facts in the order of time, before they become the records of a journal.
 
 A format's module fills these values, and the rest is derived from the journal: which tool result answers which call,
 steps, metrics and turns. A fact that the source does not state stays None, and is never estimated. Messages, responses,
@@ -11,7 +11,7 @@ message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "ext
                "reasoning_tokens", "cost", "extra"}
     error     {"type", "message", "status"}
 
-Times are ISO 8601 with an offset, or "" where the source has none (`stated_values.py` converts others).
+Times are ISO 8601 with an offset, or "" if the source has none. `stated_values.py` converts other forms of times.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Members = dict[str, Payload]
 
 
 class ForeignConversation:
-    """A growing history.
+    """A history that grows during a run.
 
-    A call refers to its first messages. `fork` begins another conversation with the same first messages, as after a
-    rewritten history or in a side branch. Messages are shared and stored once.
+    A call refers to the first messages of a conversation. `fork` begins another conversation with the same first
+    messages, for a rewritten history or a branch. Conversations share these messages, and each message is stored once.
     """
 
     def __init__(self, base: ForeignConversation | None = None, length: int = 0) -> None:
@@ -67,7 +67,10 @@ class ForeignConversation:
             conversation, length = conversation.base, conversation.base_length
 
     def fork(self, length: int | None = None) -> ForeignConversation:
-        """Return a conversation that begins with the first `length` messages of this one, or by default with all."""
+        """Return a conversation that begins with the first `length` messages of this one.
+
+        The default is all messages.
+        """
         length = len(self) if length is None else length
         base, at = self, length
         while base.base is not None and at <= base.base_length:  # refer to the one that has these messages
@@ -77,7 +80,7 @@ class ForeignConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignAgent:
-    """The agent that an event belongs to. `parent_execution_id` is the `ToolRun` that started a sub-agent."""
+    """The agent that an event belongs to. `parent_execution_id` is the id of the `ToolRun` that started a sub-agent."""
 
     name: str | None = None
     agent_id: str | None = None
@@ -101,10 +104,10 @@ MAIN = ForeignAgent()
 class Call:
     """One call to a model, which saw the first `length` messages of `conversation`.
 
-    `response` is None if there was no response. `time` is the time of the request, or of the answer if the source has
-    only that; durations are in seconds. `conversation` is None if no history is known. `api` is the dialect that the
-    source states; None means a call that was recorded by hand, "" means the name of the format. If the call was not
-    made, `replayed_from` is the origin of its answer.
+    `response` is None if there was no response. `time` is the time of the request, or the time of the answer if the
+    source has no other. Durations are in seconds. `conversation` is None if no history is known. `api` is the dialect
+    that the source states. None is a call that was recorded by hand. "" means that the name of the format is the
+    dialect. If the call was not made, `replayed_from` is the origin of its answer.
     """
 
     time: str
@@ -131,10 +134,10 @@ class Call:
 class HttpExchange:
     """One HTTP exchange with a model, from a source that recorded HTTP.
 
-    It is written as capture writes an exchange. `request` and `response` are bodies, with their encodings undone;
-    `response` is None if none came. `headers` are all headers of the source. Only headers that a recording keeps are
-    written, and keys among them are masked wherever they appear. `answer` is the answer of a stream, from a source
-    without the stream's body. `error` says why the response is missing or incomplete.
+    It is written as capture writes an exchange. `request` and `response` are decoded bodies. `response` is None if no
+    response came. `headers` are all headers that the source has. Only the headers on the allow-list are written, and
+    keys in any header are masked wherever they appear. `answer` is the joined answer of a stream, if the source lacks
+    the stream's body. `error` says why the response is missing or incomplete.
     """
 
     time: str
@@ -157,9 +160,9 @@ class HttpExchange:
 class ToolRun:
     """One execution of a tool.
 
-    It is needed if the source has the times or the full result apart from the conversation, or if no later call saw the
-    result. A result that is only a message of the conversation needs no ToolRun, because the fold finds it there.
-    `ended` is the time of the result, or None if there is no result.
+    It is needed if the source has times or a full result besides the message in the conversation, or if no later call
+    saw the result. Other results need no ToolRun, because the fold finds them in the conversation. `ended` is the time
+    of the result, or None if there is no result.
     """
 
     time: str
@@ -179,8 +182,8 @@ class ToolRun:
 class SourceStep:
     """A step that the source itself states.
 
-    `members` are those of `agent_step` records. The step's messages are the first `length` messages of `conversation`.
-    `conversation` is None if the source has no messages for the step.
+    `members` are members of an `agent_step` record. The step's messages are the first `length` messages of
+    `conversation`. `conversation` is None if the source has no messages for the step.
     """
 
     time: str
@@ -233,7 +236,7 @@ class Missing:
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """A part of the source that has no place in a run, unchanged. The journal keeps it, under its kind."""
+    """A part of the source that has no place in a run. The journal keeps `value` unchanged, with `what` as its name."""
 
     what: str
     value: Payload
@@ -251,10 +254,11 @@ Event = Call | HttpExchange | ToolRun | SourceStep | Annotation | Summary | Scor
 class ForeignRun:
     """One run of another tool.
 
-    `events` are in the order of time. `identity` is the source's id of the run. `source` has facts about the tool: its
-    version, the session's directory. `formats.py` sets `format`. `status` is "unknown" if the source does not say how
-    the run ended. `executions` are the executions whose results are messages. An import ignores them, because the fold
-    finds these results. `proxy/joining.py` adds them, with their times, to a run that the proxy recorded.
+    `events` are in the order of time. `identity` is the id that the source gives the run. `source` has facts about the
+    tool and its session, such as the tool's version. `formats.py` sets `format`. `status` is "unknown" if the source
+    does not say how the run ended. `executions` are the executions whose results are messages. An import ignores them,
+    because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that the proxy
+    recorded.
     """
 
     identity: str
@@ -288,7 +292,7 @@ class ForeignRun:
 
 
 _MAX_OPEN = 16
-"""Conversations that a prompt is compared with. A run seldom has more sub-agents at once."""
+"""The number of newest conversations that a prompt is compared with. A run seldom has more sub-agents at once."""
 
 
 @dataclass(slots=True)
@@ -306,8 +310,8 @@ class NumberedHistories:
     def add(self, numbers: Numbers) -> tuple[ForeignConversation, int]:
         """Return a conversation that begins with these messages, and the number of messages that were added to it.
 
-        The messages continue the conversation with which they share the longest beginning. If they differ from that
-        conversation, they continue a fork of it.
+        The messages extend the conversation with which they share the longest beginning. If they contradict the rest of
+        that conversation, they extend a fork of it.
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:
@@ -334,7 +338,7 @@ class Histories:
         self._histories = NumberedHistories(self._messages.__getitem__)
 
     def add(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and their number."""
+        """Return a conversation that begins with these messages, and the number of these messages."""
         conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
 
@@ -350,5 +354,5 @@ class Histories:
 
 
 def joined_id(*parts: str) -> str:
-    """Join parts by hyphens. Each part is masked first, because a key after a hyphen may not be recognised."""
+    """Join parts by hyphens. Each part is masked first, because a secret behind a hyphen may not be recognised."""
     return "-".join(map(default_redactor, parts))

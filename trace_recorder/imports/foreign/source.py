@@ -1,7 +1,7 @@
-"""A file of another tool, read within limits: as text, as JSON, or as lines of JSON. It may be compressed with zstd.
+"""Reads a file of another tool within limits: as text, as JSON, or as lines of JSON. It may be compressed with zstd.
 
-Nothing in the file is trusted. A line may be too long, too deep, or not JSON, or have too many values. It then has a
-reason in place of a value, and the other lines are read. A document with such a fault is not read at all. Reading is
+Nothing in the file is trusted. A line may be too long, too deep, or not JSON, or have too many values. Such a line has
+a reason in place of a value, and the other lines are read. A document with such a fault is not read at all. Reading is
 lazy: the beginning of a file is enough to recognise its format, and a file of lines is never in memory as a whole.
 """
 
@@ -25,9 +25,9 @@ from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
 MAX_RATIO = 100
-"""A file may decompress to this many times its size. Logs reach 20."""
+"""A file may decompress to this many times its size. Logs of agents reach 20 times."""
 FREE_BYTES = 64 * 1024 * 1024
-"""Bytes to which any file may decompress."""
+"""The number of bytes to which any file may decompress, however small it is."""
 ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
 """The modules that read zstd: Python's own from 3.14 on, its backport, and a package. One of them is enough."""
 _MAGIC = b"\x28\xb5\x2f\xfd"
@@ -37,7 +37,7 @@ class Reader(Protocol):
     """A reader of decompressed data."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return at most `size` more bytes; b"" at the end."""
+        """Return at most `size` more bytes, or b"" at the end."""
 
 
 def is_zstd(path: Path) -> bool:
@@ -61,7 +61,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 class _BoundedStream(io.RawIOBase):
-    """A decompressed file that raises where it is damaged or exceeds its limit."""
+    """A file that is decompressed while it is read. Reading raises where the file is damaged or exceeds its limit."""
 
     def __init__(self, path: Path, decompress: Callable[[BinaryIO], Reader]) -> None:
         self._path = path
@@ -132,14 +132,14 @@ VALUE_BYTES = 100
 LINE_BYTES = 400
 """Bytes that each line costs, however short."""
 HEAD_LINES = 20
-"""Lines that are read to recognise a format."""
+"""The number of lines that are read to recognise a format."""
 HEAD_BYTES = 1024
 _CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a file: its number, counted from 1, and its JSON value. If there is no value, `why` is the reason."""
+    """One line of a file: its number, counted from 1, and its JSON value. If it has no value, `why` is the reason."""
 
     number: int
     value: Payload
@@ -160,7 +160,7 @@ class Source:
     read_too: set[Path] = field(default_factory=set)
 
     def neighbour(self, path: Path) -> Source:
-        """Return another file with the same limits."""
+        """Return the source of another file, with the same limits."""
         return Source(path, self.max_line_bytes, self.max_document_bytes, self.max_values, self.max_run_bytes)
 
     @cached_property
@@ -187,12 +187,12 @@ class Source:
     def lines(self) -> Iterator[Line]:
         """Yield the lines of a file with one run.
 
-        Lines beyond the limit of a run are replaced by one line with a reason.
+        If they exceed the limit of a run, the last line has a reason in place of all further lines.
         """
         return self._within_limit(self.each_line())
 
     def text_lines(self) -> Iterator[Line]:
-        """Yield the lines of a file that is not JSON as texts, with blank lines, within the limit of a run."""
+        """Yield the lines of a file as texts, with its blank lines, within the limit of a run."""
         return self._within_limit(self._each_text_line())
 
     def _each_text_line(self) -> Iterator[Line]:
@@ -219,7 +219,7 @@ class Source:
             yield line
 
     def each_line(self) -> Iterator[Line]:
-        """Yield the lines of a file that are not blank. Their number is not limited: each may be a run."""
+        """Yield the lines of a file that are not blank. Their number is not limited, because each line may be a run."""
         with open_file(self.path) as file:
             for number, data in enumerate(self._raw_lines(file), start=1):
                 if data is None:
@@ -230,7 +230,7 @@ class Source:
                     yield Line(number, value, why, LINE_BYTES + taken)
 
     def _raw_lines(self, file: BinaryIO) -> Iterator[bytes | None]:
-        """Yield the lines. Yield None for a line that is too long; it is never in memory as a whole."""
+        """Yield the lines. Yield None for a line that is too long, which is never in memory as a whole."""
         while data := file.readline(self.max_line_bytes):
             if len(data) < self.max_line_bytes or data.endswith(b"\n"):
                 yield data
@@ -242,12 +242,12 @@ class Source:
 
     @property
     def document(self) -> Payload:
-        """The JSON value of the whole file, or None if it is not JSON."""
+        """The JSON value of the whole file, or None if the file is not JSON."""
         return self._parsed[0]
 
     @property
     def why_no_document(self) -> str | None:
-        """The reason why the whole file is not a JSON value, or None if it is."""
+        """The reason why the whole file is not a JSON value, or None if it is one."""
         return self._parsed[1]
 
     @cached_property
@@ -275,7 +275,7 @@ def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
 
 
 def _count_values(data: bytes) -> int:
-    """Return the most values that a JSON text can have."""
+    """Return an upper limit of the number of values in a JSON text."""
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
@@ -292,7 +292,7 @@ def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str 
 
 
 def session_lines(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Members]:
-    """Yield the objects of lines. Call `add_missing` with a gap for each line that is not an object."""
+    """Yield the objects in lines. Call `add_missing` with a gap for each line that is not an object."""
     for line in lines:
         if line.why is None and isinstance(line.value, dict):
             yield line.value

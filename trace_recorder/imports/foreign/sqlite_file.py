@@ -1,4 +1,7 @@
-"""Read-only access to a SQLite file that cannot be trusted: only its ordinary tables, with limits on work and size."""
+"""Read-only access to a SQLite file that cannot be trusted.
+
+Only ordinary tables are read, with limits on work and size.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,27 @@ from trace_recorder.values.messages import Payload
 
 MAGIC = b"SQLite format 3\x00"
 MAX_VALUE_BYTES = 64 * 1024 * 1024
-"""Bytes of the longest text or blob that is read, as for a line of a file."""
+"""The largest number of bytes of a text or a blob. It is the limit for a line of a file, too."""
 _FREE_BYTES = 16 * 1024 * 1024
 _MAX_READINGS = 50
-"""Rows may have this many times the bytes of the file.
+"""The rows that are read may have this many times the bytes of the file.
 
 Tables are read more than once, and attachments are read at each reference.
 """
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
-"""The largest number of rounds of a query, which take some minutes. A round is `_OPERATIONS` instructions of SQLite."""
+"""The largest number of rounds for one file, which take some minutes.
+
+A round is `_OPERATIONS` instructions of SQLite.
+"""
 
 
 @dataclass(slots=True)
 class Database:
     """An open file, and the columns of each of its tables, without those that SQLite computes.
 
-    `left` is the number of bytes that may still be read from its rows. In a damaged file many rows may share the same
-    pages, so its rows could have far more bytes than the file.
+    `bytes_left` is the number of bytes that may still be read from rows. In a damaged file, many rows may share the
+    same pages, so that its rows have far more bytes than the file.
     """
 
     connection: sqlite3.Connection
@@ -41,10 +47,12 @@ class Database:
     columns: dict[str, list[str]] = field(default_factory=dict)
 
     def rows(self, table: str, where: str = "", *values: Payload, blobs: bool = False) -> Iterator[Members]:
-        """Yield the rows of a table in the order in which they were written, or nothing if there is no such table.
+        """Yield the rows of a table, by default in the order in which they were written.
 
-        Without `blobs`, a blob becomes a text, because SQLite lets any column have a blob. Raises TrajectoryFormatError
-        if rows have more bytes than the file can have.
+        Yield nothing if there is no such table.
+
+        If `blobs` is false, a blob becomes a text, because any column of SQLite may have a blob. Raises
+        TrajectoryFormatError if the rows have more bytes than the file can have.
         """
         if table not in self.columns:
             return
@@ -62,7 +70,7 @@ class Database:
 
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
-    """Open a file without changing it or the files beside it. Raises TrajectoryFormatError if the file is damaged."""
+    """Open a file without changing the file or those beside it. Raises TrajectoryFormatError if the file is damaged."""
     live = path.with_name(f"{path.name}-wal").is_file()
     address = f"{path.absolute().as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
     try:

@@ -1,4 +1,4 @@
-"""Reads values that other tools state: times as ISO 8601 with an offset, token counts as a usage, contents as text."""
+"""Converts values of other tools: times to ISO 8601 with an offset, token counts to a usage, contents to text."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trace_recorder.values.messages import Payload, Usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND = (1, 1_000, 1_000_000, 1_000_000_000)
-"""The units of a time that is a number: seconds, milli-, micro- and nanoseconds."""
+"""How many units a second has, if a time is a number of seconds, milli-, micro- or nanoseconds."""
 
 
 def stated_time(value: Payload) -> str:
-    """Return a time of a source, or "" for other values.
+    """Return a time of a source as ISO 8601, or "" if the value is not a time.
 
-    A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970, by its size. A text without
-    an offset is local time of an unknown place, and is taken as UTC.
+    A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. Its size shows which. A
+    text without an offset is the local time of an unknown place, and is taken as UTC.
     """
     if isinstance(value, str) and not value.isdecimal():
         return _from_text(value)
@@ -45,7 +45,7 @@ def stated_time(value: Payload) -> str:
 
 _MAX_DIGITS = 24
 _MAX_PLAUSIBLE_SECONDS = 10_000_000_000
-"""The year 2286: a larger number counts a smaller unit."""
+"""The year 2286. A larger number counts a smaller unit than seconds."""
 
 
 def _from_text(text: str) -> str:
@@ -73,20 +73,23 @@ def time_after(time: str, seconds: float | None) -> str:
 
 
 Places = Mapping[str, str]
-"""For each count, the members that may have the count, separated by spaces.
+"""For each count, the names of the members that may have the count, separated by spaces.
 
-The first whole number is taken. `a/b` is the member `b` of the member `a`.
+The first member with a whole number is taken. `a/b` is the member `b` of the member `a`.
 """
 
 
 def counts_at(stated: Members, places: Places) -> dict[str, Payload]:
-    """Return the counts that an object states."""
+    """Return the counts that an object states, by our names of the counts."""
     found = ((name, _first(stated, names.split(" "))) for name, names in places.items())
     return {name: count for name, count in found if count is not None}
 
 
 def usage_at(remaining: Remaining, places: Places, extra: Members | None = None, **more: Payload) -> Usage:
-    """Return the usage with the counts of a table, and with `more` members. All other members are in its `extra`."""
+    """Return the usage with the counts that `places` names, and with `more` members.
+
+    All other members are in its `extra`.
+    """
     counts: dict[str, Payload] = {name: remaining.integer(place) for name, place in places.items()}
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
@@ -101,14 +104,17 @@ def _value_at(stated: Members, name: str) -> Payload:
 
 
 def other_counts(stated: Members, details: Iterable[str], places: Places) -> Members:
-    """Return the counts that `places` does not name. They are in the members `details`. Counts of 0 are left out."""
+    """Return the counts in the members `details` that `places` does not name. Counts of 0 are left out."""
     known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
     stating = [as_dict(stated.get(detail)) for detail in details]
     return {name: value for members in stating for name, value in members.items() if name not in known and value}
 
 
 def text_of(content: Payload, between: str = "\n\n") -> str | None:
-    """Return a content as text: the text itself, or the joined texts of its parts. Return None if it has no text."""
+    """Return a content as text: the text itself, or the joined texts of its parts.
+
+    Return None if the content has no text.
+    """
     if isinstance(content, list):
         return join_texts((as_text(as_dict(part).get("text")) for part in content), between)
     return as_text(content)

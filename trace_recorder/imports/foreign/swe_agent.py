@@ -2,9 +2,9 @@
 
 Source: `sweagent/types.py` (`TrajectoryStep`, `HistoryItem`) and `sweagent/agent/agents.py`. `history` and `trajectory`
 state the same run twice. A message of the assistant in `history` is one call, which saw the messages before it. The
-step of `trajectory` with the same response has the tool's own output and time. Newer steps have the `query`, the
-messages that the model saw after older ones were shortened. A file of a retrying agent has its runs in `attempts`.
-Demonstrations (`is_demo`) are part of the prompt, and not calls. The source has no times of day.
+step of `trajectory` with the same response has the tool's whole output and the duration. Steps of newer versions have
+the `query`: the messages that the model saw, with the older ones shortened. The file of a retrying agent has its runs
+in `attempts`. Demonstrations (`is_demo`) are part of the prompt, and not calls. The source has no times of day.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _SweAgentReader:
         yield from self._action(step, said.get("tool_calls"))
 
     def _unmatched(self, step: Members) -> Iterator[Event]:
-        """Yield the calls whose response is only in `trajectory`, such as the last one."""
+        """Yield the events of a step whose response is only in `trajectory`, such as the last step."""
         conversation = self.conversations.setdefault(self.last, ForeignConversation())
         saw, length = self._prompt(step) or (conversation, len(conversation))
         if as_text(step.get("response")):
@@ -174,10 +174,11 @@ def _is_response(item: Members) -> bool:
 
 
 def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
-    """Return the step number of each response that has a step, by the place of the response in the history.
+    """Return the position of each response's step, by the position of the response in the history.
 
-    The step of a response is the next step with the same text. Between two matches, responses and steps are paired in
-    their order if there are as many of both: replayed files have a text in one place and its correction in the other.
+    The step of a response is the next step with the same text. Between two such pairs, responses and steps are paired
+    in their order, if their numbers are equal. Replayed files may have a text in one list and the corrected text in the
+    other.
     """
     responses = [at for at, item in enumerate(history) if _is_response(item)]
     places: dict[str, deque[int]] = {}

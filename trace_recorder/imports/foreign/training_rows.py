@@ -1,14 +1,15 @@
 """Rows for training, in ShareGPT's form and as Harbor's `traces export` writes them.
 
-A row of ShareGPT's form is a run: `{"conversations": [{"from": "human", "value": …}, {"from": "gpt", …}]}`. Training
-tools add `function_call` and `observation` for tools, and `system` and `tools` beside the messages. A call is JSON, or
-tagged text in an answer.
+A row in ShareGPT's form is a run: `{"conversations": [{"from": "human", "value": …}, {"from": "gpt", …}]}`. Training
+tools add messages from `function_call` and `observation`, and members `system` and `tools` of the row. A tool call is
+JSON, or tagged text in an answer.
 
-A row of Harbor has a call with all that the model saw. The rows of a trial are one run. Results of tools are messages
-of the user. `result` is a reward, or the name of the error that ended the trial. Source:
+A row of Harbor has all messages of one call, and the answer. The rows of a trial are one run. Results of tools are
+messages of the user. `result` is a reward, or the name of the error that ended the trial. Source:
 `harbor/utils/traces_utils.py`.
 
-In both, thoughts and calls are tagged text: `<think>…</think> … <tool_call>{"name": …, "arguments": …}</tool_call>`.
+In both forms, thoughts and tool calls are tagged text: `<think>…</think> … <tool_call>{"name": …, "arguments":
+…}</tool_call>`.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ _HARBOR_MEMBERS = {*MEMBERS, "model", "model_provider", "date", "tool_definition
 
 
 def recognizes_trials(source: Source) -> bool:
-    """Return whether the first row has the members of such an export."""
+    """Return whether the first row has the members of a row of Harbor."""
     return begins_with(source, lambda value: as_dict(value).keys() >= _ROW)
 
 
@@ -139,8 +140,8 @@ def _run_of_trial(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
 def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
     """Add the calls of a row that are not in earlier rows.
 
-    `answered` counts the answers of earlier rows. A row after a compaction may repeat answers: only its last answer is
-    certain to be a new call.
+    `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Only its last
+    answer is certain to be a new call.
     """
     sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
     numbered = [*number_messages(message for element in sent for message in read_message(element))]
@@ -167,7 +168,10 @@ def _chat_message(message: Members) -> Members:
 
 
 def _add_result(run: ForeignRun, result: Payload) -> None:
-    """Read the result of a trial. A number is the reward. Any other text names the error that ended the trial."""
+    """Add the result of a trial.
+
+    A number is the reward. Any other text is the name of the error that ended the trial.
+    """
     text = as_text(result) or (str(result) if isinstance(result, int | float) and not isinstance(result, bool) else "")
     try:
         reward = float(text)
@@ -187,7 +191,7 @@ _CALL, _CALLED = "<tool_call>", "</tool_call>"
 
 
 def chat_answer(text: str) -> Members:
-    """Return an answer as a message in OpenAI's chat form. Tags without a call in them stay text."""
+    """Return an answer as a message in OpenAI's chat form. Tags around text that is not a call remain text."""
     thought, rest = _thought_in(text)
     parts: list[str] = []
     calls: list[Payload] = []
@@ -203,7 +207,7 @@ def chat_answer(text: str) -> Members:
 
 
 def calls_in(text: str) -> list[Payload]:
-    """Return the calls in a JSON text of one call or of a list of calls. Any other text has no calls."""
+    """Return the tool calls in the JSON text of a call or of a list of calls. Return [] for any other text."""
     value = json_value(text.strip())
     calls = [as_dict(call) for call in (value if isinstance(value, list) else [value])]
     if not all(as_text(call.get("name")) for call in calls):
@@ -230,7 +234,7 @@ def _thought_in(text: str) -> tuple[str | None, str]:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each part of a text, and whether the part was between the tags of a call."""
+    """Yield each part of a text, and whether the part is between the tags of a call."""
     position = 0
     while (begin := text.find(_CALL, position)) >= 0 and (end := text.find(_CALLED, begin)) >= 0:
         yield text[position:begin], False

@@ -1,11 +1,12 @@
 """verifiers' traces from version 1 on (`traces.jsonl`), and its rows before version 1 (`results.jsonl`).
 
-A line of `traces.jsonl` is an episode. Each trace of an episode is a run, and has a graph of messages and the calls. A
-node is a message, and names the message before it. A call names the node of its answer, and saw the nodes before that
-node. `prompt_tokens` leaves out cached tokens. Source: `verifiers/v1/trace.py`, `graph.py` and `episode.py` of 0.4.
+A line of `traces.jsonl` is an episode. Each trace of an episode is a run, and has calls and a graph of messages. A node
+of the graph is a message, and names the node before it. A call names the node of its answer. The call saw this node's
+ancestors. `prompt_tokens` leaves out cached tokens. Source: `verifiers/v1/trace.py`, `graph.py` and `episode.py` of
+0.4.
 
 A line of `results.jsonl` is a rollout with its prompt and completion, in OpenAI's chat form. Source:
-https://docs.primeintellect.ai/verifiers, and rows that were published.
+https://docs.primeintellect.ai/verifiers, and published rows.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _run(name: str, trace: Members, episode: Members) -> ForeignRun:
 
 
 class _GraphReader:
-    """Reads the graph of one trace. `_ends` has the conversation that ends with each node."""
+    """Reads the graph of one trace. `_ends` has, for each node, the conversation and its length up to this node."""
 
     def __init__(self, run: ForeignRun, trace: Members) -> None:
         self.run = run
@@ -131,7 +132,10 @@ class _GraphReader:
         self._state_unseen(answers)
 
     def _calls_by_node(self) -> dict[int, Members]:
-        """Return the calls by the nodes of their answers. If several calls name the same node, the last one counts."""
+        """Return the calls by the numbers of their answers' nodes.
+
+        If several calls name the same node, the last call counts.
+        """
         by_node: dict[int, Members] = {}
         for call in self._calls:
             number = self._node_of(call)
@@ -147,7 +151,7 @@ class _GraphReader:
         return node if node is not None and 0 <= node < len(self._nodes) else None
 
     def _parent(self, number: int) -> int | None:
-        """Return the parent of a node. Nodes are in the order in which they were added."""
+        """Return the number of a node's parent, or None. The parent must be an earlier node."""
         parent = as_int(self._nodes[number].get("parent"))
         return parent if parent is not None and 0 <= parent < number else None
 
@@ -204,7 +208,10 @@ class _GraphReader:
         )
 
     def _state_unseen(self, answers: list[int]) -> None:
-        """State the messages that no call saw: results as executions of their tools, others as they are."""
+        """Add the messages that no call saw to the events.
+
+        Results of tools become executions. Other messages are kept unchanged.
+        """
         seen: set[int] = set()
         for number in answers:
             ancestor: int | None = number
@@ -223,7 +230,7 @@ class _GraphReader:
 
 
 def _read_message(members: Members) -> list[Message]:
-    """Read a message in the chat form. A tool call has its name and arguments beside its id there."""
+    """Read a message in the chat form. Its tool calls have `name` and `arguments` beside the id."""
     calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
     rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
     return [replace(message, tool_calls=calls) if calls else message for message in read_message(rest)]
@@ -297,7 +304,7 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
 
 
 def _messages(value: Payload, role: str) -> list[Payload]:
-    """Return the messages of a prompt or a completion. Tool calls in them may be JSON texts."""
+    """Return the messages of a prompt or a completion. Their tool calls may be JSON texts."""
     if isinstance(value, str):
         return [{"role": role, "content": value}]
     return [_with_calls(message) for message in as_list(value)]

@@ -1,9 +1,9 @@
 """The traces of a project of Langfuse, fetched with its own client (`pip install 'trace-recorder[langfuse]'`).
 
 LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL have the keys and the address. The keys belong to one
-project, so a project of another name is refused. The newest client lists observations only. A trace is made of the
-facts in its first observation, of its observations, and of its scores. Source: the client's `api.observations.get_many`
-(`GET /api/public/v2/observations`), which the server has from version 4 on.
+project, so a project of another name is refused. The newest client lists observations only, and not traces. A trace is
+therefore made of its observations, its scores, and the facts of the trace in its first observation. Source: the
+client's `api.observations.get_many` (`GET /api/public/v2/observations`), which the server has from version 4 on.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from trace_recorder.values.messages import Payload
 _KEYS = ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
 _PUBLIC = "https://cloud.langfuse.com"
 _OPTIONS = {"max_retries": 5, "timeout_in_seconds": 60}
-"""The client waits before each retry as long as the server asks for: most plans allow few requests a minute."""
+"""The client waits before each retry for as long as the server asks, because most plans allow few requests a minute."""
 _LISTED_FIELDS = "core,basic,time"
 _FIELDS = "core,basic,time,io,metadata,model,usage,trace_context"
 _TRACES_A_PAGE = 1000
 _OBSERVATIONS_A_PAGE = 50
-"""An answer of the server has at most 5 MB, and observations contain their prompts."""
+"""The page is small because an answer of the server has at most 5 MB, and observations contain their prompts."""
 _SCORES_A_PAGE = 100
 _CUT_AT = 200
-"""A value of the metadata with this many characters may be cut. It is fetched again by its name."""
+"""The server cuts values of metadata at this many characters. A value of this length is fetched again by its name."""
 _NESTED = ("attributes", "resourceAttributes", "scope")
 
 
@@ -48,7 +48,7 @@ class Langfuse:
 
     @property
     def address(self) -> str:
-        """The service and the project."""
+        """The service and the project, as `service:project`."""
         return f"langfuse:{self.project}"
 
     def traces(self) -> Iterator[ListedTrace]:
@@ -78,7 +78,7 @@ class Langfuse:
         return run_of_trace(_trace(trace.identity, observations, scores))
 
     def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
-        """Yield the elements of all pages, as they were sent. Raises FetchError if the pages do not end."""
+        """Yield the elements of all pages, as the server sent them. Raises FetchError if the pages do not end."""
         cursor: str | None = None
         progress = ListedIds(self.address)
         while True:
@@ -114,20 +114,23 @@ def _client() -> Payload:
 
 
 def _version(root: Members) -> str:
-    """Return the time of a trace's last change, as its first observation states it, or "" if that has not ended."""
+    """Return the times of the last change and the end of a trace's first observation, or "" if it has not ended."""
     ended = root.get("endTime")
     return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
 
 
 def _cut(observation: Members) -> Iterator[str]:
-    """Yield the names of metadata whose values may be cut off. A name with a comma cannot be asked for."""
+    """Yield the names of metadata whose values may be cut.
+
+    A name with a comma is left out, because it cannot be requested.
+    """
     for name, value in as_dict(observation.get("metadata")).items():
         if isinstance(value, str) and len(value) == _CUT_AT and "," not in name:
             yield name
 
 
 def _trace(identity: str, observations: list[Members], scores: list[Members]) -> Members:
-    """Return a trace in the form in which Langfuse's interface exports it."""
+    """Return a trace in the form in which Langfuse's web interface exports it."""
     root = next((observation for observation in observations if observation.get("isRootObservation")), observations[-1])
     about = {name: root.get(name) for name in ("userId", "sessionId", "tags", "environment", "release", "version")}
     trace = {"id": identity, "name": root.get("traceName"), **about, "scores": scores}
@@ -140,7 +143,10 @@ def _observation(one: Members) -> Members:
 
 
 def _nested(metadata: Members) -> Members:
-    """Return metadata with an object for each prefix. The server stores it flat, as `attributes.gen_ai.system`."""
+    """Return metadata with an object for each prefix.
+
+    The server stores metadata flat, as `attributes.gen_ai.system`.
+    """
     nested: Members = {}
     for name, value in metadata.items():
         first, dot, rest = name.partition(".")

@@ -1,8 +1,8 @@
 """The runs of a project of LangSmith, fetched with its own client (`pip install 'trace-recorder[langsmith]'`).
 
 The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT. Its resource `traces` lists traces
-page by page, and the runs of a trace. A server before 0.16 does not have this resource. Such a server is asked with
-`list_runs`, which the client calls deprecated.
+page by page, and the runs of a trace. Servers before 0.16 do not have this resource. For such a server, `list_runs` is
+used, although the client marks it as deprecated.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class LangSmith:
     settings: str = "LANGSMITH_API_KEY and LANGSMITH_ENDPOINT"
     _project_id: str = ""
     _resource: Payload = None
-    """The client's resource `traces`, or None if the server does not have it."""
+    """The client's resource `traces`, or None if the server does not have this resource."""
 
     @property
     def address(self) -> str:
-        """The service and the project."""
+        """The service and the project, as `service:project`."""
         return f"langsmith:{self.project}"
 
     def traces(self) -> Iterator[ListedTrace]:
@@ -90,13 +90,13 @@ class LangSmith:
 
 
 def _is_old(client: Payload) -> bool:
-    """Return whether the server's version is older than the resource `traces`."""
+    """Return whether the server's version is older than the first version with the resource `traces`."""
     stated = re.match(r"(\d+)\.(\d+)", str(client.info.version or ""))
     return stated is not None and (int(stated[1]), int(stated[2])) < _FIRST_VERSION
 
 
 def _generated(client: Payload) -> Payload:
-    """Return the newer client of the same package, which is synchronous."""
+    """Return the newer, synchronous client of the same package, for the same server and key."""
     address = re.sub(r"(/api/v1|/api)?/?$", "", str(client.api_url))
     workspace = str(client.workspace_id) if client.workspace_id else None
     return client_module("langsmith", "langsmith").Langsmith(
@@ -105,12 +105,12 @@ def _generated(client: Payload) -> Payload:
 
 
 def _plain(run: Payload) -> Members:
-    """Return a run as it was sent."""
+    """Return a run as the server sent it, or {} for None."""
     return {} if run is None else as_dict(json.loads(run.to_json()))
 
 
 def _version(root: Members) -> str:
-    """Return when a trace ended, with the numbers of its feedback, or "" if the trace has not ended."""
+    """Return the time of a trace's end and the numbers of its feedback, or "" if the trace has not ended."""
     ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
     counts = " ".join(f"{name}={as_dict(one).get('n')}" for name, one in sorted(feedback.items()))
     return f"{ended} {counts}".rstrip() if ended else ""

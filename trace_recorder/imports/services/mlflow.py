@@ -1,7 +1,8 @@
 """The traces of an experiment of MLflow, fetched with its own client (`pip install 'trace-recorder[mlflow]'`).
 
-The client takes its address from MLFLOW_TRACKING_URI, a server or a database, and its key from MLFLOW_TRACKING_TOKEN.
-Traces are listed without their spans but with their assessments, so a later assessment is a new version.
+The client takes its address from MLFLOW_TRACKING_URI, which names a server or a database, and its key from
+MLFLOW_TRACKING_TOKEN. Traces are listed without their spans but with their assessments. A later assessment is therefore
+a new version of the trace.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class MLflow:
 
     @property
     def address(self) -> str:
-        """The service and the experiment."""
+        """The service and the experiment, as `service:experiment`."""
         return f"mlflow:{self.project}"
 
     def traces(self) -> Iterator[ListedTrace]:
@@ -73,7 +74,7 @@ class MLflow:
 
 
 def _version(info: Members) -> str:
-    """Return a check value of a trace in the list, or "" if the trace has not ended."""
+    """Return a hash of a listed trace, or "" if the trace has not ended."""
     if info.get("state") not in ("OK", "ERROR"):
         return ""
     return blake2b(json.dumps(info, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()

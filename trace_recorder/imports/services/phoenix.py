@@ -14,7 +14,7 @@ from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
 _MOST = 1_000_000
-"""Spans of a trace, or traces of a project, that are fetched. The client requires a limit."""
+"""The largest number of spans of a trace, or of traces of a project, that are fetched. The client requires a limit."""
 _NO_PARENT = "null"
 
 
@@ -32,7 +32,7 @@ class Phoenix:
 
     @property
     def address(self) -> str:
-        """The service and the project."""
+        """The service and the project, as `service:project`."""
         return f"phoenix:{self.project}"
 
     def traces(self) -> Iterator[ListedTrace]:

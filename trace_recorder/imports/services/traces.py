@@ -1,10 +1,10 @@
-"""The traces that a service keeps: how they are listed page by page and fetched, and what may go wrong.
+"""Traces that a service keeps: the interface that lists and fetches them, and errors that explain a failure.
 
-`ListedTrace.version` changes when a trace changes, so that a trace that is here already is not fetched again. A service
-that sends the same pages again and again, or empty pages, ends the import.
+`ListedTrace.version` changes when a trace changes, so an unchanged trace is not fetched again. If a service sends the
+same pages again and again, or empty pages, the import ends.
 
-A failure becomes one sentence without a key. The services' clients have exceptions of their own, which this module does
-not import. An exception is recognised by the HTTP status that it carries, or by its name.
+A failure is explained in one sentence, which never contains a key. The services' clients have exceptions of their own,
+which this module does not import. It recognises an exception by its HTTP status, or by its name.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from trace_recorder.values.messages import Payload
 
 @dataclass(frozen=True, slots=True)
 class ListedTrace:
-    """One trace of a list. A `version` of "" is a trace that has not ended, or may not have."""
+    """One trace of a list. Its `version` is "" if the trace has not ended, or may still change."""
 
     identity: str
     version: str
 
 
 class TraceService(Protocol):
-    """A service that keeps traces. `address` is where its runs come from."""
+    """A service that keeps the traces of a project."""
 
     @property
     def format(self) -> str:
-        """The name of the format in which its traces are read."""
+        """The name of the import format that reads its traces."""
 
     @property
     def address(self) -> str:
-        """The service and the project."""
+        """The service and the project, as `service:project`."""
 
     @property
     def settings(self) -> str:
@@ -67,26 +67,26 @@ _STATUSES = {
     "LangSmithRateLimitError": 429,
 }
 _UNREACHABLE = {"ConnectionError", "TransportError", "APIConnectionError", "LangSmithConnectionError", "TimeoutError"}
-"""Names of exceptions, or of their base classes, that mean that a service did not answer."""
+"""The names of exceptions, or of their base classes, that a client raises if the service does not answer."""
 _UNKNOWN = 500
-"""The status of MLflow's exceptions about everything else, such as a server that does not answer."""
+"""The status of MLflow's exceptions without a more exact status, such as one about a server that does not answer."""
 _RETRIED = re.compile(r"too many (\d{3}) error responses")
 _MAX_TEXT = 300
 
 
 class FetchError(TraceRecorderError):
-    """A service did not give its traces: the key is missing or refused, or the service cannot be reached."""
+    """The traces of a service could not be fetched: the key is missing or refused, or the service cannot be reached."""
 
 
 class TraceFetchError(FetchError):
-    """A service did not give one trace, while it may give others."""
+    """One trace of a service could not be fetched. Other traces may still be fetched."""
 
 
 def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
     """Raise a FetchError that explains a client's exception.
 
-    Raise a TraceFetchError if only the `trace` cannot be fetched. An exception that is not about the service is about
-    the data that the service sent.
+    Raise a TraceFetchError if only `trace` cannot be fetched. An exception that does not concern the connection or the
+    key concerns the data that the service sent.
     """
     if isinstance(error, FetchError):
         raise error
@@ -107,7 +107,7 @@ _RESUME = "What was imported stays: run the command again to continue."
 
 
 def _refusal(error: Exception) -> str | None:
-    """Return the reason why a service refused every request, or None if it did not."""
+    """Return the reason why a service refuses all requests, or None if the error has another reason."""
     status = _status(error)
     if status == 401:
         return "the service refused the key (HTTP status 401)"
@@ -121,12 +121,12 @@ def _refusal(error: Exception) -> str | None:
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Return whether an exception, or its cause, is about the connection."""
+    """Return whether an exception, or one of its causes, concerns the connection."""
     return any(kind.__name__ in _UNREACHABLE for one in _reasons(error) for kind in type(one).__mro__)
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status that a client's exception, or its cause, carries."""
+    """Return the HTTP status in a client's exception or in one of its causes, or None."""
     found = [status for one in _reasons(error) if (status := _stated_status(one)) is not None]
     return next((status for status in found if status != _UNKNOWN), found[0] if found else None)
 
@@ -153,7 +153,7 @@ def _reasons(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _said(error: Exception) -> str:
-    """Return the service's message: a member of the answer's body, or otherwise the text of the exception."""
+    """Return the service's message: from the body of its answer, or otherwise the text of the exception."""
     body: Payload = getattr(error, "body", None)
     said = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail"))
     text = " ".join((said if said is not None else "" if body is not None else str(error)).split())
@@ -161,11 +161,11 @@ def _said(error: Exception) -> str:
 
 
 MAX_STALE = 100
-"""Consecutive pages without anything new after which the list is taken for endless."""
+"""After this many consecutive pages without anything new, the list counts as endless."""
 
 
 class ListedIds:
-    """The ids listed so far, and the number of consecutive pages without a new id. Error messages name `of`."""
+    """The ids that were listed so far. Counts the consecutive pages without a new id. Error messages name `address`."""
 
     def __init__(self, of: str) -> None:
         self._of = of
@@ -173,7 +173,10 @@ class ListedIds:
         self._stale = 0
 
     def new_ids(self, page: Iterable[str]) -> list[str]:
-        """Return the new ids of a page, each once. Raises FetchError if the pages do not end."""
+        """Return the new ids of a page, each once.
+
+        Raises FetchError after `MAX_STALE` consecutive pages without a new id.
+        """
         new = [identity for identity in dict.fromkeys(page) if identity not in self._known]
         self._known.update(new)
         self._stale = 0 if new else self._stale + 1

@@ -1,17 +1,19 @@
-"""The lines of a session in each of their forms, with the parts of an answer joined; and the exact requests.
+"""Reads the lines of a session in each of their forms, joins the lines of an answer, and rebuilds the exact requests.
 
 The forms: a session's own file, the export of the web page (`{"loglines": [...]}`), the messages that the SDK exchanges
-with the program (`{"messages": [{"direction", "message"}]}`), and these as lines (`--output-format stream-json`).
+with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines (`--output-format
+stream-json`).
 
 An answer is several lines with the same `message.id`. Results of its tools may be between them. Each line repeats the
-usage, but only the last one is complete. Lines of `stream-json` are written before an answer has ended: their
-`output_tokens` are those of its first event. `--include-partial-messages` adds the events; the last states the whole
-usage.
+usage, but only the last one is complete. Lines of `stream-json` are written before an answer has ended, so their
+`output_tokens` are those that the answer's first event states. `--include-partial-messages` adds the events, and the
+last event states the whole usage.
 
-`api-request-shape` has the system blocks and the tools under a hash, `api-request-blob` a message as it was sent.
-`api-request` has the rest of a request: its time, its parameters, and its messages, which are the first `keep` of an
-earlier request (`base`) and the blobs that `tail` names. An answer names its request (`requestRef`). The files of
-sub-agents share blobs with the file of the session. The places of cache marks (`cacheControl`) stay in the journal.
+A line `api-request-shape` has the system blocks and the tools of requests, under a hash. A line `api-request-blob` has
+one message as it was sent. A line `api-request` has the rest of a request: its time, its parameters, and its messages.
+These are the first `keep` messages of an earlier request (`base`) and the blobs that `tail` names. An answer names its
+request (`requestRef`). The files of sub-agents share blobs with the file of the session. The positions of cache marks
+(`cacheControl`) are kept in the journal only.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from trace_recorder.values.messages import Payload
 
 _SPEAKERS = {"user", "assistant"}
 _OF_THE_SDK = "parent_tool_use_id"
-"""A member of the SDK's messages only."""
+"""A member that only the SDK's messages have."""
 _PARTIAL = "output_tokens_at_start"
 """The member of a usage's `extra` with the output tokens of the answer's first event."""
 _KINDS = {"system", "summary", "progress", "attachment", "queue-operation", "file-history-snapshot"}
@@ -79,7 +81,7 @@ def _is_message(line: Payload) -> bool:
 
 
 def _says_session(line: Members) -> bool:
-    """Return whether a line without a message occurs only in sessions."""
+    """Return whether a line without a message has members that only lines of a session have."""
     return ("parentUuid" in line and "sessionId" in line) or "leafUuid" in line or {"messageId", "snapshot"} <= {*line}
 
 
@@ -88,7 +90,10 @@ def _is_exchanged(one: Payload) -> bool:
 
 
 def entries(source: Source) -> list[SessionEntry]:
-    """Return the lines of a file in their order. The lines of an answer are one entry, at the place of the first."""
+    """Return the lines of a file in their order.
+
+    The lines of an answer are one entry, at the position of the first line.
+    """
     return _joined(_lines(source))
 
 
@@ -134,7 +139,10 @@ def _joined(lines: Iterable[Line]) -> list[SessionEntry]:
 def _read_event(
     event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _AnswerLines]
 ) -> None:
-    """Take the usage of an answer from the last event of its stream. `streamed` has the open answer of each agent."""
+    """Take the usage of an answer from the last event of its stream.
+
+    `streamed` has the id of each agent's open answer.
+    """
     if event.get("type") == "message_start":
         streamed[agent] = as_text(as_dict(event.get("message")).get("id"))
     elif event.get("type") == "message_delta" and (answer := answers.get((agent, streamed.get(agent) or ""))):
@@ -172,7 +180,10 @@ class _AnswerLines:
         self._members |= as_dict(event.get("delta")) | {"usage": usage}
 
     def close(self) -> None:
-        """Make the first line the whole answer. Output tokens that were counted before its end are moved to `extra`."""
+        """Make the first line the whole answer.
+
+        A count of output tokens from before the answer's end gets the name `_PARTIAL`.
+        """
         usage = self._members.get("usage")
         if self._is_streamed and self._members.get("stop_reason") is None and isinstance(usage, dict):
             named = ((_PARTIAL if name == "output_tokens" else name, value) for name, value in usage.items())
@@ -187,12 +198,12 @@ def _blocks(entry: SessionEntry) -> list[Payload]:
 
 SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
 MAX_COPIED = 5_000_000
-"""Messages that may be copied for requests that do not simply continue an earlier one."""
+"""The largest number of messages that are copied, for requests that do not continue the end of an earlier request."""
 
 
 @dataclass(slots=True)
 class _Wire:
-    """The messages of a request in their order, after the system blocks.
+    """The messages of a request in their order, after its system blocks, as a conversation.
 
     `begin` is the length of the conversation before these messages. `ends` has its length after each message.
     """
@@ -203,7 +214,7 @@ class _Wire:
     begin: int = 0
 
     def add(self, messages: Iterable[Members]) -> None:
-        """Add one message of the request, which may become several messages."""
+        """Add one message of the request, as the several messages that the dialect may read from it."""
         for message in messages:
             self.conversation.add(message)
         self.ends.append(len(self.conversation))
@@ -232,7 +243,10 @@ class SessionRequests:
             self._lines.setdefault(identity, line)
 
     def describe(self, call: Call, identity: str) -> str | None:
-        """Give a call the details of the request with this id. If its messages are unknown, return the reason."""
+        """Give a call the details of the request with this id.
+
+        Return the reason if the request's messages are unknown.
+        """
         line = self._lines.get(identity)
         if line is None:
             return "the request is not in the session"
@@ -251,7 +265,10 @@ class SessionRequests:
         return None
 
     def _messages_of(self, identity: str) -> tuple[_Wire, int] | None:
-        """Return the messages of a request, and how many of them are its own. Return None if some are unknown."""
+        """Return the messages of a request, and their number, because later requests may add more.
+
+        Return None if some are unknown.
+        """
         chain: list[str] = []
         request_id: str | None = identity
         while request_id in self._lines and request_id not in self._wires:
@@ -284,7 +301,7 @@ class SessionRequests:
         return wire, len(wire.ends)
 
     def _begun(self, shape: str | None) -> _Wire:
-        """Return the beginning of a request: only the system blocks of the shape, as messages."""
+        """Return a request that has only the system blocks of a shape, as messages."""
         wire = _Wire(shape)
         system: Payload = self._shapes[shape or ""].get("system")
         for message in anthropic_messages.read_request({"system": system}).messages:

@@ -1,4 +1,4 @@
-"""The lines of a session as messages, calls, failures and compactions.
+"""Makes messages, calls, failures and compactions from the lines of a session.
 
 Newer versions keep the exact requests (`SessionRequests` in `lines.py`). Otherwise the conversation has the messages of
 the session's file, without the system prompt and the reminders that the program adds to a request. A
@@ -55,7 +55,10 @@ _INTERRUPTED = "[Request interrupted by user"
 
 
 def typed_text(content: Payload) -> str:
-    """Return the text of a message, or "" if the program wrote it. `/clear` and interruptions are returned, too."""
+    """Return the text of a message, or "" if the program wrote the text.
+
+    `/clear` and interruptions are returned, too.
+    """
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [as_text(as_dict(part).get("text")) for part in parts if as_dict(part).get("type") == "text"]
     text = "\n".join(text for text in texts if text)
@@ -77,9 +80,9 @@ _SYNTHETIC = "<synthetic>"
 _MARKS = ("isMeta", "isCompactSummary", "origin", "promptSource")
 """Members of a user's line that name its author."""
 _ABOUT = ("version", "cwd", "gitBranch", "slug", "entrypoint")
-"""Members of lines with the program's version, directory and branch."""
+"""The members of a line that state the program's version, its directory and the branch."""
 _RESULT = ("total_cost_usd", "usage", "modelUsage", "num_turns", "duration_ms", "duration_api_ms")
-"""Members of the SDK's last message about the run as a whole."""
+"""The members of the SDK's last message that are about the run as a whole."""
 
 
 def recognizes(source: Source) -> bool:
@@ -111,7 +114,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun]) -> Iterator[Event]:
-    """Yield the events. Each call is followed by the executions without a time that its answer asked for."""
+    """Yield the events. After each call, yield the executions without a time that the call's answer asked for."""
     for event in events:
         yield event
         if untimed and isinstance(event, Call):
@@ -146,7 +149,7 @@ class _ClaudeSessionReader:
         self._returned: dict[str | None, Payload] = {}
         """The values that tools returned to the program, by the ids of their calls."""
         self._asked_at: dict[str | None, str] = {}
-        """The time of the answer's last line, by the ids of its tool calls."""
+        """The time of an answer's last line, by the ids of the answer's tool calls."""
 
     def note_requests(self, lines: list[SessionEntry]) -> None:
         """Remember the requests in the lines of a file, and which of them have an answer."""
@@ -172,7 +175,10 @@ class _ClaudeSessionReader:
             self._read_line(entry, events, time)
 
     def executions(self) -> list[ToolRun]:
-        """Return the executions whose results are in the session, with the values that they returned to the program."""
+        """Return the executions whose results are in the session.
+
+        A value that a tool returned to the program is its result.
+        """
         found = self.threads.answered_executions()
         for execution in found:
             execution.time = self._asked_at.get(execution.call_id, execution.time)
@@ -231,7 +237,10 @@ class _ClaudeSessionReader:
             events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": stated}, time=time))
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
-        """Add a message of the user. A tool's result that is too large for the session is read from its own file."""
+        """Add a message of the user.
+
+        If a tool's result was too large for the session, read it from the result's own file.
+        """
         file = next(saved_results(self._source, message.content), None) if message.role == "tool" else None
         name, text = file or (None, None)
         self._result_bytes_left -= len(text or "")
@@ -308,7 +317,7 @@ class _ClaudeSessionReader:
         events.append(Kept(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time))
 
     def _read_request(self, identity: str, history: AgentHistory, events: list[Event], time: str) -> None:
-        """Add a request without an answer: it failed, or the session ended before the answer."""
+        """Add a request without an answer: the request failed, or the session ended before the answer."""
         if identity in self._answered:
             return
         if identity:
@@ -324,7 +333,10 @@ class _ClaudeSessionReader:
             events.append(Missing(what=f"the exact messages of request {identity}", why=why, time=call.time))
 
     def _fail(self, history: AgentHistory, error: Members, time: str) -> None:
-        """Record a failure: of the call that waits for its answer, or of a call whose request is not in the file."""
+        """Set the error of the call that waits for its answer.
+
+        If no call waits, add a call whose request is not in the file.
+        """
         call = self._waiting.pop(id(history), None) or history.failed_call(time, error)
         call.provider, call.error = "anthropic", error
 

@@ -1,14 +1,14 @@
-"""The agent of each line, its place in the tree of messages, and the files beside a session.
+"""Finds the agent of each line, the line's place in the tree of messages, and the files beside a session.
 
-Each line names the line before it (`parentUuid`). If that is not the agent's last line, the session has gone back, and
-continues a fork. Parts of an answer and results of its tools are not a reason for a fork, because parallel calls make
-branches of their own. A line without a parent begins a new conversation.
+Each line names the line before it (`parentUuid`). If the named line is not the agent's last line, the session has gone
+back, and continues a fork. Parts of an answer and results of its tools begin no fork, because parallel tool calls make
+branches, too. A line without a parent begins a new conversation.
 
-Older versions write the lines of sub-agents into the session's file (`isSidechain`). Each sub-agent has a root of its
-own, which repeats the prompt of the tool's call. Newer versions write a file for each (`agentId`), and the SDK names
-the tool's call (`parent_tool_use_id`). Files beside a session:
+Older versions write the lines of sub-agents into the session's file (`isSidechain`). The first line of a sub-agent has
+no parent, and repeats the prompt of the tool call that started it. Newer versions write a file for each sub-agent
+(`agentId`). The SDK's lines name the tool call (`parent_tool_use_id`). Files beside a session:
 
-    <session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
+<session>/subagents/agent-<id>.jsonl, agent-<id>.meta.json
     <session>/subagents/workflows/<id>/agent-<id>.jsonl
     <session>/tool-results/<name>.txt           a result that was too large for the session
 """
@@ -59,7 +59,7 @@ class Threads:
     positions: dict[str, tuple[AgentHistory, Position | None]] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
     started: dict[str, str] = field(default_factory=dict)
-    """The tool call that started each sub-agent, by the id of the agent."""
+    """The id of the tool call that started each sub-agent, by the id of the sub-agent."""
     _parents: dict[str, str | None] = field(default_factory=dict)
     _by_prompt: dict[str, deque[str]] = field(default_factory=dict)
     _side: dict[str, AgentHistory] = field(default_factory=dict)
@@ -86,19 +86,25 @@ class Threads:
         return self._side[identity]
 
     def add_meta(self, identity: str, meta: Members) -> None:
-        """Remember the call that started a sub-agent, and the agent that made it, from the sub-agent's meta file."""
+        """Remember which tool call started a sub-agent, and which agent made this call.
+
+        The sub-agent's meta file states both.
+        """
         if call_id := as_text(meta.get("toolUseId")):
             self.started[identity] = call_id
             self._parents[identity] = as_text(meta.get("parentAgentId"))
 
     def agent(self, identity: str, first: SessionEntry) -> ForeignAgent:
-        """Return the sub-agent with this id; `first` is its first line."""
+        """Return the sub-agent with this id. `first` is the sub-agent's first line."""
         task = self.started.get(identity) or self._task_with_prompt(first)
         name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first.line.get("attributionAgent"))
         return self._started_by(identity, task, name)
 
     def _task_with_prompt(self, first: SessionEntry) -> str | None:
-        """Return the tool call whose prompt is a sub-agent's first message. A call starts one agent, so only once."""
+        """Return the id of the tool call whose prompt is a sub-agent's first message.
+
+        Each call is returned once, because it starts one agent.
+        """
         waiting = self._by_prompt.get(as_text(first.message.get("content")) or "")
         return waiting.popleft() if waiting else None
 
@@ -123,7 +129,7 @@ class Threads:
             self._by_prompt.setdefault(prompt, deque()).append(call.call_id)
 
     def add_results(self, entry: SessionEntry, time: str) -> None:
-        """Remember the results of tools, and the agent that a tool's own result names."""
+        """Remember the results of tools, and the sub-agents that the values in `toolUseResult` name."""
         for block in map(as_dict, as_list(entry.message.get("content"))):
             task = self.tasks.get(as_text(block.get("tool_use_id")) or "")
             if block.get("type") == "tool_result" and task is not None:
@@ -141,7 +147,7 @@ class Threads:
             self.started.setdefault(identity, call_id)
 
     def go_to(self, history: AgentHistory, entry: SessionEntry) -> None:
-        """Return to the message that a new message of an agent names as its parent."""
+        """Move a history back to the message that the agent's new message names as its parent."""
         if "parentUuid" not in entry.line:
             return
         parent = as_text(entry.line["parentUuid"])
@@ -159,7 +165,10 @@ class Threads:
             history.restart()
 
     def place(self, history: AgentHistory, entry: SessionEntry, *, is_message: bool) -> None:
-        """Remember an agent's position after a line. A line without a message has the position of its parent."""
+        """Remember an agent's position after a line.
+
+        A line without a message has the position of the line that it names as its parent.
+        """
         parent = as_text(entry.line.get("parentUuid"))
         here: Position | None = history.position
         if not is_message and "parentUuid" in entry.line:
@@ -177,9 +186,9 @@ class Threads:
         return [execution for history in (self.main, *self._side.values()) for execution in history.executions()]
 
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
-        """Return the executions that started sub-agents.
+        """Return the executions that started sub-agents and that `events` lacks.
 
-        An execution that `events` has already is not returned, and gets its id there.
+        If `events` has such an execution, the execution gets the id that the sub-agent's events name.
         """
         stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
         runs: list[ToolRun] = []
@@ -213,8 +222,8 @@ _META = ".meta.json"
 class SubAgentFile:
     """The file of a sub-agent.
 
-    `meta` is the content of its meta file: its type, and the call that started it. If `leads_out`, the file is a link
-    out of the session's directory, and is not read.
+    `meta` is the content of the sub-agent's meta file: its type, and the tool call that started it. `leads_out` is true
+    if the file is a link out of the session's directory. Such a file is not read.
     """
 
     source: Source

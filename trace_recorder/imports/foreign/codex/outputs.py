@@ -1,8 +1,8 @@
-"""Results of tools and token counts, as a rollout states them.
+"""Reads the results of tools and the token counts in a rollout.
 
 A result has no mark of failure. The result of a command states its exit code in a JSON text, or in the lines before its
-output. `token_count` events repeat the cumulative totals of the session; an event with the same totals is a repetition.
-From 0.169 on, a `token_usage_record` follows each answer, and the events only repeat it.
+output. `token_count` events state the cumulative totals of the session. An event with the totals of the event before it
+is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events only repeat its counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _exit_code(content: Payload) -> int | None:
 
 
 class TokenCounts:
-    """The tokens of the calls, from `token_usage_record` lines, or from `token_count` events in a file without them."""
+    """Reads the tokens of calls from `token_usage_record` lines. A file without such lines has `token_count` events."""
 
     def __init__(self) -> None:
         self._totals: Payload = None
@@ -69,8 +69,8 @@ class TokenCounts:
 class CompletedTools:
     """Tools that ended, from events: their exit codes, outputs and times, by the ids of their calls.
 
-    From 0.169 on the tool is the item of an `item_completed` event. Before, it has an event of its own, such as
-    `exec_command_end`.
+    From 0.169 on, each tool is the item of an `item_completed` event. Earlier versions have an event for each kind of
+    tool, such as `exec_command_end`.
     """
 
     def __init__(self) -> None:

@@ -1,11 +1,11 @@
-"""The lines of one rollout: the items between two inputs are the answer of one call.
+"""Reads the lines of one rollout. The items between two inputs of the model are the answer of one call.
 
-The tokens of a call come before its items, after them, or after the results of its tools, by version. They belong to
-the last answer of the turn if that answer has no tokens yet, and otherwise to the next answer. Tokens that no answer
-follows belong to a call whose answer is not in the file, such as the call of a compaction.
+The version decides whether the tokens of a call come before its items, after them, or after the results of its tools.
+Tokens belong to the last answer of the turn if that answer has no tokens yet, and otherwise to the next answer. If no
+answer follows, they belong to a call whose answer is not in the file, such as the call of a compaction.
 
 A `compacted` line begins a new conversation with the history that it states. A session that was rolled back continues a
-fork. If a rollout has no items, the events that repeat them are read.
+fork. If a rollout has no items, its events with the same texts are read as items.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from trace_recorder.values.messages import Message, Payload, Usage, without_none
 from trace_recorder.values.structs import replace
 
 BARE_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
-"""The types of items that are whole lines, without an envelope, in the oldest rollouts."""
+"""The types of items that the oldest rollouts have as lines, without an envelope."""
 _ABOUT = (
     "cli_version",
     "originator",
@@ -47,9 +47,9 @@ _ABOUT = (
     "agent_nickname",
 )
 _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<permissions", "<turn_aborted>")
-"""The beginnings of user messages that Codex wrote, and no person."""
+"""The beginnings of user messages that Codex itself wrote."""
 _ID_LENGTH = 36
-"""The length of a thread's id, with which the name of its file ends."""
+"""The length of a thread's id. The name of the thread's file ends with the id."""
 
 
 @dataclass(slots=True)
@@ -82,9 +82,10 @@ class RolloutReader:
         self._is_known = False
 
     def read_lines(self, lines: list[Line], own: Members, base: list[Line | Missing]) -> None:
-        """Read all lines.
+        """Read the lines of the rollout, after the lines that it inherits (`base`).
 
-        They continue `base`, whose calls belong to another session. If no line is an item, events are read as items.
+        Later prompts contain the inherited messages, but the inherited calls are left out, because they belong to other
+        sessions. If no line is an item, events are read as items.
         """
         inherited_lines = [line for line in base if isinstance(line, Line)]
         has_items = any(self._item(as_dict(line.value)) for line in (*inherited_lines, *lines))
@@ -194,7 +195,10 @@ class RolloutReader:
             self._read_event(payload, time)
 
     def _identify(self, meta: Members, time: str) -> None:
-        """Take the facts of the session from its first line. A forked rollout repeats those of its origin."""
+        """Take the facts of the session from its first line.
+
+        Such lines that follow, of the rollout from which this one was forked, are ignored.
+        """
         if self._is_known:
             return
         self._is_known = True
@@ -235,7 +239,7 @@ class RolloutReader:
             self.run.status = "interrupted"
 
     def _take(self, usage: Usage | None, time: str) -> None:
-        """Give tokens to the last answer if it has no tokens yet, and otherwise keep them for the next answer."""
+        """Give tokens to the last answer if that answer has none yet. Otherwise keep the tokens for the next answer."""
         if usage is None:
             return
         if self._answer is not None and self._answer.usage is None:

@@ -1,11 +1,11 @@
-"""Codex's sessions: one rollout a session, lines of `{"timestamp", "type", "payload"}`.
+"""Codex's sessions. The file of a session is called a rollout, and has lines of `{"timestamp", "type", "payload"}`.
 
 `response_item` lines have the model's input and output as items of the Responses dialect. `event_msg` lines have what
 the terminal showed. `rollout.py` reads the lines of one file.
 
 A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
-sub-agent has to name the sub-agent's thread. The rollout has to be in the same directory, or in the directory of
-another day. A rollout with a `history_base` begins with the lines of another rollout up to an ordinal.
+sub-agent must name the sub-agent's thread. Its rollout must be in the same directory, or in the directory of another
+day. A rollout with a `history_base` continues another rollout, whose first lines are read before it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _ENVELOPES = {
     "token_usage_record",
 }
 _MAX_DEPTH = 8
-"""Levels of sub-agents that are read."""
+"""The largest number of levels of sub-agents that are read."""
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES = (".jsonl", ".jsonl.zst")
 _MAX_BASES = 64
-"""Rollouts from which a fork of forks may take its history."""
+"""The largest number of rollouts from which a fork of forks takes its history."""
 
 
 def recognizes(source: Source) -> bool:
@@ -70,7 +70,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _read_file(
     source: Source, first: Source, run: ForeignRun, agent: ForeignAgent, depth: int
 ) -> Iterator[list[Event]]:
-    """Yield the events of a file, of the executions that started sub-agents, and of these agents' files."""
+    """Yield the events of a file.
+
+    For each sub-agent, yield the execution that started it, and the events of its file.
+    """
     reader = RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
     own = session_facts(lines)
@@ -99,7 +102,10 @@ def _read_file(
 
 
 def rollout_of(directory: Path, identity: str) -> Path | None:
-    """Return the rollout with an id in a directory or in another day's, or None."""
+    """Return the path of the rollout with this id, in a directory or in the directory of another day.
+
+    Return None if there is none.
+    """
     if not _ID.fullmatch(identity):
         return None
     days = directory.parents[:3]
@@ -119,7 +125,10 @@ def session_facts(lines: list[Line]) -> Members:
 
 
 def inherited_lines(source: Source, own: Members) -> Iterator[Line | Missing]:
-    """Yield the lines that a rollout takes from others, oldest first. `own` are the facts of the rollout."""
+    """Yield the lines that a rollout inherits from other rollouts, the oldest first.
+
+    `own` has the facts of the rollout.
+    """
     parts: list[tuple[Source, int]] = []
     read = {source.path}
     while base := as_dict(own.get("history_base")):

@@ -1,4 +1,4 @@
-"""Inspect's chat messages and outputs in the common form (`inspect_ai/model/_chat_message.py`, `_model_output.py`)."""
+"""Reads Inspect's chat messages and outputs (`inspect_ai/model/_chat_message.py`, `_model_output.py`) as ours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "
 
 
 def message_of(stated_message: Payload) -> Members:
-    """Return a message. Thoughts, which a log has among the parts of the content, become the message's reasoning."""
+    """Return a message in our form.
+
+    A log has thoughts among the parts of the content; they become the message's reasoning.
+    """
     message = as_dict(stated_message)
     parts = message.get("content")
     error = as_dict(message.get("error"))
@@ -49,7 +52,7 @@ def call_of(value: Payload) -> Members:
 
 
 def response_of(output: Members) -> Members | None:
-    """Return the answer of a model, or None if there is none."""
+    """Return the response in a model's output, or None if the output has neither an answer nor token counts."""
     choice = as_dict(next(iter(as_list(output.get("choices"))), None))
     message = message_of(choice.get("message"))
     stated = as_dict(output.get("usage"))
@@ -81,7 +84,7 @@ _COUNTS = {
 
 
 def _seen(content: Payload) -> Payload:
-    """Return the parts of a content without thoughts. Images have the form that most formats share."""
+    """Return the parts of a content without its thoughts, and images in the form that most formats share."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else None
     return [_image(part) for part in map(as_dict, content) if part.get("type") != "reasoning"]
@@ -99,7 +102,7 @@ def _thoughts(content: Payload) -> list[Members]:
 
 
 def _reasoning(content: Payload) -> str | None:
-    """Return the texts of the thoughts. A thought that the provider hides is replaced by its summary."""
+    """Return the texts of the thoughts. A thought that the provider redacted has its summary as text."""
     texts = (
         as_text(part.get("summary" if part.get("redacted") is True else "reasoning")) for part in _thoughts(content)
     )
@@ -107,6 +110,6 @@ def _reasoning(content: Payload) -> str | None:
 
 
 def _signed(content: Payload) -> Members:
-    """Return the parts with thoughts unchanged, if they have more than their text."""
+    """Return an object with the thoughts that have more than text, unchanged: those that are signed or redacted."""
     thoughts = [part for part in _thoughts(content) if part.get("signature") or part.get("redacted") is True]
     return {"reasoning_parts": thoughts} if thoughts else {}

@@ -1,11 +1,13 @@
-"""The logs of Inspect AI: `.eval`, a zip file with one member for each sample, and `.json`. Each sample is a run.
+"""The logs of Inspect AI:
+
+`.eval` files, which are zip files with a member for each sample, and `.json` files. Each sample is a run.
 
 Scores are rewards. Scores that are letters become numbers by the rule of Inspect's own `value_to_float`. A sample that
 an error or a limit ended has failed, although the log's status is "success". Token counts leave out cached tokens.
 
 `Archive` reads members that are compressed with deflate or zstd (method 93, which `zipfile` reads from Python 3.14 on).
-Nothing in the zip file is trusted. The memory for its members together is bounded by a multiple of the file's size, so
-that a decompression bomb is refused before it is read.
+Nothing in the zip file is trusted. Its members together may decompress to a multiple of the file's size. A
+decompression bomb is therefore refused before it is read.
 
 Source: `inspect_ai/log/_log.py` and `_recorders/`, version 2, and the older form in which a sample has a `transcript`.
 """
@@ -43,7 +45,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _MAX_READINGS = 2
-"""How many times the bytes of a file may be read. Members do not share data, but a header may be read twice."""
+"""How many times the bytes of a file may be read in total. Members share no data, but a header may be read twice."""
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
 _LOCAL_HEADER = 30
@@ -126,7 +128,7 @@ _KEPT = ("target", "choices", "files", "setup", "store", "error_retries", "model
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the file is a zip file of a log, or a document with `eval` and `status`, or with events."""
+    """Return whether the file is the zip file of a log, or a document with `eval` and `status` or with events."""
     if source.head.startswith(b"PK\x03\x04"):
         return is_zipfile(source.path) and any(name in Archive(source.path, 0).members for name in _HEADERS)
     document = as_dict(source.document)
@@ -152,7 +154,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
-"""The samples of a log. A sample that cannot be read is None, with the reason."""
+"""The samples of a log. A sample that cannot be read is None, and has the reason as its second value."""
 
 
 def _from_document(document: Members) -> tuple[Members, _Samples]:
@@ -240,7 +242,7 @@ def _events(sample: Members, old: Members, attachments: Attachments, why: str | 
 
 
 def _task(value: Payload) -> str | None:
-    """Return the input of a sample: its text, or the text of its last user message."""
+    """Return the input of a sample as text. If the input is a list of messages, return the last text in it."""
     if not isinstance(value, list):
         return as_text(value)
     texts = (chat.message_of(message).get("content") for message in reversed(value))

@@ -1,12 +1,13 @@
 """One sample of a log: its events become the events of a run.
 
-Calls to models and tools are in spans (older logs: in steps, or in a tool's event). An agent's span inside another
-agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are read. An
-event that has no place in a run is kept.
+Calls to models and tools are in spans. In older logs, they are in steps, or in a tool's event. An agent's span inside
+another agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are
+read. An event that is not part of a run is kept unchanged.
 
 A log has each message of its prompts once, and a call states ranges of messages. `SamplePrompts` makes conversations
-from them, in time that is linear in the file's size. Older logs have the messages in full. A sample also has texts and
-media once, by their hash. Its messages and events refer to the hash; `Attachments` replaces these references.
+from the ranges, in time that is linear in the file's size. Older logs have all messages of each prompt. A sample also
+has its texts and media once, by their hashes. Its messages and events refer to the hashes; `Attachments` replaces these
+references.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ from trace_recorder.values.origins import ReplayedFrom
 
 _PREFIXES = ("attachment://", "tc://")
 MAX_CHARACTERS = 256 * 1024 * 1024
-"""The largest number of characters of a sample's attachments. An attachment counts at every reference to it."""
+"""The largest number of characters in a sample's attachments. An attachment counts once for each reference to it."""
 
 
 @dataclass(slots=True)
 class Attachments:
     """The attachments of a sample.
 
-    `exceeded` is true if some references stayed, because the attachments are too large.
+    `exceeded` is true if some references were not replaced, because the attachments are too large.
     """
 
     texts: Mapping[str, Payload]
@@ -78,7 +79,7 @@ class Attachments:
 
 
 MAX_MESSAGES = 2_000_000
-"""The largest number of messages in all conversations of a sample. Shared messages count once."""
+"""The largest number of messages in all conversations of a sample. A message that conversations share counts once."""
 MAX_NUMBERS = 500_000_000
 """The largest number of messages in all prompts of a sample."""
 _MAX_RANGES = 100_000
@@ -102,7 +103,7 @@ class SamplePrompts:
     def add(self, references: Payload, inline: list[Payload]) -> tuple[ForeignConversation, int]:
         """Return the conversation of a prompt, and its length.
 
-        The prompt is ranges of messages, then messages in full.
+        `references` are ranges of messages, and `inline` are the messages that follow them.
         """
         ranges = [span for pair in as_list(references)[:_MAX_RANGES] if (span := self._range(pair))]
         length = sum(map(len, ranges)) + len(inline)
@@ -148,7 +149,7 @@ _CALL = {"cache", "retries", "role", "traceback"}
 
 @dataclass(frozen=True, slots=True)
 class _SampleSpan:
-    """A span, with the agent that works in it and the execution of the tool that it belongs to."""
+    """A span, with the agent that works in it, and the execution of the tool around it."""
 
     agent: ForeignAgent
     execution: str | None = None
@@ -202,7 +203,10 @@ class SampleReader:
         yield from map(_unseen_result, unseen)
 
     def _find_executions(self, events: list[Members]) -> None:
-        """Remember which execution started each agent: the tool names the agent's span, or is around it."""
+        """Remember which execution started each agent.
+
+        The tool's event names the agent's span, or the tool's span encloses it.
+        """
         tool_span = ""
         around: dict[str, str] = {}
         for event in events:
@@ -218,7 +222,7 @@ class SampleReader:
                 tool_span = ""
 
     def _structure(self, event: Members) -> None:
-        """Follow the spans, and the steps of older logs."""
+        """Remember the agent in a span that begins here. Older logs have steps instead of spans."""
         kind, identity = event["event"], as_text(event.get("id")) or ""
         if kind == "span_begin":
             outer = self.spans.get(as_text(event.get("parent_id")) or "", self.steps[-1])

@@ -1,9 +1,9 @@
-"""The logs of simonw/llm: its SQLite file since version 0.5, or the output of `llm logs --json`.
+"""The logs of simonw/llm: its SQLite file from version 0.5 on, or the output of `llm logs --json`.
 
-Each conversation is a run; llm does not say how one ended. Responses are read by `responses.py`. Tables from 0.36 on
-have threads, their turns, and messages that each name the message before them. A turn is one call. It saw the chain of
-messages that ends with `parent_message_hash`, and added the messages up to `tip_message_hash`. A message is in the file
-once for all turns and threads.
+Each conversation is a run. `responses.py` reads the tables of older versions. From 0.36 on, the tables have threads,
+their turns, and messages. Each message names the message before it. A turn is one call. The call saw the chain of
+messages that ends with `parent_message_hash`, and its answer is the messages after it, up to `tip_message_hash`. Each
+message is in the file once for all turns and threads.
 
 Source: `llm/migrations.py`, `llm/logs.py` and `llm/cli.py`.
 """
@@ -34,7 +34,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 
 def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
-    """Yield one run for each thread, and one for each turn that is not in a thread."""
+    """Yield a run for each thread, and a run for each turn that is not in a thread."""
     store = _StoredMessages(database)
     threads = {as_text(row.get("id")): row for row in database.rows("threads")}
     grouped: dict[str, list[Members]] = {}
@@ -51,7 +51,10 @@ def _runs_of_threads(database: Database) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _StoredMessages:
-    """The messages of a database by their hash, in the common form. A message is read when it is first needed."""
+    """The messages of a database by their hashes, in our form.
+
+    The parts of a message are read when the message is needed.
+    """
 
     database: Database
     parents: dict[str, str | None] = field(init=False)
@@ -120,7 +123,10 @@ class _StoredMessages:
 
 @dataclass(slots=True)
 class _ThreadReader:
-    """Reads the turns of a thread. `places` has the conversation and the length at the end of each message."""
+    """Reads the turns of a thread.
+
+    `places` has, for each message, the conversation and its length up to this message.
+    """
 
     store: _StoredMessages
     places: dict[str, tuple[ForeignConversation, int]] = field(default_factory=dict)
@@ -164,7 +170,7 @@ class _ThreadReader:
         self.places[identity] = conversation, len(conversation)
 
     def _answers(self, parent: str | None, tip: str | None) -> list[Members]:
-        """Return the messages that a turn added: its response."""
+        """Return the messages that a turn added, which are its response."""
         found: list[list[Members]] = []
         while tip is not None and tip != parent and tip in self.store.parents and len(found) <= len(self.store.parents):
             found.append(self.store.messages(tip))

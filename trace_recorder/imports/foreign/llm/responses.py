@@ -1,6 +1,7 @@
-"""llm's responses: as `llm logs --json` prints them, and from the tables of llm before 0.36, read into the same form.
+"""Reads llm's responses: the output of `llm logs --json`, and the tables of llm before 0.36, in the same form.
 
-Each response states what was new in its prompt. The responses of a conversation follow one another.
+Each response states only the new part of its prompt. The whole prompt is the prompts and answers before it, and this
+part.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def conversation_run(identity: str, events: list[Event], task: str | None, sourc
 
 
 def call_of(entry: Members, conversation: ForeignConversation, response: Members, tools: list[Payload]) -> Call:
-    """Return the call of a row that has `model`, `options_json`, tokens, a duration and a time."""
+    """Return the call of a response or a turn: a row with `model`, `options_json`, tokens, a duration and a time."""
     duration = as_number(entry.get("duration_ms"))
     schema = json_of(entry.get("schema_json")) or None
     return Call(
@@ -71,7 +72,7 @@ def usage_of(entry: Mapping[str, Payload]) -> Members:
 
 
 def tool_of(row: Mapping[str, Payload]) -> Members:
-    """Return a tool as it was offered."""
+    """Return a tool as it was offered to the model."""
     return {
         "name": as_text(row.get("name")) or "",
         "description": as_text(row.get("description")),
@@ -80,7 +81,7 @@ def tool_of(row: Mapping[str, Payload]) -> Members:
 
 
 def attachment_part(attachment: Members) -> Members:
-    """Return an attachment as a part of a message: an image by its address, any other attachment unchanged."""
+    """Return an attachment as a part of a message. An image has the form that most formats share."""
     url = as_text(attachment.get("url")) or as_text(attachment.get("data_url"))
     if url is not None and (as_text(attachment.get("type")) or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": url}}
@@ -151,7 +152,7 @@ def result_message(result: Members, attachments: list[Members]) -> Members:
 
 
 def conversations(database: Database) -> Iterator[tuple[str, list[Members]]]:
-    """Yield the conversations by their ids, each with its entries."""
+    """Yield the id and the entries of each conversation, in the form of `llm logs --json`."""
     names = {row.get("id"): row.get("name") for row in database.rows("conversations")}
     known = {row.get("id") for row in database.rows("turns")}
     grouped: dict[str, list[Members]] = {}

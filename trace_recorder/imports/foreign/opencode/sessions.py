@@ -1,11 +1,12 @@
-"""opencode's sessions: its database, a session's file in its older storage, or the output of `opencode export`.
+"""opencode's sessions: its database, a session's file in the older storage, or the output of `opencode export`.
 
-Each session of the user is a run; `stores.py` finds its messages. Sub-agents have sessions of their own. The metadata
-of the tool that started a sub-agent names its session. In the database these sessions are part of the run.
+Each session of the user is a run, and `stores.py` finds its messages. A sub-agent has a session of its own, which the
+metadata of the tool that started it names. In the database, the sessions of sub-agents become parts of the run.
 
-An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is a call that failed
-before it. Later calls do not see an answer that failed, unless it was aborted after it had said something. A summary
-begins a new conversation, after the messages from `tail_start_id` on. Token counts leave out cached tokens.
+An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is an earlier call that
+failed. Later calls do not see a failed answer, unless the user aborted it after its first text or tool call. After a
+summary, a new conversation has the messages from `tail_start_id` on, and then the summary. Token counts leave out
+cached tokens.
 
 Source: `packages/opencode/src/session/message-v2.ts`, above all `toModelMessages` and `filterCompacted`.
 """
@@ -50,7 +51,7 @@ _SUCCEEDED = {"completed": True, "success": True, "error": False}
 
 
 class StartedSession(NamedTuple):
-    """Members of a tool's metadata about the sub-agent that it started."""
+    """The name of a sub-agent, and the id of the execution that started it."""
 
     name: str | None
     execution: str
@@ -58,7 +59,10 @@ class StartedSession(NamedTuple):
 
 @dataclass(slots=True)
 class SessionReader:
-    """Reads the messages of one agent's session. `started` has the sub-agents' sessions by their ids."""
+    """Reads the messages of one agent's session.
+
+    `started` has the sub-agents that the session started, by their sessions' ids.
+    """
 
     agent: ForeignAgent = MAIN
     task: str | None = None
@@ -66,7 +70,7 @@ class SessionReader:
     model: str | None = None
     started: dict[str, StartedSession] = field(default_factory=dict)
     executions: list[ToolRun] = field(default_factory=list)
-    """The tools that ran commands. Their results have the exit code."""
+    """The executions of commands. Their results have the exit code."""
     _system: list[Members] = field(default_factory=list)
     _conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _places: dict[str, int] = field(default_factory=dict)
@@ -126,7 +130,7 @@ class SessionReader:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Continue with the messages to keep, the request for a summary, and the summary."""
+        """Begin a new conversation with the messages to keep, the request for a summary, and the summary."""
         own, (asked, compacts) = self._conversation.own, self._asked_to_summarize or ({}, {})
         first = self._places.get(as_text(compacts.get("tail_start_id")) or "")
         kept = [] if first is None else [one for one in own[first:-1] if one is not asked]
@@ -174,13 +178,13 @@ class SessionReader:
 
 
 def _is_seen_though_aborted(error: Members, step: list[Members]) -> bool:
-    """Return whether later calls see an unfinished answer."""
+    """Return whether later calls see a failed answer, because the user aborted it."""
     aborted = error.get("name") == "MessageAbortedError"
     return aborted and any(part.get("type") not in ("step-start", "reasoning") for part in step)
 
 
 def _is_unseen(part: Members) -> bool:
-    """Return whether a part of a user's message is not sent: it is ignored, or is a file whose text is another part."""
+    """Return whether a part of a user's message is not sent. It is ignored, or another part has its text."""
     is_text_file = part.get("type") == "file" and part.get("mime") in ("text/plain", "application/x-directory")
     return is_text_file or part.get("ignored") is True
 
@@ -213,7 +217,7 @@ def _failure(error: Members) -> Members:
 
 
 def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], Members]]:
-    """Return the parts of each call in a message, each with the object that has its tokens."""
+    """Return the parts of each call in a message, each with the object that has the call's tokens."""
     steps: list[tuple[list[Members], Members]] = []
     step: list[Members] = []
     for part in parts:
@@ -350,7 +354,7 @@ def _run(session: StoredSession, source: Source) -> ForeignRun:
 
 
 def _events(session: StoredSession, main: SessionReader, missing: list[Missing]) -> Iterator[list[Event]]:
-    """Yield the events of each agent: the session's own, and the sub-agents that it started."""
+    """Yield the events of the session's own agent, and of each sub-agent that it started at any depth."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:
         one, reader = unread.pop()
@@ -363,7 +367,10 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
 
 
 def _agent(session: Members, parent: SessionReader) -> ForeignAgent:
-    """Return the agent of a session. The tool that started the session states its name, or else the session does."""
+    """Return the agent of a session.
+
+    Its name is in the call of the tool that started it, or otherwise in the session.
+    """
     identity = as_text(session["id"]) or ""
     name, execution = parent.started.get(identity, (None, None))
     return ForeignAgent(

@@ -1,9 +1,9 @@
-"""The places of opencode's sessions: files of its older storage, its database, or the output of `opencode export`.
+"""Finds opencode's sessions: in files of its older storage, in its database, or in the output of `opencode export`.
 
-Source: `packages/opencode/src/storage/storage.ts`, `packages/opencode/src/session/session.sql.ts`. Next to
-`session/<project>/<session>.json` the storage has `message/<session>/*.json` and `part/<message>/*.json` (older:
-`part/*.json`, which name their message). The database has the tables `session`, `message` and `part`; the last two keep
-most members as JSON in `data`.
+Source: `packages/opencode/src/storage/storage.ts`, `packages/opencode/src/session/session.sql.ts`. The storage has
+`session/<project>/<session>.json`, `message/<session>/*.json` and `part/<message>/*.json`. The oldest storage has
+`part/*.json`, where each part names its message. The database has the tables `session`, `message` and `part`; the last
+two have most members as JSON in `data`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.imports.foreign.sqlite_file import Database, json_of
 
 
 class StoredMessage(NamedTuple):
-    """A message as it is stored, and its parts."""
+    """A message, and its parts, as opencode stores them."""
 
     message: Members
     parts: list[Members]
@@ -35,7 +35,7 @@ class StoredSession(NamedTuple):
 
     members: Members
     messages: Callable[[list[Missing]], list[StoredMessage]]
-    """Returns the messages in the order of time, and appends gaps for those that cannot be read."""
+    """Returns the messages in the order of time. Appends a gap for each message that cannot be read to the list."""
     sub_sessions: Callable[[], list[StoredSession]] = list
 
 
@@ -49,9 +49,9 @@ def exported_session(document: Members) -> StoredSession:
 
 
 def stored_session(source: Source) -> StoredSession:
-    """Return the session of a file in the storage.
+    """Return the session of a file in the older storage.
 
-    The session of a sub-agent is a separate file, and becomes a separate run.
+    The session of a sub-agent is a file of its own, and becomes a run of its own.
     """
     members = as_dict(source.document)
     identity = as_text(members.get("id")) or ""
@@ -60,7 +60,7 @@ def stored_session(source: Source) -> StoredSession:
 
 @dataclass(slots=True)
 class _Storage:
-    """The files around a session's file."""
+    """The directories of the older storage, found from the file of a session."""
 
     source: Source
     missing: list[Missing]
@@ -76,7 +76,7 @@ class _Storage:
             yield StoredMessage(message, found or unsorted.get(identity, []))
 
     def _by_message(self, directory: Path) -> dict[str, list[Members]]:
-        """Return the parts of the oldest storage, which has no directories for messages."""
+        """Return the parts of the oldest storage by their messages. It has no directories for messages."""
         found: dict[str, list[Members]] = {}
         for path in sorted(directory.glob("*.json")):
             part = self._object(path)
@@ -92,7 +92,7 @@ class _Storage:
 
 
 def _files(directory: Path, name: str) -> list[Path]:
-    """Return the files in a directory that a session names. Return no files if the name leads out of the storage."""
+    """Return the files in a directory that a session names. Return [] if the name would lead out of the storage."""
     if name in {"", ".", ".."} or "\x00" in name or Path(name).name != name or "\\" in name:
         return []
     return sorted((directory / name).glob("*.json"))

@@ -1,8 +1,8 @@
-"""Lists of messages in attributes, in the form of any provider or framework, as our messages.
+"""Reads lists of messages in attributes, in the form of any provider or framework.
 
-The form is found element by element: OpenAI's chats and response items, Anthropic's blocks, Google's contents,
-LangChain's messages, and the parts of the GenAI conventions (`{"role", "parts", "finish_reason"}`). A value that is not
-a list of messages gives None. A part of a kind that has no field in a message stays a part of its content.
+The form is recognised for each element: OpenAI's chats and response items, Anthropic's blocks, Google's contents,
+LangChain's messages, and the parts of the GenAI conventions (`{"role", "parts", "finish_reason"}`). A part for which a
+message has no field stays a part of the message's content.
 
 Source of the conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/ (the JSON schemas of input and output
 messages), and the older names of pydantic-ai.
@@ -38,7 +38,7 @@ _READ = {"type", "id", "name", "arguments", "result", "response", "content"}
 
 
 def kind_of(part: Payload) -> str:
-    """Return the type of a part or a block, or "" if it states none."""
+    """Return the type of a part or a block, or "" if the part states no type."""
     return as_text(as_dict(part).get("type")) or ""
 
 
@@ -55,7 +55,8 @@ def _says_what(part: Mapping[str, Payload]) -> bool:
 def read_message(element: Payload) -> list[Message]:
     """Read one message.
 
-    Each tool result in it becomes a tool message. The other parts together become one message. The order is kept.
+    Each tool result becomes a message of role "tool". The parts between two tool results become one message. The order
+    is kept.
     """
     members = as_dict(element)
     role = role_of(members.get("role"))
@@ -72,12 +73,12 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-    """Return the order of an answer's blocks if it is unusual."""
+    """Return the blocks of an answer in their order, or () if the order is the usual order."""
     return _gather(parts)[0].interleaved(calls)
 
 
 def joined_outputs(outputs: Iterable[Members]) -> Members:
-    """Join outputs that are the items or the chunks of one answer. A chunk has no finish reason."""
+    """Join outputs that are the items or the chunks of one answer. An output without a finish reason is a chunk."""
     whole: Members = {}
     parts: list[Members] = []
     is_chunk = False
@@ -94,7 +95,7 @@ def joined_outputs(outputs: Iterable[Members]) -> Members:
 
 
 def _continues(before: Members, part: Members) -> bool:
-    """Return whether a part continues the text, or the reasoning, of the part before."""
+    """Return whether a part continues the text or the reasoning of the part before it."""
     texts = (before.get("content"), part.get("content"))
     return before.keys() == {"type", "content"} and kind_of(before) == kind_of(part) and all(map(as_text, texts))
 
@@ -145,14 +146,17 @@ def _result(part: Members) -> Message:
 
 
 def _shown(said: Payload) -> str | list[Payload]:
-    """Return a result as content. A list of parts stays a list; any other value becomes JSON text."""
+    """Return the result of a tool as content. A list of parts stays a list. Any other value becomes JSON text."""
     if isinstance(said, list) and said and all(isinstance(part, dict) and _says_what(part) for part in said):
         return [content_part(part) for part in said]
     return to_json(said)
 
 
 def content_part(part: Members) -> Members:
-    """Return a part of a content in the common form. Images get OpenAI's form; parts of other kinds are unchanged."""
+    """Return a part of a content in the form that most formats share.
+
+    A part that is neither text nor an image is unchanged.
+    """
     kind, content = kind_of(part), part.get("content")
     if kind in _TEXT and isinstance(text := part.get("text", content), str):
         left = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
@@ -162,7 +166,10 @@ def content_part(part: Members) -> Members:
 
 
 def _image_address(part: Members) -> str | None:
-    """Return the address of an image. It is a data URI if the image is in the part."""
+    """Return the address of an image, or None for other parts.
+
+    If the part has the image itself, the address is a data URI.
+    """
     media = as_text(part.get("mime_type")) or as_text(part.get("media_type")) or ""
     if part.get("modality") != "image" and not media.startswith("image/") and part.get("type") != "image-url":
         return None
@@ -173,7 +180,7 @@ def _image_address(part: Members) -> str | None:
 
 
 def parts_in(text: Payload) -> list[Members]:
-    """Return the parts of a list of parts. The list may be a JSON text, as system instructions are."""
+    """Return the parts in a list of parts, which may be a JSON text. System instructions are such lists."""
     value = parsed(text)
     if isinstance(value, str):
         return [text_part(value)]
@@ -181,7 +188,7 @@ def parts_in(text: Payload) -> list[Members]:
 
 
 _ROLES = {"human": "user", "ai": "assistant", "chat": "user", "aimessagechunk": "assistant"}
-"""The roles of LangChain's message types that are not roles themselves."""
+"""The roles of those message types of LangChain whose names are not roles."""
 _KNOWN = {"system", "developer", "user", "assistant", "tool", "function", "model"}
 _BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking"}
 _MESSAGE_MEMBERS = {"content", "tool_calls", "parts", "function_call", "tool_call_id", "reasoning_content"}
@@ -190,7 +197,7 @@ _MESSAGE_MEMBERS = {"content", "tool_calls", "parts", "function_call", "tool_cal
 def read_messages(value: Payload) -> list[Message] | None:
     """Read a list of messages, or one message.
 
-    Return None for other values. A tool call without an id gets the same id each time.
+    Return None for any other value. A tool call without an id gets an id, which is the same whenever the value is read.
     """
     listed = _flat(parsed(value))
     if not listed or not all(map(is_message, listed)):
@@ -199,13 +206,16 @@ def read_messages(value: Payload) -> list[Message] | None:
 
 
 def _flat(value: Payload) -> list[Payload]:
-    """Return the elements of a list, or of the only list in it. Any other value becomes a list of one element."""
+    """Return the elements of a list, or of the list that is its only element.
+
+    Any other value becomes a list of one element.
+    """
     listed = value if isinstance(value, list) else [value]
     return listed[0] if len(listed) == 1 and isinstance(listed[0], list) else listed
 
 
 def is_message(element: Payload) -> bool:
-    """Return whether a value is a message in any of the forms."""
+    """Return whether a value is a message in one of the forms."""
     if not isinstance(element, dict):
         return False
     if isinstance(element.get("role"), str):
@@ -214,7 +224,7 @@ def is_message(element: Payload) -> bool:
 
 
 def _is_item(element: Members) -> bool:
-    """Return whether an element is an item of OpenAI's responses other than a message."""
+    """Return whether an element is an item of OpenAI's Responses API, and not a message."""
     kind = element.get("type")
     return isinstance(kind, str) and (kind == "reasoning" or kind.endswith(("_call", "_call_output")))
 
@@ -257,7 +267,10 @@ def _unified(element: Members) -> Members:
 
 
 def _written_calls(content: Payload) -> list[Payload]:
-    """Return the tool calls in a content that is their JSON text. koog writes such contents in any role."""
+    """Return the tool calls in a content that is their JSON text, as koog writes it for any role.
+
+    Return [] for other contents.
+    """
     if not isinstance(content, str) or not content.startswith('[{"function":'):
         return []
     listed = as_list(parsed(content))
@@ -265,7 +278,7 @@ def _written_calls(content: Payload) -> list[Payload]:
 
 
 def _called(call: Payload) -> Payload:
-    """Return a tool call with the member `function`. Some frameworks have its members beside the id."""
+    """Return a tool call with the member `function`. Some frameworks write the name and the arguments beside the id."""
     members = as_dict(call)
     if "name" not in members or "function" in members:
         return call
@@ -299,7 +312,7 @@ def _langchain(element: Members) -> Members | None:
 def _named_tools(messages: Sequence[Message]) -> list[Message]:
     """Return messages with the role "tool" for results.
 
-    Some frameworks have the tool's name as the role of a result.
+    Some frameworks use the tool's name as the role of a result.
     """
     names: set[str] = set()
     named = []

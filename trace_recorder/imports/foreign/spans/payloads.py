@@ -1,4 +1,4 @@
-"""Requests and responses in attributes: in the JSON of a provider's dialect, or of a framework."""
+"""Reads requests and responses in attributes, in the JSON of a provider's dialect or of a framework."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _NO_PARAMETERS = {"messages", "tools", "functions", "model", "stream"}
 
 
 def read_input(value: Payload) -> Reading:
-    """Read the input of a call: a request, a list of messages, or a prompt. Other values give an empty reading."""
+    """Read the input of a call: a request, a list of messages, or a prompt.
+
+    Return an empty reading for other values.
+    """
     value = parsed(value)
     if isinstance(value, str):
         return Reading(messages=[Message("user", value)] if value else None)
@@ -36,7 +39,7 @@ def read_input(value: Payload) -> Reading:
 
 
 def _is_declaration(message: Message) -> bool:
-    """Return whether a message is in fact a tool's schema. Some integrations list schemas after the messages."""
+    """Return whether a message is in fact the schema of a tool. Some integrations list schemas after the messages."""
     parts = as_list(message.content)
     return (
         message.role == "tool"
@@ -63,7 +66,7 @@ def _read_request(body: Members) -> Reading:
 
 
 def _request_of(body: Members) -> RequestReading | None:
-    """Read a request in the dialect to which its members belong."""
+    """Read a request in the dialect that has its members, or return None if there is no such dialect."""
     if "contents" in body:
         config = as_dict(body.get("config"))
         lifted = {name: config[name] for name in _GOOGLE_CONFIG if name in config}
@@ -82,7 +85,7 @@ def _request_of(body: Members) -> RequestReading | None:
 
 
 def _chat(body: Members) -> RequestReading | None:
-    """Read a request with `messages`. They may be in any form."""
+    """Read a request with `messages`, which may be in any form. Return None if they are not messages."""
     messages = read_messages(body["messages"])
     if messages is None:
         return None
@@ -94,7 +97,7 @@ def _chat(body: Members) -> RequestReading | None:
 
 
 def read_exchange(request: Payload, answered: Payload) -> Reading:
-    """Read the request and the response of a call. A request without messages becomes the `input`."""
+    """Read the request and the response of a call. If the request has no messages, it becomes the reading's `input`."""
     reading = read_input(request)
     reading.kind = "call"
     if reading.messages is None:
@@ -106,8 +109,8 @@ def read_exchange(request: Payload, answered: Payload) -> Reading:
 def read_output(value: Payload, prompt: Sequence[Message] = ()) -> LLMResponse | None:
     """Read the output of a call: a response, messages, tool calls, or a text.
 
-    Any other value becomes the content. Return None for an empty output. Made-up ids of `prompt`, the messages of the
-    request, are not used again.
+    Any other value becomes the content. Return None for an empty output. `prompt` has the messages of the request.
+    Their made-up ids are not used again.
     """
     value = parsed(value)
     if value is None or value in ("", {}, []):
@@ -153,7 +156,7 @@ def _camel_counts(usage: Payload) -> Members:
 
 
 def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
-    """Read LangChain's result: the first generation, and the model's facts about all generations."""
+    """Read a result of LangChain: its first generation, and the model's facts about all generations."""
     first = as_list(body["generations"])[:1]
     first = first[0][:1] if first and isinstance(first[0], list) else first
     generation = as_dict(first[0]) if first else {}
@@ -165,7 +168,7 @@ def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
 
 
 def _bare_calls(value: Payload) -> list[Message]:
-    """Read a list of tool calls without a message around them, as Vercel's AI SDK writes it."""
+    """Read a list of tool calls that are not in a message, as Vercel's AI SDK writes it. Return [] for other values."""
     listed = [as_dict(element) for element in as_list(value)]
     if not listed or not all(isinstance(element.get("toolName"), str) for element in listed):
         return []
@@ -180,7 +183,7 @@ def _bare_calls(value: Payload) -> list[Message]:
 
 
 def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
-    """Return the assistant's messages as one answer, in their order."""
+    """Return one response with the content of the assistant's messages, in their order."""
     answers = [message for message in messages if message.role == "assistant"] or [*messages]
     gathered, calls = Blocks(), [call for message in answers for call in message.tool_calls]
     rest: list[Payload] = []
@@ -200,7 +203,7 @@ def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
 
 
 def _gather(gathered: Blocks, message: Message, rest: list[Payload]) -> None:
-    """Add the blocks of a message. Parts that are not text are appended to `rest`."""
+    """Add the blocks of a message. Append parts that are not text to `rest`."""
     if message.reasoning:
         gathered.add_reasoning(message.reasoning)
     if isinstance(message.content, str):

@@ -1,11 +1,12 @@
-"""A span as its file states it, its meaning, and the access to its attributes.
+"""A span as its file states it, access to the span's attributes, and the span's meaning.
 
-An attribute that a vocabulary has read is marked as read. At the end, the attributes that nobody has read have no place
-in a run, and are kept as they are. Several vocabularies may read the same span; `merged` joins their readings.
+A vocabulary marks each attribute that it reads. The attributes that no vocabulary has read have no place in a run, and
+are kept unchanged. Several vocabularies may read the same span. `merged` joins their readings.
 
-Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Attributes of `trace_recorder.` are
-those of our own export (`views/otlp/span_maker.py`). The root span has the task, the status, the success, the metadata
-and the annotations. The span of a call that was not made has the origin and the usage of its answer.
+Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Our own export
+(`views/otlp/span_maker.py`) writes attributes whose names begin with `trace_recorder.`. In its root span, they are the
+task, the status, the success, the metadata and the annotations. In the span of a call that was not made, they are the
+origin and the usage of the answer.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
 MAX_ATTRIBUTE_DEPTH = 100
-"""The largest number of levels of JSON in the text of an attribute. Deeper JSON stays a text."""
+"""The largest number of levels of JSON in the text of an attribute. Deeper JSON remains text."""
 
 
 def parsed(value: Payload) -> Payload:
-    """Parse a text that is a JSON object or array. Return any other text, and any other value, unchanged."""
+    """Parse the text of a JSON object or array. Return any other value unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in {"{", "["}:
         return value
     try:
@@ -43,7 +44,10 @@ def parsed(value: Payload) -> Payload:
 
 
 def utc_time(value: Payload) -> str:
-    """Return a time of a source in UTC, so that times can be compared as texts. Return "" for other values."""
+    """Return a time of a source in UTC, so that times can be compared as strings.
+
+    Return "" if the value is not a time.
+    """
     found = parse_time(stated_time(value))
     if found is None:
         return ""
@@ -55,7 +59,7 @@ def utc_time(value: Payload) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForeignSpanEvent:
-    """An event during a span, or a log record that belongs to the span. `body` is the log record's body."""
+    """An event of a span, or a log record that belongs to the span. `body` is the body of the log record."""
 
     name: str
     time: str = ""
@@ -92,20 +96,23 @@ class ForeignSpan:
     read_events: set[int] = field(default_factory=set)
 
     def take(self, *names: str) -> Payload:
-        """Return the first of these attributes that the span has. Mark all of them as read."""
+        """Return the first of these attributes that the span has, or None. Mark all of these attributes as read."""
         self.read.update(names)
         return next((self.attributes[name] for name in names if self.attributes.get(name) is not None), None)
 
     def take_text(self, *names: str) -> str | None:
-        """Return the first of these attributes if it is a text."""
+        """Return the first of these attributes that the span has, if it is a text, and otherwise None."""
         return as_text(self.take(*names))
 
     def take_json(self, *names: str) -> Payload:
-        """Return the first of these attributes. Parse it if it is the text of a JSON object or array."""
+        """Return the first of these attributes that the span has.
+
+        Parse it if it is the text of a JSON object or array.
+        """
         return parsed(self.take(*names))
 
     def take_number(self, *names: str) -> float | None:
-        """Return the first of these attributes if it is a number, or the text of a number."""
+        """Return the first of these attributes that the span has, if it is a number or its text, and otherwise None."""
         value = self.take(*names)
         if isinstance(value, str):
             try:
@@ -124,7 +131,7 @@ class ForeignSpan:
         return self.events[position]
 
     def unread_parts(self) -> Members:
-        """Return the attributes and events that nobody has read."""
+        """Return the attributes and events that are not marked as read."""
         attributes = {name: value for name, value in self.attributes.items() if name not in self.read}
         events = [one.to_members() for at, one in enumerate(self.events) if at not in self.read_events]
         found = {"attributes": attributes, "events": events, **self.more}
@@ -145,11 +152,11 @@ Kind = Literal["call", "tool", "agent"]
 class Reading:
     """The meaning of a span.
 
-    A fact that the vocabulary does not state is None. A span without a `kind` only groups others. A call has an `input`
-    or `output` only if it is not in the form of messages. For a tool, they are its arguments and its result. For an
-    agent, they are its task and its final answer. `first_token` is the time at which the first token came, and
-    `first_token_seconds` is how long it took. `api` is the dialect by which `usage` counts tokens, if it differs from
-    the format.
+    A fact that the vocabulary does not state is None. A span without a `kind` only groups other spans. For a call,
+    `input` and `output` are its request and its response if these are not messages. For a tool, they are its arguments
+    and its result. For an agent, they are its task and its final answer. `first_token` is the time of the first token,
+    and `first_token_seconds` is the number of seconds until it came. `api` is the dialect by which `usage` counts
+    tokens, if this is not the dialect of the format.
     """
 
     kind: Kind | None = None
@@ -185,7 +192,7 @@ class Reading:
 
 
 def if_known(usage: Usage) -> Usage | None:
-    """Return a usage, or None if it has no count."""
+    """Return a usage, or None if the usage has no count."""
     return usage if usage.is_known else None
 
 
@@ -195,8 +202,8 @@ _JOINED_APART = ("parameters", "continues", "api", "usage", "messages")
 def merged(readings: Iterable[Reading]) -> Reading:
     """Join the readings of one span.
 
-    Each member is that of the first reading that has it. The longest list of messages is taken, because some
-    vocabularies leave out the instructions.
+    Each member is taken from the first reading that has the member. Of the lists of messages, the longest is taken,
+    because some vocabularies leave out the instructions.
     """
     whole = Reading()
     for reading in readings:
@@ -212,7 +219,7 @@ def merged(readings: Iterable[Reading]) -> Reading:
 
 
 def _add_usage(whole: Reading, more: Reading) -> None:
-    """Add the counts of another reading of the same span, unless they are counted in another way."""
+    """Add missing counts from another reading of the same span, if both readings count by the same dialect."""
     if whole.usage is None:
         whole.usage, whole.api = more.usage, more.api
     elif more.usage is not None and whole.api == more.api:
@@ -228,12 +235,12 @@ _COUNTS = (
 
 
 OURS = "trace_recorder."
-"""The prefix of attributes that our own export adds to those of the conventions."""
+"""The prefix of the attributes that our own export adds to those of the conventions."""
 _EVALUATION = "gen_ai.evaluation."
 
 
 def scores(span: ForeignSpan) -> Iterator[Score]:
-    """Yield the scores of a span whose values are numbers."""
+    """Yield the scores in a span's events. A score whose value is not a number is left out."""
     for position, event in enumerate(span.events):
         attributes = event.attributes
         value = as_number(attributes.get(f"{_EVALUATION}score.value"))
@@ -251,10 +258,10 @@ def scores(span: ForeignSpan) -> Iterator[Score]:
 
 
 def origin_of(span: ForeignSpan) -> tuple[ReplayedFrom, Usage, str] | None:
-    """Return the origin of a call's answer, its usage, and the dialect of the usage.
+    """Return the origin of a call's answer, the usage of the answer, and the dialect of this usage.
 
-    Return None for a call that was made. Only our own export marks calls that were not made. The usage in the mark
-    counts tokens as the conventions do, whatever the form of the span is.
+    Return None for a call that was made. Only our own export states such origins. The usage beside the origin counts
+    tokens as the conventions do, in every form of spans.
     """
     stated = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(stated)

@@ -1,12 +1,12 @@
-"""Spans from files: OTLP as JSON, spans with a `context`, and files that list traces.
+"""Reads spans from files: OTLP as JSON, spans with a `context`, and lists of traces.
 
-OTLP has `resourceSpans`, and `resourceLogs` whose records belong to spans, in one document or one a line. Ids are hex
-as in OTLP, or base64 as in protobuf's own JSON. Enums are numbers or names. Names of members may be in snake_case. A
-part of another form is ignored, and the others are read. Source:
-https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding and `opentelemetry/proto/trace/v1`.
+OTLP has `resourceSpans`, and `resourceLogs` whose records belong to spans, in a document or in each line. Ids are hex
+as in OTLP, or base64 as in protobuf's own JSON. Enums are numbers or names. Names of members may be in snake_case.
+Parts in another form are ignored. Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding and
+`opentelemetry/proto/trace/v1`.
 
-Console exporters print spans with a `context`, and Phoenix and MLflow list such spans. MLflow and Langfuse write one
-trace, a list of traces, or one a line.
+Console exporters print spans with a `context`, and Phoenix and MLflow list such spans. Files of MLflow and Langfuse
+have one trace, a list of traces, or a trace in each line.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = {"intValue": int, "int_value": int, "doubleValue": float, "double_val
 
 @dataclass(slots=True)
 class Telemetry:
-    """The content of OTLP files: spans, log records by their spans, log records without a span, and resources."""
+    """The content of OTLP files: spans, log records by their spans, other log records, and resources by traces."""
 
     spans: list[ForeignSpan] = field(default_factory=list)
     logs: dict[tuple[str, str], list[ForeignSpanEvent]] = field(default_factory=dict)
@@ -67,7 +67,10 @@ class Telemetry:
             self.loose_logs.append(event)
 
     def joined(self) -> list[ForeignSpan]:
-        """Return the spans with their log records. Records of a span that is in no file make a span without times."""
+        """Return the spans with their log records.
+
+        If the files lack the span of log records, return a span with only these records.
+        """
         known = {(span.trace_id, span.span_id) for span in self.spans}
         lost = [_span_of_logs(key, events) for key, events in self.logs.items() if key not in known]
         for span in self.spans:
@@ -84,7 +87,10 @@ def _span_of_logs(key: tuple[str, str], events: list[ForeignSpanEvent]) -> Forei
 
 
 def _lift_details(span: ForeignSpan, events: Iterable[ForeignSpanEvent]) -> None:
-    """Set the events of a span. If an event only carries attributes, they become attributes of the span."""
+    """Set the events of a span.
+
+    The attributes of an event that only states details of the span become the span's attributes.
+    """
     span.events = []
     for event in events:
         if event.name == "gen_ai.client.inference.operation.details":
@@ -100,7 +106,7 @@ def is_otlp(value: Payload) -> bool:
 
 
 def _listed(members: Members, *names: str) -> Iterator[Members]:
-    """Yield the objects of the first of these lists that exists."""
+    """Yield the objects in the first of these members that is a list."""
     found: list[Payload] = next((members[name] for name in names if isinstance(members.get(name), list)), [])
     return (element for element in found if isinstance(element, dict))
 
@@ -136,7 +142,7 @@ def _span(members: Members, scope: str) -> ForeignSpan | None:
 
 
 def failed_by(code: Payload) -> bool | None:
-    """Return whether a status code says that a span failed, or None if it is unset or not a code."""
+    """Return whether a status code says that a span failed, or None if the code is unset or unknown."""
     if not isinstance(code, int | str):
         return None
     return True if code in _FAILED else False if code in _SUCCEEDED else None
@@ -163,7 +169,7 @@ def _first(members: Members, *names: str) -> Payload:
 def identity(value: Payload, size: int) -> str:
     """Return an id of `size` bytes in hex, from hex or base64.
 
-    Any other text is unchanged. Return "" for zeros, and for a value that is not a text.
+    Return any other text unchanged. Return "" for an id of zeros, and for a value that is not a text.
     """
     text = (as_text(value) or "").removeprefix("0x")
     if len(text) == 2 * size and _HEX.issuperset(text.lower()):
@@ -184,7 +190,7 @@ def attributes_of(listed: Payload) -> Members:
 
 
 def any_value(value: Payload, depth: int = 0) -> Payload:
-    """Return the value in an `AnyValue`. Integers are texts in OTLP, and become numbers."""
+    """Return the value in an `AnyValue`. OTLP writes integers as texts; they become numbers."""
     if not isinstance(value, dict) or len(value) != 1 or depth > _MAX_DEPTH:
         return value
     ((kind, held),) = value.items()
@@ -199,7 +205,10 @@ def any_value(value: Payload, depth: int = 0) -> Payload:
 
 
 def _number(held: Payload, convert: type[int | float]) -> Payload:
-    """Return a number, which may be a text. Another value is unchanged."""
+    """Return a number, which may be a text.
+
+    Return a text that is not a number unchanged, and None for any other value.
+    """
     if not isinstance(held, str):
         return held if as_number(held) is not None else None
     try:
@@ -221,7 +230,7 @@ def has_context(value: Payload) -> bool:
 
 
 def read_context_span(members: Members) -> ForeignSpan:
-    """Read one span. An id that is not hex, as in fixtures, is unchanged."""
+    """Read a span with a `context`. An id that is not hex, such as in test data, stays unchanged."""
     context, status = as_dict(members.get("context")), as_dict(members.get("status"))
     scope = as_dict(members.get("instrumentation_scope"))
     code = as_text(status.get("status_code")) or as_text(members.get("status_code")) or ""
@@ -244,7 +253,7 @@ def read_context_span(members: Members) -> ForeignSpan:
 
 
 def _id(value: Payload, size: int) -> str:
-    """Return an id. An id of only zeros counts as an id here: lists of spans write null for a missing id."""
+    """Return an id in hex. An id of zeros is returned, too, because lists of spans write null for a missing id."""
     return identity(value, size) or as_text(value) or ""
 
 
@@ -267,8 +276,8 @@ def read_traces(
 ) -> Iterator[ForeignRun]:
     """Yield the run of each trace.
 
-    A part of the file that is not a readable trace is a gap of the run before it. Raises TrajectoryFormatError if no
-    trace can be read.
+    A part of the file that is not a readable trace becomes a gap of the run before it. Raises TrajectoryFormatError if
+    no trace can be read.
     """
     missing: list[Missing] = []
     last: ForeignRun | None = None
@@ -299,7 +308,7 @@ def _read(
 
 
 def _values(source: Source) -> Iterator[tuple[str, Payload, str | None]]:
-    """Yield the name of each part of a file, with its value, or with the reason why there is no value."""
+    """Yield the name of each part of a file, with the part's value, or with the reason why the part has no value."""
     document = source.document
     if document is not None:
         listed = document if isinstance(document, list) else [document]

@@ -1,8 +1,8 @@
-"""The spans of one trace as one run: calls, tools and agents in the order of time.
+"""Makes one run from the spans of one trace: its calls, tools and agents in the order of time.
 
-The source may state a call twice, because a framework and the client in it have recorded the call (`tree.py`), or
-because the call's stream ended in a separate span. The run has such a call once. Sums over calls in agents' spans are
-not read, so nothing is counted twice. The members of a span that have no place in the run are kept.
+The source may state a call twice: a framework and its client have both recorded the call (`tree.py`), or the call's
+stream ended in a separate span. The run has such a call once. An agent's span may sum up its calls. These sums are not
+read, so nothing is counted twice. The members of a span that have no place in the run are kept.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _VOCABULARIES = (
     *(read_atof, read_mlflow, read_langsmith, read_langfuse, read_genai, read_events, read_openinference),
     *(read_openllmetry, read_vercel, read_logfire),
 )
-"""All vocabularies, the more specific first. If two say the same thing differently, the first one counts."""
+"""All vocabularies, the more specific first. If two of them state a fact differently, the first one counts."""
 _CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
 _OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
-"""Attributes about the run as a whole."""
+"""Attributes of spans that are about the run as a whole."""
 
 _MAX_NAMES = 12
 """The largest number of span names that a gap lists."""
@@ -64,9 +64,10 @@ def traces(spans: Iterable[ForeignSpan]) -> Iterator[list[ForeignSpan]]:
 
 
 def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
-    """Add a span, unless the trace has it with an end.
+    """Add a span to a trace.
 
-    A pending span of Logfire announces another span, and becomes that one, without an end.
+    A span without an end does not replace the same span with an end. A pending span of Logfire announces a later span.
+    It is read as that span, without an end.
     """
     if span.attributes.get("logfire.span_type") == "pending_span":
         above = span.attributes.get("logfire.pending_parent_id")
@@ -107,7 +108,7 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
 
 
 def _read_span(span: ForeignSpan) -> Reading:
-    """Return the meaning of a span. A span may have attributes of several vocabularies, which complete each other."""
+    """Return the meaning of a span. If several vocabularies read the span, their readings complete each other."""
     readings = (read(span) for read in _VOCABULARIES)
     return merged(reading for reading in readings if reading is not None)
 
@@ -115,7 +116,7 @@ def _read_span(span: ForeignSpan) -> Reading:
 def _unknown(tree: Tree) -> Missing:
     """Return the gap of a trace without a span in a known vocabulary.
 
-    Each name is masked before the names are joined, because text after a secret may hide it.
+    Each name is masked before the names are joined, because a secret may not be recognised with other text behind it.
     """
     names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
@@ -124,7 +125,10 @@ def _unknown(tree: Tree) -> Missing:
 
 
 def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[ForeignSpan, Reading]]:
-    """Join each span that is the end of a streamed call to the span in which the call began."""
+    """Return the spans.
+
+    A span that has only the end of a streamed call is joined to the span in which the call began.
+    """
     if not any(reading.continues for _, reading in pairs):
         return pairs
     kept: list[tuple[ForeignSpan, Reading]] = []
@@ -217,9 +221,9 @@ def _response(node: Node) -> Members | None:
 
 
 def _stated_ids(tree: Tree) -> set[str] | None:
-    """Return the stated ids of the tool calls that models asked for, or None if every call has an id.
+    """Return the ids that the source states for tool calls, or None if every tool call has such an id.
 
-    Ids that a framework made up for its tools are in no call; their tools are matched by name.
+    A framework may make up ids for its tools, which no tool call has. Such tools are matched by name.
     """
     asked = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
     stated = {call.call_id for call in asked if call.call_id and not call.call_id_made_up}
@@ -249,7 +253,7 @@ def _has_failed(node: Node) -> bool:
 
 
 def _error(node: Node) -> Members:
-    """Return the error of a span: its exception, or otherwise its status."""
+    """Return the error of a span from its exception, or otherwise from its status."""
     raised = next((event.attributes for event in node.span.events if event.name == "exception"), {})
     kind = raised.get("exception.type") or node.reading.error_type or "error"
     why = raised.get("exception.message") or node.reading.error or node.span.status_message
@@ -257,7 +261,10 @@ def _error(node: Node) -> Members:
 
 
 def _kept(node: Node) -> Iterator[Kept]:
-    """Yield the parts of a span that have no place in a run. If a span only groups others, these are all its parts."""
+    """Yield the parts of a span that have no place in a run.
+
+    For a span that is neither a call nor a tool, these are all its parts.
+    """
     span, reading = node.span, node.reading
     remaining = span.unread_parts()
     members = without_none(
@@ -287,7 +294,7 @@ def _kept(node: Node) -> Iterator[Kept]:
 
 
 def _tops(tree: Tree) -> Iterator[Node]:
-    """Yield the spans with the task and the result of the run: its root, and its main agents."""
+    """Yield the spans that may have the task and the result of the run: its root, and its main agent's spans."""
     nodes = chain([tree.root], (node for node in tree.nodes if node in tree.main))
     return (node for node in nodes if node.reading.kind in {None, "agent"})
 
@@ -301,7 +308,7 @@ def _status(root: Node) -> Status:
 
 
 def _task(tree: Tree, first: Node | None) -> str | None:
-    """Return the input of the run, or otherwise the first message of the user."""
+    """Return the task of the run: its input, or otherwise the first message of the user."""
     given = next((node.reading.input for node in _tops(tree) if node.reading.input), None)
     if given is not None:
         return task_of(given)
@@ -310,7 +317,7 @@ def _task(tree: Tree, first: Node | None) -> str | None:
 
 
 def task_of(value: Payload) -> str | None:
-    """Return the input of a run as a text: the first message of the user, or the JSON of an input without messages."""
+    """Return the input of a run as a text: its first message of the user, or its JSON if it has no messages."""
     messages = None if isinstance(value, str) else read_input(value).messages
     if messages:
         return next((_text(message.content) for message in messages if message.role == "user"), None)

@@ -1,9 +1,9 @@
-"""A trace as a tree: the calls, tools and agents around each span.
+"""Makes a tree of the spans of a trace, with the call, the tool and the agent around each span.
 
-A call inside another call, with no tool or agent between them, is the same call. A framework recorded it, and so did
-the framework's client. The inner span is the call. If spans refer to each other in a circle, the first span of the
-circle counts as a span without a parent. `vocabularies/` decides which spans are calls, tools and agents. `trace.py`
-makes the events of a run from the tree.
+A call inside another call, with no tool or agent between the two, is the same call: a framework recorded the call, and
+so did the framework's client. The inner span becomes the call. If spans name each other as parents in a circle, the
+first span of the circle counts as a span without a parent. `vocabularies/` decides which spans are calls, tools and
+agents. `trace.py` makes the events of a run from the tree.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, merg
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A span and the spans around it. `agent`, `tool` and `call` are the innermost spans of these kinds.
+    """A span and the spans around it.
 
-    A tool around that agent does not count: `tool` is then None. A call around that agent or that tool does not count
-    either.
+    `agent` is the innermost agent around the span. `tool` is the innermost tool between the span and this agent. `call`
+    is the innermost call between the span and this tool or agent. Each is None if there is no such span.
     """
 
     span: ForeignSpan
@@ -36,8 +36,8 @@ class Node:
 class Tree:
     """The spans of one trace, parents before their children.
 
-    `root` is the span that began first among those that state no parent. If every span states a parent, the parent of
-    `root` is not in the trace. `main` has the spans of the main agent.
+    `root` is the first span without a parent. If every span states a parent, `root` is the first span whose parent is
+    not in the trace. `main` has the spans of the main agent.
     """
 
     nodes: list[Node]
@@ -63,13 +63,13 @@ class Tree:
 
 
 def _agent_name(agent: Node) -> str | None:
-    """Return the name of an agent. If it has no name, return the name of its span, unless that is an operation's."""
+    """Return the name of an agent, or otherwise the name of its span, unless the span is named after its operation."""
     name = agent.span.name
     return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 
 
 def tree_of(pairs: Sequence[tuple[ForeignSpan, Reading]]) -> Tree:
-    """Return the tree of a trace's spans. There is at least one span."""
+    """Return the tree of a trace's spans, of which there is at least one."""
     nodes = _placed([Node(span, reading) for span, reading in pairs])
     known = {node.span.span_id for node in nodes}
     tops = [node for node in nodes if not node.span.parent_id] or [
@@ -81,7 +81,7 @@ def tree_of(pairs: Sequence[tuple[ForeignSpan, Reading]]) -> Tree:
 
 
 def _placed(nodes: list[Node]) -> list[Node]:
-    """Return the nodes, parents first. Set the agent, the tool and the call around each node."""
+    """Return the nodes, each after its parent. Set the agent, the tool and the call around each node."""
     by_id = {node.span.span_id: node for node in nodes}
     children: dict[str, list[Node]] = {}
     tops: list[Node] = []
@@ -120,10 +120,10 @@ def _place(child: Node, parent: Node) -> None:
 
 
 def _join_calls(nodes: Iterable[Node]) -> None:
-    """Turn each call that has other calls inside it into a plain span.
+    """Make a plain span of each call that has other calls inside it.
 
-    If it has one inner call, that call gets the facts that only the outer call has. With several inner calls, these
-    facts are dropped.
+    A single inner call gets the facts that only the outer call has. If there are several inner calls, these facts are
+    dropped.
     """
     listed = [node for node in nodes if node.reading.kind == "call"]
     for node in listed:
@@ -150,9 +150,9 @@ def _fill(inner: Node, outer: Reading) -> None:
 def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
     """Return the spans of the run's main agent.
 
-    The main agent is the only outermost agent. If it has no calls and tools of its own and one agent inside, the inner
-    agent is the main agent, too, and so on. There is no main agent if a call or a tool is outside of all agents, or if
-    several agents are outermost.
+    The main agent is the only outermost agent. If this agent has no calls and tools of its own, and one inner agent,
+    the inner agent is the same agent, and so on. There is no main agent if a call or a tool is outside of all agents,
+    or if there are several outermost agents.
     """
     agents = [node for node in nodes if node.reading.kind == "agent"]
     busy = {id(node.agent) for node in nodes if node.reading.kind in {"call", "tool"}}

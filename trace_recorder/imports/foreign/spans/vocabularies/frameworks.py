@@ -1,12 +1,12 @@
 """The attributes of frameworks: OpenLLMetry, Logfire, and Vercel's AI SDK.
 
 - OpenLLMetry: the older `gen_ai.prompt.N`, and `traceloop.*` for workflows, agents and tools. Newer releases follow the
-  GenAI conventions (`genai.py`), which also read the model and the token counts of such a call. Source:
+  GenAI conventions. `genai.py` reads these, and also the model and the token counts of an older call. Source:
   https://github.com/traceloop/openllmetry (opentelemetry-semantic-conventions-ai).
-- Logfire: `request_data`, `response_data`. A streamed call is two spans: the first ends when the request is answered,
-  the second is a log record with the text of the stream. Newer releases have the GenAI attributes too. Source:
-  https://github.com/pydantic/logfire (`integrations/llm_providers`).
-- Vercel: `ai.generateText` and `ai.streamText`, the calls in them, and tools. Source:
+- Logfire: `request_data`, `response_data`. A streamed call is two spans. The first span ends when the request is
+  answered. The second is a log record with the text of the stream. Newer releases also have the GenAI attributes.
+  Source: https://github.com/pydantic/logfire (`integrations/llm_providers`).
+- Vercel: spans of `ai.generateText` and `ai.streamText`, of the calls in them, and of tools. Source:
   https://ai-sdk.dev/docs/ai-sdk-core/telemetry.
 """
 
@@ -51,7 +51,7 @@ def read_openllmetry(span: ForeignSpan) -> Reading | None:
 
 
 def _entity(span: ForeignSpan, kind: str) -> Reading:
-    """Read a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
+    """Read the span of a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
     if kind in _KINDS:
         span.take("traceloop.span.kind")
     given = span.take_json(_ENTITY + "input")
@@ -61,7 +61,10 @@ def _entity(span: ForeignSpan, kind: str) -> Reading:
 
 
 def _message(element: Payload) -> Members:
-    """Return a prompt as a message in OpenAI's form. A content that is a list is a JSON text in the attribute."""
+    """Return a prompt as a message in OpenAI's form.
+
+    If its content is a list, the attribute has the list as JSON text.
+    """
     members = as_dict(element)
     message: Members = {"role": members.get("role") or "user", "content": parsed(members.get("content"))}
     if not isinstance(message["content"], str | list | None):
@@ -115,7 +118,10 @@ _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObj
 
 
 def read_vercel(span: ForeignSpan) -> Reading | None:
-    """Read a span of the AI SDK. The outer span of a call is a call, too, if it has no inner span."""
+    """Read a span of the AI SDK.
+
+    The outer span of a call is read as a call, too, because its inner span may be missing.
+    """
     operation = as_text(span.attributes.get("ai.operationId")) or ""
     if operation == "ai.toolCall":
         span.take("ai.operationId")

@@ -1,11 +1,11 @@
-"""The GenAI semantic conventions of OpenTelemetry, as attributes and as events; pydantic-ai's older names among them.
+"""The GenAI semantic conventions of OpenTelemetry, as attributes and as events, and pydantic-ai's older names.
 
 Attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and gen-ai-agent-spans; pydantic_ai's
-`InstrumentationSettings`, versions 2 to 6. An agent's span sums up its calls (`gen_ai.aggregated_usage`, its
-`gen_ai.usage`, `pydantic_ai.all_messages`). These sums are not read, because the calls state the same.
+`InstrumentationSettings`, versions 2 to 6. An agent's span repeats and adds up its calls (`gen_ai.aggregated_usage`,
+`gen_ai.usage`, `pydantic_ai.all_messages`). These attributes are not read, because the calls state the same.
 
-Events belong to a span, or are log records that name a span. Up to 1.36 of the conventions, they are
-`gen_ai.user.message`, `gen_ai.choice` and others, and before these `gen_ai.content.prompt`. Newer conventions have
+Events belong to a span, or are log records that name a span. Up to version 1.36 of the conventions, they are
+`gen_ai.user.message`, `gen_ai.choice` and others; in the first versions, `gen_ai.content.prompt`. Newer versions have
 `gen_ai.client.inference.operation.details`, with the same attributes as spans. pydantic-ai up to version 1 has the
 events as JSON in the attribute `events`.
 """
@@ -39,7 +39,7 @@ _KINDS: dict[str, Kind] = {
     "invoke_agent": "agent",
 }
 _MERGED = "(merged tools)"
-"""The name in a span in which ADK joins the results of parallel calls. No tool ran in this span."""
+"""The tool's name in a span in which Google's ADK joins the results of parallel calls. No tool ran in this span."""
 _USAGE = "gen_ai.usage."
 _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
@@ -119,7 +119,10 @@ def read_call(span: ForeignSpan) -> Reading:
 
 
 def _tools(span: ForeignSpan) -> list[Payload] | None:
-    """Return the offered tools. Older releases of pydantic-ai have them among the request's parameters."""
+    """Return the tools that the model was offered.
+
+    Older releases of pydantic-ai have them among the request's parameters.
+    """
     stated = as_list(span.take_json("gen_ai.tool.definitions"))
     asked = as_dict(span.take_json("model_request_parameters"))
     older = [tool for name in ("function_tools", "output_tools") for tool in as_list(asked.get(name))]
@@ -131,7 +134,7 @@ def _as_bool(value: Payload) -> bool | None:
 
 
 def _messages(span: ForeignSpan) -> list[Message] | None:
-    """Return the messages that the model saw, with its instructions first."""
+    """Return the messages that the model saw, beginning with its instructions, or None if the span states none."""
     stated = read_messages(span.take("gen_ai.input.messages"))
     given = parts_in(span.take("gen_ai.system_instructions"))
     if not given:
@@ -140,7 +143,7 @@ def _messages(span: ForeignSpan) -> list[Message] | None:
 
 
 def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
-    """Return the finish reason. If the span has several, the answer's own reason counts."""
+    """Return the finish reason. If the span has several, return the reason in the answer itself."""
     reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
     stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
     first = as_text(reasons[0]) if reasons else None
@@ -148,10 +151,10 @@ def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
 
 
 def _outputs(span: ForeignSpan) -> list[Payload]:
-    """Return the answer, with the other choices if the request asked for several.
+    """Return the choices of the model.
 
-    Otherwise several outputs are the items of one answer (OpenLLMetry), or the chunks of a stream (Google's ADK), of
-    which only the last has a finish reason.
+    If the request did not ask for several choices, several outputs are the items of one answer (OpenLLMetry), or the
+    chunks of a stream (Google's ADK). They are joined. Only the last chunk has a finish reason.
     """
     outputs = as_list(span.take_json("gen_ai.output.messages"))
     count = as_int(span.attributes.get("gen_ai.request.choice.count"))
@@ -161,7 +164,7 @@ def _outputs(span: ForeignSpan) -> list[Payload]:
 
 
 def _response(outputs: list[Payload]) -> LLMResponse | None:
-    """Read the first output. The other outputs are further choices, which the response keeps in `extra`."""
+    """Read the first output as the response. Its `extra` has the other outputs, which are further choices."""
     messages = read_messages(outputs[0]) if outputs else None
     if not messages:
         return None
@@ -199,7 +202,7 @@ def _names_of_counts(span: ForeignSpan) -> list[str]:
 
 
 def _others(span: ForeignSpan, prefix: str) -> Iterator[tuple[str, Payload]]:
-    """Yield the attributes with a prefix that were not read yet, and mark them as read."""
+    """Yield the attributes with this prefix that were not read yet, and mark them as read."""
     for name, value in span.attributes.items():
         if name.startswith(prefix) and name not in span.read:
             span.read.add(name)
@@ -217,7 +220,7 @@ _NOT_SAID = ("gen_ai.", "event.name", "logfire.")
 
 
 def read_events(span: ForeignSpan) -> Reading | None:
-    """Read the messages among a span's events."""
+    """Read the messages in a span's events."""
     said = [*_events_of(span)]
     older = _older(span)
     messages = read_messages([_event_message(name, body) for name, body in said if name in _ROLES_OF_EVENTS])
@@ -244,7 +247,7 @@ def _events_of(span: ForeignSpan) -> Iterator[tuple[str, Members]]:
 
 
 def _body(event: ForeignSpanEvent) -> Members:
-    """Return the content of an event: its body, or a JSON text in its attributes, or the attributes themselves."""
+    """Return the content of an event: its body, or the JSON text `gen_ai.event.content`, or its attributes."""
     body = as_dict(parsed(event.body))
     inside = as_dict(parsed(event.attributes.get("gen_ai.event.content")))
     beside = {name: parsed(value) for name, value in event.attributes.items() if not name.startswith(_NOT_SAID)}
@@ -252,7 +255,10 @@ def _body(event: ForeignSpanEvent) -> Members:
 
 
 def _event_message(name: str, body: Members) -> Members:
-    """Return a body as a message in OpenAI's form. Only the role and the call's id are in other members there."""
+    """Return the body of an event as a message in OpenAI's form.
+
+    The body lacks the role, and `id` is the tool call's id.
+    """
     message = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
     message["role"] = as_text(message.get("role")) or _ROLES_OF_EVENTS[name]
     if message["role"] == "tool" and "id" in message:

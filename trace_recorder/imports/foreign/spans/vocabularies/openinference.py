@@ -1,7 +1,7 @@
-"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix; and attributes with dotted names.
+"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix. Also reads attributes with dotted names.
 
 Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md. `input.value` and
-`output.value` of a call repeat its messages. They are read if there are no messages, and for facts that the messages
+`output.value` of a call repeat its messages. They are read if the span has no messages, and for facts that the messages
 lack. Lists and objects are attributes with dotted names: `llm.input_messages.0.message.role`.
 """
 
@@ -18,15 +18,15 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
 _MAX_NAMES = 24
-"""A name is split at this many dots at most. The rest of a longer name is one level."""
+"""The largest number of dots at which a name is split. The rest of a longer name is one level."""
 
 
 def take_nested(span: ForeignSpan, prefix: str) -> Payload:
     """Return the attributes whose names begin with a prefix and a dot, as one value.
 
-    It is {} if there are no such attributes. An object whose members are all numbers becomes a list, in the order of
-    the numbers. A name is masked before it is split, because the parts of a secret with a dot in it do not look like a
-    secret.
+    Return {} if there are no such attributes. An object whose members all have numbers as names becomes a list, in the
+    order of the numbers. A name is masked before it is split, because the parts of a secret with a dot would not be
+    recognised.
     """
     tree: Members = {}
     for name, value in span.attributes.items():
@@ -47,7 +47,7 @@ def _put(tree: Members, path: list[str], value: Payload) -> None:
 
 
 class _Branch(Members):
-    """An object that is made from dotted names. An object that is an attribute's value has another class."""
+    """An object that is made from dotted names. Objects that are values of attributes have another class."""
 
 
 def _with_lists(tree: Members) -> Payload:
@@ -58,7 +58,7 @@ def _with_lists(tree: Members) -> Payload:
 
 
 FIRST_TOKEN = "First Token Stream Event"  # noqa: S105 no secret
-"""The event at the time of a stream's first token."""
+"""The name of the event at a stream's first token."""
 _KIND = "openinference.span.kind"
 _KINDS: dict[str, Kind] = {"LLM": "call", "TOOL": "tool", "AGENT": "agent"}
 _PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
@@ -110,7 +110,7 @@ def _call(span: ForeignSpan) -> Reading:
 
 
 def _raw(span: ForeignSpan, reading: Reading) -> Reading:
-    """Read the SDK's own request and response, for facts that the messages lack."""
+    """Read the SDK's own request and response, for facts that the span's messages lack."""
     request = span.take_json("input.value")
     raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else Reading()
     if reading.messages is None and raw_input.messages is None:

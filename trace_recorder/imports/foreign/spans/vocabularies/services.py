@@ -1,16 +1,17 @@
 """The attributes of services: Langfuse, LangSmith, MLflow, and the scopes of NeMo Relay (ATOF).
 
-Traces that Langfuse, LangSmith and NeMo Relay export get these attributes from the modules of their formats
-(`langfuse.py`, `langsmith.py`, `atof.py`). Sources:
+In files that Langfuse, LangSmith and NeMo Relay export, facts are not attributes. The modules of these formats
+(`langfuse.py`, `langsmith.py`, `atof.py`) make the attributes of spans from them. Sources:
 
-- https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of Langfuse's SDK. If counts
-  are named `input_…` and `output_…`, `input` leaves out cached tokens, and `output` leaves out tokens for reasoning.
-  The older `prompt_details.…` are parts of `input`, and stay in the usage's `extra`.
+- https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of Langfuse's SDK. If
+  there are counts named `input_…` and `output_…`, `input` leaves out cached tokens, and `output` leaves out tokens of
+  reasoning. The older `prompt_details.…` are parts of `input`, and stay in the usage's `extra`.
 - https://docs.smith.langchain.com/reference/data_formats/run_data_format. Its counts are LangChain's `usage_metadata`,
   where `input_tokens` includes cached tokens.
-- https://mlflow.org/docs/latest/genai/concepts/span/ and `mlflow.tracing.constant`. Values are JSON texts, strings too.
+- https://mlflow.org/docs/latest/genai/concepts/span/ and `mlflow.tracing.constant`. All values are JSON texts, even
+  strings.
 - ATOF: `atof.input` and `atof.output` of a call are the provider's own request (`{"headers", "content"}`) and response.
-  A codec may have added `annotated_request` and `annotated_response`, which repeat them.
+  A codec may have added `annotated_request` and `annotated_response`, which repeat the two.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from trace_recorder.values.messages import Payload, Usage
 API = "langfuse"
 _PREFIX = "langfuse.observation."
 _LANGSMITH = "langsmith.span.kind"
-"""An attribute of LangSmith's integrations, which put the arguments of a tool into an object."""
+"""An attribute of LangSmith's integrations. They put the arguments of a tool into an object `{"input": …}`."""
 _LANGFUSE_KINDS: dict[str, Kind] = {"generation": "call", "tool": "tool", "agent": "agent"}
 _LANGFUSE_COUNTS = {
     "input_tokens": "input",
@@ -118,7 +119,7 @@ def read_langsmith(span: ForeignSpan) -> Reading | None:
 
 
 def _plain(said: Payload) -> Payload:
-    """Return the result of a function. LangSmith puts a result that is not an object into an object."""
+    """Return the result of a function. LangSmith puts any result that is not an object into `{"output": …}`."""
     return said["output"] if isinstance(said, dict) and said.keys() == {"output"} else said
 
 
@@ -179,7 +180,7 @@ def _value(value: Payload) -> Payload:
 
 
 def _usage_of_mlflow(span: ForeignSpan, answered: Usage) -> Usage | None:
-    """Return MLflow's counts. A count that MLflow does not state is taken from the response."""
+    """Return MLflow's counts. If MLflow lacks a count, the count is taken from the usage in the response."""
     counted = as_dict(_value(span.take("mlflow.chat.tokenUsage")))
     cost = as_number(as_dict(_value(span.take("mlflow.llm.cost"))).get("total_cost"))
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -195,12 +196,12 @@ _APIS = {
     "openai_responses": "openai-responses",
     "anthropic_messages": "anthropic-messages",
 }
-"""The dialects by the names that codecs give them."""
+"""The dialects by the names that the codecs of NeMo Relay give them."""
 _REPEATED = {"annotated_request", "annotated_response", "model_name", "time_to_first_chunk", "tool_call_id"}
 
 
 def read_atof(span: ForeignSpan) -> Reading | None:
-    """Read a scope."""
+    """Read a scope of NeMo Relay."""
     category = as_text(span.attributes.get("atof.category"))
     if category is None:
         return None
