@@ -1,1 +1,1 @@
-"""Imports: files → a trajectory, our own and those of other tools."""
+"""Reads our own files, and those of other tools, as trajectories."""

@@ -65,16 +65,16 @@ def _members_after_steps(data: bytes) -> dict[str, Payload] | None:
     """Return the members after the steps, from the first line at which the rest of the file is a JSON object."""
     position = data.find(_AFTER_STEPS)
     while position >= 0:
-        found = _object(b"{" + data[position:])
-        if found is not None and "status" in found:
-            return found
+        members = _object(b"{" + data[position:])
+        if members is not None and "status" in members:
+            return members
         position = data.find(_AFTER_STEPS, position + 1)
     return None
 
 
 def _object(data: bytes) -> dict[str, Payload] | None:
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

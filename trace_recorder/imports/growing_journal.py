@@ -31,7 +31,7 @@ class GrowingJournal:
         self.fold = Fold()
         self._offset = 0
         self._identity: tuple[int, int] | None = None
-        self._begin = b""
+        self._head = b""
         self._is_torn = False
         self._status: Status = "unknown"
 
@@ -54,14 +54,15 @@ class GrowingJournal:
         journal, and ReplacedError if it is another journal now.
         """
         before = self._offset, self.status
-        alive = False if self._has_end else is_locked(self.path)  # adding to an ended run takes the lock too
+        # A program that adds records to an ended run takes the lock, too, so an end record counts more than the lock.
+        alive = False if self._has_end else is_locked(self.path)
         with self.path.open("rb") as file:
             state = os.fstat(file.fileno())
             self._check_identity(state)
             file.seek(self._offset)
             data = file.read()
         self._add(data, is_final=alive is False)
-        refuse_others(self.fold, self._begin, self.path)
+        refuse_others(self.fold, self._head, self.path)
         if not self._has_end:
             self._status = status_without_end(self.path, self.fold)
         return (self._offset, self.status) != before
@@ -82,7 +83,7 @@ class GrowingJournal:
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))
-        self._begin = self._begin or data[:64]
+        self._head = self._head or data[:64]
         end = len(data) if is_final else data.rfind(b"\n") + 1
         records = [*journal_reader.read(data[:end], self._offset)]
         self.fold.add_all(records)

@@ -1,4 +1,4 @@
-"""Loading trajectories: one file, a file with several runs, or files one after another.
+"""Loads trajectories from one file, from a file with several runs, or from many files one after another.
 
 The journal is the truth: if a `.json` has a `.jsonl` beside it, the `.jsonl` is read. The run may still be running, and
 its journal may end at any byte. The document is read only if there is no journal. `foreign/` reads files of other
@@ -36,7 +36,7 @@ _BEGIN = b'{"seq":1,"time":"'
 """The first bytes of every journal. A journal may be cut off after any of them."""
 _DOCUMENT_BEGIN = b'"task":'
 _LINE_BEGIN = journal_reader.LINE_BEGIN.encode()
-_LARGE = 1024 * 1024
+_LARGE_BYTES = 1024 * 1024
 """A file with more bytes than this is searched for a record before it is read as a whole."""
 _NO_JOURNAL = (
     "{} is not a journal: its first line is not a record of this package. "
@@ -83,19 +83,23 @@ def load(path: str | Path) -> Trajectory:
 def load_each(path: Path) -> Iterator[Trajectory]:
     """Yield the run of a file, or all runs of another tool's file. Raises as `load` does."""
     if path.is_dir():
-        os.scandir(path).close()  # raises why a directory below another one cannot be read
+        os.scandir(path).close()  # raises OSError if the directory cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")
     source = import_module("trace_recorder.imports.foreign.source").Source(path)
-    if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # ours may be of any length
+    if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # our own documents may have any length
         source.max_document_bytes = source.max_values = sys.maxsize
     try:
         own = load_own(source)
     except NotOwnError as error:
-        refused = error.with_traceback(None)  # its frames would keep what was read
+        refused = error.with_traceback(None)  # the frames of the traceback would keep the file's content in memory
     else:
         yield own
         return
-    yield from _load_foreign(source, refused)
+    foreign = import_module("trace_recorder.imports.foreign.formats")
+    if foreign.format_of(source) is None:
+        raise refused
+    for run in foreign.read_runs(source):
+        yield load_lines(foreign.journal_lines(run), source.path)
 
 
 def load_own(source: _BoundedFile) -> Trajectory:
@@ -116,32 +120,26 @@ def load_own(source: _BoundedFile) -> Trajectory:
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         )
     document = source.document
-    atif = import_module("trace_recorder.imports.atif.document")  # few programs read others' files
+    atif = import_module("trace_recorder.imports.atif.document")  # imported here, because few programs need it
     if atif.is_atif(document):
         return _imported(atif.from_atif(document, str(path)), "atif", path)
     try:
-        own = replace(_settled(from_document(document, str(path))), path=path)
+        own = replace(from_document(document, str(path)), path=path)
     except TrajectoryFormatError as error:
         raise NotOwnError(str(error)) from None
+    if own.status == "running":  # a document alone does not show whether its run is still running
+        own = replace(own, status="unknown")
     return _imported(own, "trae-agent", path) if "schema_version" not in document else own
 
 
-def _imported(read: Trajectory, format_name: str, path: Path) -> Trajectory:
+def _imported(trajectory: Trajectory, format_name: str, path: Path) -> Trajectory:
     """Return a run of another tool with its origin and metrics, as `import` writes them."""
     formats = import_module("trace_recorder.imports.foreign.formats")
-    identity = read.trajectory_id or path.name.partition(".")[0]
+    identity = trajectory.trajectory_id or path.name.partition(".")[0]
     origin = {"format": format_name, "id": identity, "file": formats.masked_name(path.name)}
-    metrics = read.metrics or metrics_of(read.llm_interactions, read.agent_steps)
-    return replace(read, path=path, metadata={**read.metadata, formats.IMPORTED_FROM: origin}, metrics=metrics)
-
-
-def _load_foreign(source: _BoundedFile, otherwise: TrajectoryFormatError) -> Iterator[Trajectory]:
-    """Yield the runs of another tool's file. Raises `otherwise` if it has an unknown format."""
-    foreign = import_module("trace_recorder.imports.foreign.formats")
-    if foreign.format_of(source) is None:
-        raise otherwise
-    for run in foreign.read_runs(source):
-        yield load_lines(foreign.journal_lines(run), source.path)
+    metadata = {**trajectory.metadata, formats.IMPORTED_FROM: origin}
+    metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
+    return replace(trajectory, path=path, metadata=metadata, metrics=metrics)
 
 
 def foreign_format(path: Path) -> str | None:
@@ -153,8 +151,8 @@ def foreign_format(path: Path) -> str | None:
     try:
         load_own(source)
     except NotOwnError:
-        found: str | None = import_module("trace_recorder.imports.foreign.formats").format_of(source)
-        return None if found == "document" else found
+        name: str | None = import_module("trace_recorder.imports.foreign.formats").format_of(source)
+        return None if name == "document" else name
     except TrajectoryFormatError:
         return None
     return None
@@ -163,10 +161,10 @@ def foreign_format(path: Path) -> str | None:
 def load_lines(lines: Iterable[bytes], path: Path) -> Trajectory:
     """Load a trajectory from the lines of a journal that is not in a file. Error messages name `path`."""
     fold = Fold()
-    at = 0
+    offset = 0
     for line in lines:
-        fold.add_all(journal_reader.read(line, at))
-        at += len(line)
+        fold.add_all(journal_reader.read(line, offset))
+        offset += len(line)
     return _read_on_demand(fold, "unknown", path, path)
 
 
@@ -177,7 +175,7 @@ def fold_journal(path: Path, requested: Path | None = None) -> tuple[Trajectory,
     that file is not the journal. The facts of the run itself are read at once. Its interactions and steps are read when
     they are first used.
     """
-    if path.stat().st_size > _LARGE and not _may_have_records(path):
+    if path.stat().st_size > _LARGE_BYTES and not _may_have_records(path):
         raise NotOwnError(_NO_JOURNAL.format(path))
     fold = Fold()
     data = path.read_bytes()
@@ -205,14 +203,14 @@ def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> 
 
 def _may_have_records(path: Path) -> bool:
     """Return whether a file has only NUL bytes, or the beginning of a record anywhere. The file is read in parts."""
-    blank, last = True, b""
+    is_blank, last = True, b""
     with path.open("rb") as file:
-        while part := file.read(_LARGE):
+        while part := file.read(_LARGE_BYTES):
             if _LINE_BEGIN in last + part:
                 return True
-            blank = blank and not part.strip(b"\0")
+            is_blank = is_blank and not part.strip(b"\0")
             last = part[-len(_LINE_BEGIN) :]
-    return blank
+    return is_blank
 
 
 def status_without_end(path: Path, fold: Fold) -> Status:
@@ -262,11 +260,6 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
         )
 
 
-def _settled(trajectory: Trajectory) -> Trajectory:
-    """Replace the status "running", because a document alone does not show whether its run is still running."""
-    return replace(trajectory, status="unknown") if trajectory.status == "running" else trajectory
-
-
 @dataclass(slots=True)
 class Runs(Iterator[Trajectory]):
     """The runs of files.
@@ -307,9 +300,6 @@ class Runs(Iterator[Trajectory]):
 
     def _readable(self, path: Path) -> Iterator[Trajectory]:
         """Yield the selected runs of a file. If one of them cannot be read, note the failure and stop."""
-        runs = self._selected(path)
-        while (found := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
-            yield found
-
-    def _selected(self, path: Path) -> Iterator[Trajectory]:
-        return (run for run in load_each(path) if self.select is None or self.select(run))
+        runs = (run for run in load_each(path) if self.select is None or self.select(run))
+        while (run := try_call(partial(next, runs, None), partial(self.failures.__setitem__, path))) is not None:
+            yield run

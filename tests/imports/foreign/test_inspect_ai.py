@@ -238,7 +238,7 @@ def test_a_member_is_read_no_further_than_its_stated_size(tmp_path: Path, method
 
 def test_many_small_members_cannot_take_more_than_one_large_one(tmp_path: Path) -> None:
     archive = Archive(_eval_log(tmp_path, DEFLATED, _SAMPLE), 1_000_000)
-    archive.left = archive.members["header.json"].file_size
+    archive.bytes_left = archive.members["header.json"].file_size
     assert archive.read("header.json")
     with pytest.raises(Exception, match="more than is read of this file"):
         archive.read("samples/0_epoch_1.json")
@@ -251,7 +251,7 @@ def test_without_a_reader_of_zstd_the_error_names_the_extra(tmp_path: Path) -> N
 
 
 def test_attachments_are_put_in_until_they_are_too_large_together() -> None:
-    attachments = Attachments({"1": "abc"}, left=7)
+    attachments = Attachments({"1": "abc"}, characters_left=7)
     assert attachments.put_in(["attachment://1"] * 3) == ["abc", "abc", "attachment://1"]
     assert attachments.exceeded
 

@@ -1,1 +1,1 @@
-"""ATIF, the Agent Trajectory Interchange Format, any version 1: documents read as trajectories."""
+"""Reads documents of ATIF, the Agent Trajectory Interchange Format, version 1, as trajectories."""

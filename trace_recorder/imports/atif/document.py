@@ -1,4 +1,4 @@
-"""Reading ATIF: a document of the Agent Trajectory Interchange Format, any version 1, becomes a `Trajectory`.
+"""Reads a document of ATIF, the Agent Trajectory Interchange Format, any version 1, as a `Trajectory`.
 
 An agent step becomes an LLM interaction, and the steps before it become its prompt. The steps of a sub-agent become
 interactions of another agent. All interactions are in order of time. Members of `extra` that our own view wrote are
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
-from typing import TypeVar, cast, get_args
+from typing import TypeVar, get_args
 
 from trace_recorder.derive.steps import step_of
 from trace_recorder.dialects.dialect import is_embedding
@@ -52,10 +52,11 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     readers = [*_readers(document)]
     interactions = _in_order_of_time(readers)
     steps = _with_tool_steps([*_steps(interactions)], [*tool_steps(document)])
-    begin, end = (None, None) if extra.get("status") else _span(document["steps"])
+    status = extra.get("status")
+    begin, end = (None, None) if status else _span(document["steps"])
     return Trajectory(
         trajectory_id=document.get("session_id") or document.get("trajectory_id"),
-        status=_status(extra.get("status")),
+        status=status if status in get_args(Status) and status != "running" else "unknown",
         model=model,
         start_time=extra.get("start_time") or begin,
         end_time=extra.get("end_time") or end,
@@ -85,10 +86,6 @@ def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[Age
     return [replace(step, step_number=next(numbers)) if step.derived else step for step in ordered]
 
 
-def _status(stated: Payload) -> Status:
-    return cast(Status, stated) if stated in get_args(Status) and stated != "running" else "unknown"
-
-
 def _span(steps: Iterable[Mapping[str, Payload]]) -> tuple[str | None, str | None]:
     """Return the times of the first and the last step. If the two are equal, return None as the end."""
     timestamps = [step["timestamp"] for step in steps if step.get("timestamp")]
@@ -116,30 +113,30 @@ def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteractio
     own = [(reader, interaction) for reader in readers for interaction in reader.calls]
     if all(interaction.timestamp for _, interaction in own):
         own.sort(key=lambda pair: _parsed_time(pair[1].timestamp))
-    seen: set[str] = set()
-    named: list[LLMInteraction] = []
+    known: set[str] = set()
+    identified: list[LLMInteraction] = []
     for number, (reader, interaction) in enumerate(own, start=1):
-        identity = interaction.interaction_id if interaction.interaction_id not in {"", *seen} else f"atif_{number}"
-        seen.add(identity)
-        named.append(replace(interaction, interaction_id=identity))
+        identity = interaction.interaction_id if interaction.interaction_id not in {"", *known} else f"atif_{number}"
+        known.add(identity)
+        identified.append(replace(interaction, interaction_id=identity))
         if reader.calls[0] is interaction:
             reader.first_call_id = identity
-    return named
+    return identified
 
 
 def _parsed_time(timestamp: str) -> datetime:
     """Parse a time for sorting. A time without an offset is taken as UTC."""
-    at = datetime.fromisoformat(timestamp)
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(timestamp)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
     """Return the members to keep of the root, and those of each sub-agent by the id of its first call."""
     root, *subs = readers
-    of_subs = {
+    members_of_subs = {
         sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))
     }
-    return root.extra_members(root.document, model) | without_none(subagents=of_subs or None)
+    return root.extra_members(root.document, model) | without_none(subagents=members_of_subs or None)
 
 
 def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
@@ -158,29 +155,29 @@ def _steps(interactions: Sequence[LLMInteraction]) -> Iterator[AgentStep]:
 def _recorded(derived: AgentStep) -> Iterator[AgentStep]:
     """Yield the steps that the agent recorded for a call. The first step has the results of the call's tools."""
     source = derived.interaction.source if derived.interaction else None
-    for number, recorded_steps in enumerate(source.recorded_steps if isinstance(source, AtifSource) else ()):
-        first = number == 0
+    for number, recorded in enumerate(source.recorded_steps if isinstance(source, AtifSource) else ()):
+        is_first = number == 0
         yield replace(
             derived,
-            step_number=recorded_steps.get("step_number", derived.step_number),
-            timestamp=recorded_steps.get("timestamp", derived.timestamp),
-            state=recorded_steps.get("state", derived.state),
-            reflection=recorded_steps.get("reflection"),
-            error=recorded_steps.get("error"),
-            duration_seconds=recorded_steps.get("duration_seconds"),
-            tool_calls=derived.tool_calls if first else (),
-            tool_results=_tool_results(derived) if first else (),
+            step_number=recorded.get("step_number", derived.step_number),
+            timestamp=recorded.get("timestamp", derived.timestamp),
+            state=recorded.get("state", derived.state),
+            reflection=recorded.get("reflection"),
+            error=recorded.get("error"),
+            duration_seconds=recorded.get("duration_seconds"),
+            tool_calls=derived.tool_calls if is_first else (),
+            tool_results=_tool_results(derived) if is_first else (),
             derived=False,
-            extra={name: value for name, value in recorded_steps.items() if name not in _STATED_MEMBERS},
+            extra={name: value for name, value in recorded.items() if name not in _STEP_MEMBERS},
         )
 
 
-_STATED_MEMBERS = ("step_number", "timestamp", "state", "reflection", "error", "duration_seconds")
+_STEP_MEMBERS = ("step_number", "timestamp", "state", "reflection", "error", "duration_seconds")
 
 
 def _tool_results(step: AgentStep) -> tuple[ToolResult, ...]:
     """Return the results of a step's tools. ATIF has them in the step that called the tools."""
     source = step.interaction.source if step.interaction else None
     names = {call.call_id: call.name for call in step.tool_calls}
-    found = source.observed if isinstance(source, AtifSource) else ()
-    return tuple(replace(result, name=names.get(result.call_id)) for result in found)
+    observed = source.observed if isinstance(source, AtifSource) else ()
+    return tuple(replace(result, name=names.get(result.call_id)) for result in observed)

@@ -1,4 +1,4 @@
-"""Reads the parts of ATIF that several kinds of steps have: `extra` members and answers; and the steps of tools.
+"""Reads parts of ATIF for `document.py` and `steps.py`: `extra` members, answers, and tool steps.
 
 The classes of `values/` lack some members of an ATIF document. These members are kept under the name `atif`: those of a
 trajectory in the run's metadata, those of a message in its `extra`, and those of an answer in the response's `extra`.
@@ -68,12 +68,12 @@ def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
 def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
     """Return the members to keep of a step that is not a call.
 
-    A time that equals `follows`, that of the next request, is not kept.
+    Its time is left out if it equals `follows`, the time of the next request.
     """
-    left = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
-    if left.get("timestamp") == follows:
-        left.pop("timestamp", None)
-    return left
+    remaining = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
+    if remaining.get("timestamp") == follows:
+        remaining.pop("timestamp", None)
+    return remaining
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
@@ -91,7 +91,8 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
     """Return the members to keep of a result, with its references to trajectories outside of the document.
 
-    `in_step` says whether the result is in a step of the agent. It is kept if the result belongs to no tool call.
+    `in_step` says whether the result is in a step of the agent. The member `in_step` is kept if the result belongs to
+    no tool call.
     """
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
@@ -115,22 +116,20 @@ def of_document(
     is_root = document is root
     extra = as_dict(document.get("extra"))
     remaining = _without(extra, _OF_RUN if is_root else frozenset())
-    totals = document.get("final_metrics")
+    final_metrics = document.get("final_metrics")
+    sums = with_costs(totals(document["steps"]), document.get("subagent_trajectories") or ())
+    # If our own view wrote the document, it has a status, and states all facts that are known.
+    derived = [name for name in _DERIVED if name not in extra] if is_root and "status" not in extra else None
     return without_none(
         session_id=None if is_root or session == root.get("session_id") else session,
         trajectory_id=None if is_root and identity == session else identity,
         agent=_of_agent(document["agent"], model, called=called) or None,
         notes=document.get("notes"),
-        final_metrics=None if totals == _totals_of(document) else totals,
+        final_metrics=None if final_metrics == sums else final_metrics,
         continued_trajectory_ref=document.get("continued_trajectory_ref"),
         extra=remaining or None,
-        derived=(_derived(extra) if is_root else None) or None,
+        derived=derived or None,
     )
-
-
-def _derived(extra: Mapping[str, Payload]) -> list[str]:
-    """Return the names of the facts that the reader works out, or none if our own view wrote the document."""
-    return [] if "status" in extra else [name for name in _DERIVED if name not in extra]
 
 
 def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) -> dict[str, Payload]:
@@ -145,13 +144,16 @@ def _of_agent(agent: Mapping[str, Payload], model: str | None, *, called: bool) 
 
 
 def _is_plain(tool: Payload) -> bool:
-    """Return whether a declaration has only members that the value of a tool has."""
+    """Return whether a tool's declaration has only members that our class `Tool` has."""
     function = as_dict(as_dict(tool).get("function"))
     return as_dict(tool).keys() == {"type", "function"} and function.keys() <= {"name", "description", "parameters"}
 
 
 def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Return the members of a step's `extra` that our view writes. A step of another tool has few of them."""
+    """Return the members of a step's `extra` that our view wrote.
+
+    For calls that were imported from ATIF, the view writes only a few.
+    """
     if "interaction_id" not in extra:
         return {}
     written = _OF_CALL if extra.get("api") != DIALECT else _OF_FOREIGN_CALL
@@ -163,9 +165,9 @@ def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
     steps = list(steps)
     summed: dict[str, Payload] = {}
     for name in _TOTALS:
-        stated = [count for step in steps if (count := as_dict(step.get("metrics")).get(name)) is not None]
-        if stated:
-            summed[f"total_{name}"] = sum(stated)
+        counts = [count for step in steps if (count := as_dict(step.get("metrics")).get(name)) is not None]
+        if counts:
+            summed[f"total_{name}"] = sum(counts)
     return summed | {"total_steps": len(steps)}
 
 
@@ -175,26 +177,24 @@ def with_costs(summed: dict[str, Payload], subs: Iterable[Mapping[str, Payload]]
     return summed | ({"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)} if costs else {})
 
 
-def _totals_of(document: Mapping[str, Payload]) -> dict[str, Payload]:
-    return with_costs(totals(document["steps"]), document.get("subagent_trajectories") or ())
-
-
 def stated_totals(document: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return the totals that a document states, under the names of a run's metrics."""
-    stated = as_dict(document.get("final_metrics"))
-    return without_none(**{written_by_view: stated.get(f"total_{name}") for name, written_by_view in _TOTALS.items()})
+    final_metrics = as_dict(document.get("final_metrics"))
+    return without_none(**{our_name: final_metrics.get(f"total_{name}") for name, our_name in _TOTALS.items()})
 
 
 def effort_of(parameters: Mapping[str, Payload]) -> str | float | None:
     """Return the reasoning effort that a request asks for, in any dialect."""
     thinking = as_dict(as_dict(parameters.get("generationConfig")).get("thinkingConfig"))
-    asked = (
+    efforts = (
         parameters.get("reasoning_effort"),
         as_dict(parameters.get("reasoning")).get("effort"),
         as_dict(parameters.get("output_config")).get("effort"),
         thinking.get("thinkingLevel"),
     )
-    return next((one for one in asked if isinstance(one, str | int | float) and not isinstance(one, bool)), None)
+    return next(
+        (effort for effort in efforts if isinstance(effort, str | int | float) and not isinstance(effort, bool)), None
+    )
 
 
 def _without(members: Mapping[str, Payload], names: Container[str]) -> dict[str, Payload]:
@@ -237,11 +237,11 @@ def _tool_step(step: Mapping[str, Payload], agent: Mapping[str, Payload]) -> Age
 
 def agent_members(agent: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return the name and the ids of a main agent or a sub-agent, as our view wrote them."""
-    name, stated = agent.get("name"), agent.get("extra") or {}
+    name, extra = agent.get("name"), agent.get("extra") or {}
     return {
         "agent": None if name == "agent" else name,
-        "agent_id": stated.get("agent_id"),
-        "parent_agent_id": stated.get("parent_agent_id"),
+        "agent_id": extra.get("agent_id"),
+        "parent_agent_id": extra.get("parent_agent_id"),
     }
 
 
@@ -273,11 +273,15 @@ def read_response(
     `extra` has the members that our view wrote. `kept` has the members that the classes of `values/` lack.
     """
     metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
-    ids = without_none(token_ids=metrics.get("completion_token_ids"), logprobs=_logprobs(metrics.get("logprobs")))
+    logprobs: list[float] | None = metrics.get("logprobs")
+    ids = without_none(
+        token_ids=metrics.get("completion_token_ids"),
+        logprobs=None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]},
+    )
     prompt = without_none(prompt_token_ids=metrics.get("prompt_token_ids"))
     content = _content(message)
-    besides = {**(extra.get("choice_extra") or {}), **ids}
-    choice = Choice(0, content, message.reasoning, message.tool_calls, extra.get("finish_reason"), extra=besides)
+    choice_extra = {**(extra.get("choice_extra") or {}), **ids}
+    choice = Choice(0, content, message.reasoning, message.tool_calls, extra.get("finish_reason"), extra=choice_extra)
     return LLMResponse(
         content,
         reasoning=message.reasoning,
@@ -286,15 +290,15 @@ def read_response(
         usage=_usage(metrics),
         model=step.get("model_name"),
         id=extra.get("response_id"),
-        choices=(choice, *(_choice(one) for one in extra.get("other_choices") or ())),
+        choices=(choice, *map(_choice, extra.get("other_choices") or ())),
         extra={**(extra.get("response_extra") or {}), **prompt, **kept},
     )
 
 
-def _content(said: Message) -> str | None:
-    """Return the texts of a message as one text, or None if it has no text."""
-    parts = said.content if isinstance(said.content, list) else []
-    text = "".join(part.get("text") or "" for part in parts) if parts else said.content
+def _content(message: Message) -> str | None:
+    """Return the texts of a message as one text, or None if the message has no text."""
+    parts = message.content if isinstance(message.content, list) else []
+    text = "".join(part.get("text") or "" for part in parts) if parts else message.content
     return text if isinstance(text, str) else None
 
 
@@ -303,15 +307,11 @@ def _choice(document: Mapping[str, Payload]) -> Choice:
     return Choice(**{**document, "tool_calls": calls})
 
 
-def _logprobs(logprobs: list[float] | None) -> Payload:
-    return None if logprobs is None else {"content": [{"logprob": logprob} for logprob in logprobs]}
-
-
 def _usage(metrics: Mapping[str, Payload]) -> Usage:
     """Return the provider's usage if our view kept it, and otherwise ATIF's own counts."""
-    stated = (metrics.get("extra") or {}).get("usage")
-    if isinstance(stated, dict):
-        return Usage(**stated)
+    usage = (metrics.get("extra") or {}).get("usage")
+    if isinstance(usage, dict):
+        return Usage(**usage)
     counts = without_none(
         input_tokens=metrics.get("prompt_tokens"),
         output_tokens=metrics.get("completion_tokens"),

@@ -1,4 +1,4 @@
-"""Reading the steps of one ATIF trajectory: its calls, each with its prompt and the results of its tools.
+"""Reads the steps of one ATIF trajectory: its calls, each with its prompt and the results of its tools.
 
 Members that the classes of `values/` lack are kept separately (`members.py`). `document.py` joins the trajectories of a
 document into a run.
@@ -79,25 +79,25 @@ class TrajectoryReader:
     def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
         """Return the members to keep of the trajectory, with the steps after its last call."""
         steps = self._steps()
-        last = max((place for place, step in enumerate(steps, start=1) if _is_call(step)), default=0)
-        left = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
+        last = max((number for number, step in enumerate(steps, start=1) if _is_call(step)), default=0)
+        kept = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
         subs = self.document.get("subagent_trajectories") or ()
-        silent = [sub for sub in subs if not any(map(_is_call, sub["steps"]))]
-        return left | without_none(steps=steps[last:] or None, subagent_trajectories=silent or None)
+        without_calls = [sub for sub in subs if not any(map(_is_call, sub["steps"]))]
+        return kept | without_none(steps=steps[last:] or None, subagent_trajectories=without_calls or None)
 
     def read(self) -> Iterator[LLMInteraction]:
         """Yield the calls of the trajectory's steps."""
         tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
-        called = False
+        is_call = False
         for step, follows in _with_next_request(self._steps()):
-            before, called = called, _is_call(step)
-            if before and step.get("is_copied_context") and not called:  # the history was rewritten, and is repeated
-                self.messages = self.messages[:0]
+            is_after_call, is_call = is_call, _is_call(step)
+            if is_after_call and step.get("is_copied_context") and not is_call:
+                self.messages = self.messages[:0]  # the agent rewrote its history, which the document repeats here
             message = _message(step, follows)
             results = _observations(step)
-            if called:
+            if is_call:
                 yield self._call(step, message, self._source(step, tools, results))
-            if _says_something(message) or not (called or results):
+            if _has_content(message) or not (is_call or results):
                 self.messages = self.messages.extended([message])
             answers = [self._answer(step, result) for result in results if "content" in result]
             self.messages = self.messages.extended(answers)
@@ -110,7 +110,7 @@ class TrajectoryReader:
         parameters, effort = extra.get("parameters") or {}, step.get("reasoning_effort")
         if effort is not None and members.effort_of(parameters) != effort:
             parameters = {**parameters, "reasoning_effort": effort}
-        observed = tuple(found for result in results if (found := self._result(step, result)) is not None)
+        observed = tuple(filter(None, (self._result(step, result) for result in results)))
         recorded_steps = tuple(extra.get("agent_steps") or ())
         return AtifSource(self.messages, tools, parameters, observed, recorded_steps)
 
@@ -157,19 +157,16 @@ class TrajectoryReader:
         return execution
 
     def _agent_members(self) -> dict[str, Payload]:
-        """Return the agent of the calls. A sub-agent that our view did not name is named by its position."""
-        if self.parent is not None:
-            return self._sub_agent_members(self.parent)
-        return agent_members(self.document["agent"])
-
-    def _sub_agent_members(self, parent: TrajectoryReader) -> dict[str, Payload]:
-        agent, identity = self.document["agent"], self.document.get("trajectory_id")
-        agent_extra, name = _extra(agent), agent.get("name")
+        """Return the agent of the calls. A sub-agent without a name is named by its position."""
+        agent, parent = self.document["agent"], self.parent
+        if parent is None:
+            return agent_members(agent)
+        agent_extra, identity = _extra(agent), self.document.get("trajectory_id")
         siblings = parent.document["subagent_trajectories"]
-        place = next(number for number, sub in enumerate(siblings, start=1) if sub is self.document)
+        position = next(number for number, sub in enumerate(siblings, start=1) if sub is self.document)
         outer_id = parent.calls[0].agent_id if parent.parent is not None and parent.calls else None
         return {
-            "agent": name or f"subagent_{place}",
+            "agent": agent.get("name") or f"subagent_{position}",
             "agent_id": agent_extra.get("agent_id") or (identity if self._needs_id(parent, siblings) else None),
             "parent_agent_id": agent_extra.get("parent_agent_id") or outer_id,
             "parent_execution_id": parent.execution_ids.get(identity or ""),
@@ -189,14 +186,12 @@ class TrajectoryReader:
             interaction_id=extra.get("interaction_id") or "",
             timestamp=extra.get("requested_at") or step.get("timestamp") or "",
             provider=extra.get("provider"),
-            model=self._requested_model(step, extra),
+            model=extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name"),
             source=source,
             api=extra.get("api") if extra else members.DIALECT,
             step_number=extra.get("step_number"),
             **self._agent_members(),
-            response=NO_RESPONSE
-            if error and not _says_something(message)
-            else read_response(step, message, extra, kept),
+            response=NO_RESPONSE if error and not _has_content(message) else read_response(step, message, extra, kept),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
             attempts=tuple(map(_attempt, extra.get("attempts") or ())),
@@ -205,14 +200,11 @@ class TrajectoryReader:
             replayed_from=_origin(step),
         )
 
-    def _requested_model(self, step: Mapping[str, Payload], extra: Mapping[str, Payload]) -> Payload:
-        return extra.get("model_asked_for") or step.get("model_name") or self.document["agent"].get("model_name")
-
     def _references(self, step: Mapping[str, Payload]) -> list[Payload]:
         """Return the results of a step that have only references to trajectories outside of the document."""
-        found = ((result, members.external_references(result, self.embedded)) for result in _observations(step))
+        pairs = ((result, members.external_references(result, self.embedded)) for result in _observations(step))
         return [
-            {**result, "subagent_trajectory_ref": refs} for result, refs in found if refs and "content" not in result
+            {**result, "subagent_trajectory_ref": refs} for result, refs in pairs if refs and "content" not in result
         ]
 
 
@@ -220,8 +212,8 @@ def _attempt(document: Mapping[str, Payload]) -> Attempt:
     return Attempt(**{**document, "error": error_of(document.get("error"))})
 
 
-def _extra(of: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    return of.get("extra") or {}
+def _extra(element: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    return element.get("extra") or {}
 
 
 def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]]:
@@ -238,7 +230,7 @@ def _is_call(step: Mapping[str, Payload]) -> bool:
 
 
 def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
-    """Return the origin of a step's answer if our view marked the call as a copied answer, and otherwise None."""
+    """Return the origin of a step's answer if our view marked the answer as a recorded one, and otherwise None."""
     return ReplayedFrom.of_document(members.written_by_view(_extra(step)).get("replayed_from"))
 
 
@@ -265,5 +257,5 @@ def _message(step: Mapping[str, Payload], follows: str | None) -> Message:
     return Message(_ROLES[step["source"]], content, calls, reasoning=step.get("reasoning_content"), extra=extra)
 
 
-def _says_something(message: Message) -> bool:
+def _has_content(message: Message) -> bool:
     return bool(message.content or message.tool_calls or message.reasoning)

@@ -2,7 +2,7 @@
 
 An answer of the model is a call that saw the messages before it. A tool's result is a message. If no later call saw the
 result, an execution of the tool states it. Messages of the user after the last call are an annotation of the run. Any
-other message that no call saw is kept as it is. A session that goes back to an earlier message continues a fork of the
+other message that no call saw is kept unchanged. A session that goes back to an earlier message continues a fork of the
 conversation. A session that was compacted continues with a new conversation.
 
 `AnswerParts` puts answers together for streams of events. `add_message` and `add_answer` read messages that are made of
@@ -61,8 +61,10 @@ class AgentHistory:
         self.conversation = ForeignConversation()
         self.position = Position(self.conversation, 0)
         self._numbering = CallNumbering()
-        self._asked: dict[str, tuple[str, Members]] = {}
-        self._answered: dict[str, tuple[Members, str]] = {}
+        self._calls: dict[str, tuple[Members, str]] = {}
+        """The tool calls by their ids, each with its time."""
+        self._results: dict[str, tuple[Members, str]] = {}
+        """The results of tools by the ids of their calls, each with its time."""
         self._unseen: list[tuple[Members, str]] = []
         self._forks = 0
 
@@ -81,7 +83,7 @@ class AgentHistory:
         if not is_stated:
             self._unseen.append((members, time))
         if message.role == "tool":
-            self._answered.setdefault(message.call_id or "", (members, time))
+            self._results.setdefault(message.call_id or "", (members, time))
             self.position.length = len(self.conversation)
         else:
             self.position = Position(self.conversation, len(self.conversation))
@@ -97,15 +99,14 @@ class AgentHistory:
         `answer` is the response as a message, for a response that has more than content and calls.
         """
         self._unseen.clear()
-        given = answer or Message("assistant", response.content, reasoning=response.reasoning)
-        numbered = self._numbering.number(replace(given, tool_calls=response.tool_calls))
+        message = answer or Message("assistant", response.content, reasoning=response.reasoning)
+        numbered = self._numbering.number(replace(message, tool_calls=response.tool_calls))
         call = self._add_call(time)
         call.response = replace(response, tool_calls=numbered.tool_calls).to_document()
         call.model = response.model
-        said = numbered.to_document()
-        for asked in numbered.tool_calls:
-            self._asked[asked.call_id] = time, asked.to_document()
-        self.conversation.add(said)
+        for tool_call in numbered.tool_calls:
+            self._calls[tool_call.call_id] = tool_call.to_document(), time
+        self.conversation.add(numbered.to_document())
         self.position = Position(self.conversation, len(self.conversation))
         return call
 
@@ -123,7 +124,7 @@ class AgentHistory:
 
     def restart(self, kept: Iterable[Members] = ()) -> None:
         """Continue with a new conversation that begins with these messages, as after a compaction."""
-        self._state_unseen()
+        self._add_unseen()
         self.conversation = ForeignConversation()
         for message in kept:
             self.conversation.add(message)
@@ -133,12 +134,12 @@ class AgentHistory:
         """Continue from an earlier position. After `MAX_FORKS` returns, add a gap instead."""
         if position is self.position:
             return
-        self._state_unseen()
+        self._add_unseen()
         self._forks += 1
         if self._forks > MAX_FORKS:
             if self._forks == MAX_FORKS + 1:
                 self.events.append(
-                    Missing(what="to follow a session that goes back", why=f"it does so more than {MAX_FORKS} times")
+                    Missing(what="to follow a session that goes back", why=f"it goes back more than {MAX_FORKS} times")
                 )
             return
         self.conversation = position.conversation.fork(position.length)
@@ -154,13 +155,14 @@ class AgentHistory:
             self._unseen = [(message, time) for message, time in self._unseen if message["role"] != "user"]
             messages = [message for message, _ in prompts]
             self.events.append(Annotation(key=UNANSWERED, value=messages, time=prompts[-1][1]))
-        self._state_unseen()
+        self._add_unseen()
 
-    def _state_unseen(self) -> None:
+    def _add_unseen(self) -> None:
         """Add the messages that no call saw to the events: results as executions of their tools, others unchanged."""
-        for said, time in self._unseen:
-            is_result = said["role"] == "tool"
-            self.events.append(self._execution(said, time) if is_result else Kept(what=UNSEEN, value=said, time=time))
+        for message, time in self._unseen:
+            is_result = message["role"] == "tool"
+            event = self._execution(message, time) if is_result else Kept(what=UNSEEN, value=message, time=time)
+            self.events.append(event)
         self._unseen.clear()
 
     def execution_of(self, call_id: str) -> ToolRun | None:
@@ -168,28 +170,28 @@ class AgentHistory:
 
         Return None for an unknown id.
         """
-        if call_id in self._answered:
-            return self._execution(*self._answered[call_id])
-        if call_id not in self._asked:
+        if call_id in self._results:
+            return self._execution(*self._results[call_id])
+        if call_id not in self._calls:
             return None
-        asked, call = self._asked[call_id]
+        call, time = self._calls[call_id]
         name = as_text(call.get("name")) or ""
-        return ToolRun(time=asked, name=name, arguments=call.get("arguments"), call_id=call_id, agent=self.agent)
+        return ToolRun(time=time, name=name, arguments=call.get("arguments"), call_id=call_id, agent=self.agent)
 
     def executions(self) -> list[ToolRun]:
         """Return an execution for each tool call that has a result.
 
         The times of an execution are those that the source states for the call and the result.
         """
-        return [self._execution(*self._answered[call_id]) for call_id in self._asked if call_id in self._answered]
+        return [self._execution(*self._results[call_id]) for call_id in self._calls if call_id in self._results]
 
     def _execution(self, result: Members, time: str) -> ToolRun:
         call_id = as_text(result.get("call_id"))
-        asked, call = self._asked.get(call_id or "", (time, {}))
+        call, call_time = self._calls.get(call_id or "", ({}, time))
         failed = as_dict(result.get("extra")).get("is_error")
         content = result.get("content")
         return ToolRun(
-            time=asked,
+            time=call_time,
             name=as_text(call.get("name")) or as_text(result.get("name")) or "",
             arguments=call.get("arguments"),
             call_id=call_id,
@@ -237,23 +239,23 @@ class AnswerParts:
 
     def add_text(self, text: str | None, time: str = "") -> None:
         """Add a text of the answer."""
-        self._note(time)
+        self._note_time(time)
         self._blocks.add_text(text)
 
     def add_reasoning(self, text: str | None, time: str = "") -> None:
         """Add a thought of the answer."""
-        self._note(time)
+        self._note_time(time)
         self._blocks.add_reasoning(text)
 
     def add_other(self, part: Payload, time: str = "") -> None:
         """Add a part of the answer that has no text."""
-        self._note(time)
+        self._note_time(time)
         self._blocks.add_other(len(self._others))
         self._others.append(part)
 
     def add_call(self, call: ToolCall, time: str = "") -> None:
         """Add a tool call."""
-        self._note(time)
+        self._note_time(time)
         self.has_tools = True
         self._blocks.add_call()
         self._calls.append(call)
@@ -263,7 +265,7 @@ class AnswerParts:
         self.has_results = True
         self._results.append((result, time))
 
-    def _note(self, time: str) -> None:
+    def _note_time(self, time: str) -> None:
         self._time = time if self._time is None else self._time
 
     def close(self) -> Call | None:
@@ -294,8 +296,8 @@ def add_answer(history: AgentHistory, message: Members, time: str) -> Call:
     """Add a call with an assistant's message as its response."""
     answer = {**message, "role": "assistant"}
     response = anthropic_messages.read_response(answer, history.made_up_ids)
-    said = anthropic_messages.read_message({"role": "assistant", "content": answer.get("content")})
-    return history.call(time, response, said[-1] if said else Message("assistant"))
+    messages = anthropic_messages.read_message({"role": "assistant", "content": answer.get("content")})
+    return history.call(time, response, messages[-1] if messages else Message("assistant"))
 
 
 def first_text(content: Payload) -> str:

@@ -51,14 +51,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
     If there is no such chat, yield the run of the first one.
     """
     first: ForeignRun | None = None
-    is_any = False
+    has_yielded = False
     for number, chat in enumerate(_chats(source), start=1):
         run = _run(f"{source.path.parent.absolute().name or 'aider'}-{number}", chat)
         first = first or run
         if chat.has_words or chat.missing:
-            is_any = True
+            has_yielded = True
             yield run
-    if first is not None and not is_any:
+    if first is not None and not has_yielded:
         yield first
 
 
@@ -123,15 +123,11 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
         has_prompt = has_prompt or kind == "user"
         kinds.append((kind if has_prompt else "printed", line))
     for kind, group in groupby(kinds, key=lambda pair: pair[0]):
-        texts = [_text(kind, line) for _, line in group]
+        prefix = {"user": _USER, "printed": _PRINTED}.get(kind)
+        texts = [line if prefix is None else line.removesuffix(_END).removeprefix(prefix) for _, line in group]
         text = "\n".join(texts).strip("\n")
         if kind != "answer" or text.strip():
             yield kind, text
-
-
-def _text(kind: str, line: str) -> str:
-    prefix = {"user": _USER, "printed": _PRINTED}.get(kind)
-    return line if prefix is None else line.removesuffix(_END).removeprefix(prefix)
 
 
 class _ChatReader:
@@ -245,10 +241,10 @@ def _logged_messages(source: Source, run: ForeignRun) -> Iterator[_LoggedMessage
     for line in source.text_lines():
         if line.why is not None:
             run.events.append(Missing(what=f"line {line.number}", why=line.why))
-        elif found := _ENTRY.fullmatch(as_text(line.value) or ""):
+        elif match := _ENTRY.fullmatch(as_text(line.value) or ""):
             if entry is not None:
                 yield entry
-            entry = _LoggedMessage(found[1] == "TO LLM", stated_time(found[2]))
+            entry = _LoggedMessage(match[1] == "TO LLM", stated_time(match[2]))
         elif entry is not None:
             entry.lines.append(as_text(line.value) or "")
     if entry is not None:
@@ -264,8 +260,8 @@ def _add_request(run: ForeignRun, requests: Histories, request: _LoggedMessage, 
         call.complete, call.ended_by = False, "no answer follows" if answer is None else "the answer is empty"
     else:
         call.response = {"content": text}
-    said = [message["content"] for message in messages if message["role"] == "user"]
-    run.task = run.task or (as_text(said[-1]) if said else None)
+    prompts = [message["content"] for message in messages if message["role"] == "user"]
+    run.task = run.task or (as_text(prompts[-1]) if prompts else None)
     run.events.append(call)
 
 

@@ -72,8 +72,8 @@ def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times:
     usage, state = Remaining(as_dict(message.get("usage"))), as_dict(message.get("state"))
     number = message.get("messageId")
     content = [_block(block) for block in as_list(message.get("content"))]
-    model, stated = usage.text("model"), stated_time(usage.take("timestamp"))
-    time = stated or (times.get(number, "") if type(number) is int else "")
+    model, usage_time = usage.text("model"), stated_time(usage.take("timestamp"))
+    time = usage_time or (times.get(number, "") if type(number) is int else "")
     call = add_answer(history, without_none(content=content, model=model, stop_reason=state.get("stopReason")), time)
     run.model = run.model or model
     counts = without_none(

@@ -57,13 +57,13 @@ def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
         trace = as_text(event.get("propagation_root_uuid")) or identity
         parent = as_text(event.get("parent_uuid"))
         span = spans[identity] = ForeignSpan(trace, identity, parent, as_text(event.get("name")) or "")
-        if identity == trace:  # the parent of a root is the stack of scopes, which is not a scope
+        if identity == trace:  # a root states the stack of scopes as its parent, which is not a scope
             span.parent_id = None
     profile = as_dict(span.attributes.get("atof.category_profile")) | as_dict(event.get("category_profile"))
     span.attributes |= {"atof.category": category, "atof.category_profile": profile}
     metadata = as_dict(event.get("metadata"))
-    ended = event.get("scope_category") == "end"
-    if ended:
+    is_end = event.get("scope_category") == "end"
+    if is_end:
         span.end = utc_time(event.get("timestamp"))
         span.failed = _FAILED.get(as_text(metadata.get("otel.status_code")) or "")
         span.status_message = as_text(metadata.get("otel.status_description"))
@@ -71,10 +71,10 @@ def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
             span.attributes["error.type"] = kind
     else:
         span.start = utc_time(event.get("timestamp"))
-    span.attributes |= without_none(**{"atof.output" if ended else "atof.input": event.get("data")})
+    span.attributes |= without_none(**{"atof.output" if is_end else "atof.input": event.get("data")})
     rest = {name: value for name, value in metadata.items() if name not in _STATUS}
     if rest or as_list(event.get("attributes")):
-        span.more["end" if ended else "start"] = {"metadata": rest, "attributes": event.get("attributes")}
+        span.more["end" if is_end else "start"] = {"metadata": rest, "attributes": event.get("attributes")}
 
 
 _FAILED = {"OK": False, "ERROR": True}

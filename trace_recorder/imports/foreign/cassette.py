@@ -58,7 +58,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
         exchange = _events(as_dict(interaction), number)
         remaining -= sum(len(event.response or b"") for event in exchange if isinstance(event, HttpExchange))
-        if remaining < 0:  # a short body may decompress to a long one
+        if remaining < 0:  # short bodies may decompress to long ones
             events.append(Missing(what=f"interaction {number} and those after it", why="they are too large together"))
             break
         others += not exchange
@@ -76,10 +76,10 @@ def _events(interaction: Members, number: int) -> list[Event]:
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None or not isinstance(url, str):
         return []
-    answered = header_pairs(as_dict(response.get("headers")).items())
+    response_headers = header_pairs(as_dict(response.get("headers")).items())
     status = as_int(as_dict(response.get("status")).get("code"))
     body = _body(response.get("body"))
-    body, why = (None, None) if body is None else without_encoding(body, answered)
+    body, why = (None, None) if body is None else without_encoding(body, response_headers)
     exchange = HttpExchange(
         time="",
         endpoint=endpoint,
@@ -87,7 +87,7 @@ def _events(interaction: Members, number: int) -> list[Event]:
         request=_body(request.get("body")) or b"",
         headers=header_pairs(as_dict(request.get("headers")).items()),
         status=status,
-        response_headers=answered,
+        response_headers=response_headers,
         response=body,
     )
     return with_gap(exchange, f"interaction {number}", why)

@@ -39,7 +39,7 @@ def recognizes(source: Source) -> bool:
     if source.head.lstrip()[:1] not in (b"[", b"{"):
         return False
     document = source.document
-    return any(_is_conversation(one) for one in [document, *as_list(document)[:1]])
+    return any(map(_is_conversation, [document, *as_list(document)[:1]]))
 
 
 def _is_conversation(value: Payload) -> bool:
@@ -80,35 +80,35 @@ class _ConversationReader:
         pending: list[tuple[str, Position, str | None]] = [
             (key, self.history.position, None) for key in reversed(roots)
         ]
-        seen: set[str] = set()
+        visited: set[str] = set()
         while pending:
             key, position, call_id = pending.pop()
-            if key in seen or key not in self.nodes:
-                self._miss(f"node {key}", "it is in the tree twice" if key in seen else "it is not in the file")
+            if key in visited or key not in self.nodes:
+                self._add_gap(f"node {key}", "it is in the tree twice" if key in visited else "it is not in the file")
                 continue
             self.history.return_to(position)
-            last, call_id = self._read_node(key, call_id, seen)
+            last, call_id = self._read_node(key, call_id, visited)
             position = self.history.position
             pending += [(child, position, call_id) for child in reversed(self._children(last))]
-        if unread := len(self.nodes) - len(seen):
-            self._miss(f"{unread} nodes", "no path leads to them")
+        if unread := len(self.nodes) - len(visited):
+            self._add_gap(f"{unread} nodes", "no path leads to them")
 
-    def _miss(self, what: str, why: str) -> None:
+    def _add_gap(self, what: str, why: str) -> None:
         self.run.events.append(Missing(what=what, why=why))
 
     def _children(self, key: str) -> list[str]:
         return [child for child in as_list(self.nodes[key].get("children")) if isinstance(child, str)]
 
-    def _read_node(self, key: str, call_id: str | None, seen: set[str]) -> tuple[str, str | None]:
+    def _read_node(self, key: str, call_id: str | None, visited: set[str]) -> tuple[str, str | None]:
         """Read a node, or all nodes of an answer.
 
         Return the last node, and the id of the tool call that the next node may answer.
         """
-        seen.add(key)
+        visited.add(key)
         message = self._message(key)
         role = _role(message)
         if role == "assistant":
-            return self._read_answer(key, seen)
+            return self._read_answer(key, visited)
         content, time = _content(message), stated_time(message.get("create_time"))
         if role == "tool":
             name = as_text(as_dict(message.get("author")).get("name"))
@@ -123,18 +123,18 @@ class _ConversationReader:
     def _message(self, key: str) -> Members:
         return as_dict(self.nodes[key].get("message"))
 
-    def _read_answer(self, key: str, seen: set[str]) -> tuple[str, str | None]:
+    def _read_answer(self, key: str, visited: set[str]) -> tuple[str, str | None]:
         """Read consecutive messages of the assistant as one answer. A tool call ends the answer."""
         keys = [key]
         while not _is_call(self._message(key)) and len(children := self._children(key)) == 1:
             key = children[0]
-            if key in seen or key not in self.nodes or _role(self._message(key)) != "assistant":
+            if key in visited or key not in self.nodes or _role(self._message(key)) != "assistant":
                 break
-            seen.add(key)
+            visited.add(key)
             keys.append(key)
         messages = [self._message(key) for key in keys]
         calls = tuple(
-            _tool_call(message, one) for one, message in zip(keys, messages, strict=True) if _is_call(message)
+            _tool_call(message, node) for node, message in zip(keys, messages, strict=True) if _is_call(message)
         )
         last = messages[-1]
         metadata = as_dict(last.get("metadata"))

@@ -3,9 +3,10 @@
 A task's folder has the history for the model, and a list of the messages that the window showed.
 
 `api_conversation_history.json` is a conversation in Anthropic's form, with the time `ts` of each message.
-`ui_messages.json` is a list of `{"ts", "type", "text"}`, and has the times, tokens and failures of requests. The member
-that `type` names, `say` or `ask`, is the kind of a message. The text of `api_req_started` is JSON: the last message of
-the prompt, and after the answer the token counts or the error. Both files are read if both exist.
+`ui_messages.json` is a list of `{"ts", "type", "text"}`, and has the times, tokens and failures of requests. `type` is
+"say" or "ask", and the member of this name is the kind of the message. The text of an `api_req_started` message is
+JSON. It has the last message of the prompt and, after the answer has come, the token counts or the error. Both files
+are read if both exist.
 
 A model without native tool calls asks for tools in XML: `<read_file><path>a.py</path></read_file>`. Results of such
 tools are texts that begin with `[read_file for 'a.py'] Result:`.
@@ -125,7 +126,9 @@ def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) ->
         shown = as_dict(json_value(text))
         name = as_text(shown.get("tool")) or as_text(shown.get("toolName")) or _TOOLS[kind]
         arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
-        if not any(tool.arguments == arguments for tool in request.tools[-1:]):  # a `say` may repeat an `ask`
+        if not any(
+            tool.arguments == arguments for tool in request.tools[-1:]
+        ):  # an `ask` and a `say` may show one tool
             request.tools.append(ShownTool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
         request.tools[-1].outputs.append(text)
@@ -138,15 +141,15 @@ def with_answers(requests: list[ShownRequest], times: list[int]) -> Iterator[tup
     Either member of a pair may be None. `times` are the times of the answers. An answer belongs to the last request
     that began before the answer's time.
     """
-    begun = 0
-    for place, time in enumerate(times):
+    next_request = 0
+    for position, time in enumerate(times):
         latest: ShownRequest | None = None
-        while begun < len(requests) and requests[begun].started <= time:
+        while next_request < len(requests) and requests[next_request].started <= time:
             if latest is not None:
                 yield latest, None
-            latest, begun = requests[begun], begun + 1
-        yield latest, place
-    for request in requests[begun:]:
+            latest, next_request = requests[next_request], next_request + 1
+        yield latest, position
+    for request in requests[next_request:]:
         yield request, None
 
 
@@ -213,10 +216,12 @@ def _is_history(source: Source) -> bool:
     are_timed = bool(messages) and all(
         "ts" in message and message.get("role") in ("user", "assistant") for message in messages
     )
-    return are_timed and ("<task>" in first_text(messages[0].get("content"))[:20] or _other(source, _SHOWN) is not None)
+    return are_timed and (
+        "<task>" in first_text(messages[0].get("content"))[:20] or _neighbour(source, _SHOWN) is not None
+    )
 
 
-def _other(source: Source, name: str) -> Source | None:
+def _neighbour(source: Source, name: str) -> Source | None:
     """Return the file with this name in the same directory, or None if its content does not fit its name."""
     path = source.path.with_name(name)
     if path == source.path or not path.is_file():
@@ -229,7 +234,7 @@ def _other(source: Source, name: str) -> Source | None:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the task of a folder. Either of its two files may be given."""
     is_screen = is_shown(source.document)
-    other = _other(source, _HISTORY if is_screen else _SHOWN)
+    other = _neighbour(source, _HISTORY if is_screen else _SHOWN)
     if other is not None:
         source.read_too.add(other.path)
     shown, sent = (source, other) if is_screen else (other, source)
@@ -286,8 +291,8 @@ def _next_answered(
     history: AgentHistory, pairs: Iterator[tuple[ShownRequest | None, int | None]]
 ) -> ShownRequest | None:
     """Return the request of the next answer, and add the requests before it that had no answer."""
-    for request, place in pairs:
-        if place is not None:
+    for request, position in pairs:
+        if position is not None:
             return request
         if request is not None:
             _fail(history, request)
@@ -328,7 +333,5 @@ def _read_shown(run: ForeignRun, screen: ShownTask) -> None:
             )
     history.finish()
 
-
-__all__ = ("FORMAT", "read", "recognizes")
 
 FORMAT = ImportFormat(name="cline", recognizes=recognizes, read=read, counting=WHOLE)

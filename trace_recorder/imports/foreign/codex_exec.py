@@ -113,8 +113,8 @@ class _CodexStreamReader:
 
 def _key_of(item: Members) -> str:
     """Return a key that the start and the end of an item share: its id, or its arguments if it has no id."""
-    asked = {name: value for name, value in item.items() if name not in _OF_AN_END}
-    return as_text(item.get("id")) or to_json(asked)
+    arguments = {name: value for name, value in item.items() if name not in _OF_AN_END}
+    return as_text(item.get("id")) or to_json(arguments)
 
 
 _OF_AN_END = {"status", "aggregated_output", "exit_code", "result", "error", "agents_states", "text"}
@@ -133,8 +133,8 @@ def _tool_call(item: Members, identity: str) -> ToolCall | None:
     if kind == "web_search":
         return ToolCall(identity, "web_search", {"query": item.get("query")})
     if kind == "collab_tool_call":
-        asked = {name: value for name, value in item.items() if name not in {*_OF_AN_ITEM, "tool", "agents_states"}}
-        return ToolCall(identity, as_text(item.get("tool")) or "", asked)
+        rest = {name: value for name, value in item.items() if name not in {*_OF_AN_ITEM, "tool", "agents_states"}}
+        return ToolCall(identity, as_text(item.get("tool")) or "", rest)
     return None
 
 

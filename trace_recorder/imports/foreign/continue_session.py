@@ -16,7 +16,7 @@ from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Kept, Members, Missing
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.foreign.stated_values import text_of
-from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage, without_none
+from trace_recorder.values.messages import LLMResponse, Message, Usage, without_none
 from trace_recorder.values.structs import replace
 from trace_recorder.values.token_counts import WHOLE
 
@@ -31,7 +31,7 @@ def recognizes(source: Source) -> bool:
         return False
     document = as_dict(source.document)
     history = document.get("history")
-    is_history = isinstance(history, list) and all(isinstance(as_dict(one).get("message"), dict) for one in history)
+    is_history = isinstance(history, list) and all(isinstance(as_dict(item).get("message"), dict) for item in history)
     return is_history and "sessionId" in document
 
 
@@ -86,11 +86,11 @@ class _ContinueSessionReader:
 
     def _read_prompt(self, item: Members, message: Members) -> None:
         context = as_list(item.get("contextItems"))
-        for read in read_message(_chat_form(message)):
-            extra = read.extra | ({"contextItems": context} if context and read.role == "user" else {})
-            self.history.add(replace(read, extra=extra), "")
-            if read.role == "user":
-                self.run.task = self.run.task or first_text(read.content) or None
+        for prompt in read_message(_chat_form(message)):
+            extra = prompt.extra | ({"contextItems": context} if context and prompt.role == "user" else {})
+            self.history.add(replace(prompt, extra=extra), "")
+            if prompt.role == "user":
+                self.run.task = self.run.task or first_text(prompt.content) or None
 
     def _read_answer(self, item: Members, message: Members) -> None:
         usage_members = Remaining(as_dict(message.get("usage")))
@@ -101,13 +101,13 @@ class _ContinueSessionReader:
             else Usage()
         )
         without_usage = {name: value for name, value in message.items() if name != "usage"}
-        [read, *_] = [*read_message(_chat_form(without_usage)), Message("assistant")]
+        [answer, *_] = [*read_message(_chat_form(without_usage)), Message("assistant")]
         thought = join_texts([*self._thoughts, as_text(as_dict(item.get("reasoning")).get("text"))], "\n\n")
         self._thoughts = []
         response = LLMResponse(
-            text_of(read.content) or None,
-            reasoning=thought or read.reasoning,
-            tool_calls=read.tool_calls,
+            text_of(answer.content) or None,
+            reasoning=thought or answer.reasoning,
+            tool_calls=answer.tool_calls,
             usage=usage,
             model=model,
         )
@@ -119,7 +119,7 @@ class _ContinueSessionReader:
 
     def _add_result(self, state: Members) -> None:
         call_id, status = as_text(state.get("toolCallId")), as_text(state.get("status"))
-        outputs = [as_text(as_dict(one).get("content")) for one in as_list(state.get("output"))]
+        outputs = [as_text(as_dict(output).get("content")) for output in as_list(state.get("output"))]
         if not outputs or call_id in self._answered_apart:
             return
         failed = _FAILED.get(status or "")
@@ -132,12 +132,13 @@ def _chat_form(message: Members) -> Members:
     """Return a message in OpenAI's chat form. Continue uses other names for ids, tool calls and images."""
     named = {_NAMES.get(name, name): value for name, value in message.items()}
     if isinstance(content := named.get("content"), list):
-        named["content"] = [_part(as_dict(part)) if isinstance(part, dict) else part for part in content]
+        named["content"] = [
+            {"type": "image_url", "image_url": part.get("imageUrl")}
+            if as_dict(part).get("type") == "imageUrl"
+            else part
+            for part in content
+        ]
     return named
-
-
-def _part(part: Members) -> Payload:
-    return {"type": "image_url", "image_url": part.get("imageUrl")} if part.get("type") == "imageUrl" else part
 
 
 FORMAT = ImportFormat(name="continue", recognizes=recognizes, read=read, counting=WHOLE)

@@ -55,9 +55,9 @@ class _CopilotSessionReader:
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
         self._main = AgentHistory(run.events)
-        self._side: dict[str, AgentHistory] = {}
+        self._sub_agents: dict[str, AgentHistory] = {}
         self._running: dict[str, ToolRun] = {}
-        self._asked: dict[str, tuple[Members, ForeignAgent]] = {}
+        self._tool_calls: dict[str, tuple[Members, ForeignAgent]] = {}
         self._names: dict[str, str | None] = {}
         self._thought: str | None = None
 
@@ -79,22 +79,25 @@ class _CopilotSessionReader:
 
     def finish(self) -> None:
         """Add the messages that no call saw to the events."""
-        for history in (self._main, *self._side.values()):
+        for history in (self._main, *self._sub_agents.values()):
             history.finish()
 
-    def _history(self, task: str | None, time: str) -> AgentHistory:
-        """Return the history of the main agent, or of the sub-agent that a tool call started."""
-        if task is None:
+    def _history(self, call_id: str | None, time: str) -> AgentHistory:
+        """Return the history of the main agent, or of the sub-agent that the tool call with this id started."""
+        if call_id is None:
             return self._main
-        if task not in self._side:
-            asked, agent = self._asked.get(task, ({}, MAIN))
-            name = self._names.get(task)
-            started = _execution_id(task) if asked or task in self._running else None
-            about = ForeignAgent(name=name, agent_id=task, parent_agent_id=agent.agent_id, parent_execution_id=started)
-            self._side[task] = AgentHistory(self.run.events, about)
-            if prompt := as_text(as_dict(asked.get("arguments")).get("prompt")):
-                self._side[task].add(Message("user", prompt), time)
-        return self._side[task]
+        if call_id not in self._sub_agents:
+            tool_call, parent = self._tool_calls.get(call_id, ({}, MAIN))
+            agent = ForeignAgent(
+                name=self._names.get(call_id),
+                agent_id=call_id,
+                parent_agent_id=parent.agent_id,
+                parent_execution_id=_execution_id(call_id) if tool_call or call_id in self._running else None,
+            )
+            self._sub_agents[call_id] = AgentHistory(self.run.events, agent)
+            if prompt := as_text(as_dict(tool_call.get("arguments")).get("prompt")):
+                self._sub_agents[call_id].add(Message("user", prompt), time)
+        return self._sub_agents[call_id]
 
     def _read_message(self, history: AgentHistory, data: Members, role: str, time: str) -> None:
         content = as_text(data.get("transformedContent")) or as_text(data.get("content"))
@@ -105,7 +108,7 @@ class _CopilotSessionReader:
             self.run.task = self.run.task or as_text(data.get("content")) or None
 
     def _read_answer(self, history: AgentHistory, data: Members, time: str) -> None:
-        calls = tuple(_tool_call(as_dict(requested)) for requested in as_list(data.get("toolRequests")))
+        calls = tuple(_tool_call(as_dict(request)) for request in as_list(data.get("toolRequests")))
         thought, self._thought = as_text(data.get("reasoningText")) or self._thought, None
         response = LLMResponse(
             as_text(data.get("content")),
@@ -118,8 +121,8 @@ class _CopilotSessionReader:
         )
         history.call(time, response)
         self.run.model = self.run.model or response.model
-        for requested in calls:
-            self._asked[requested.call_id] = {"name": requested.name, "arguments": requested.arguments}, history.agent
+        for call in calls:
+            self._tool_calls[call.call_id] = {"name": call.name, "arguments": call.arguments}, history.agent
 
     def _read_result(self, history: AgentHistory, data: Members, time: str) -> None:
         call_id = as_text(data.get("toolCallId")) or ""
@@ -128,15 +131,17 @@ class _CopilotSessionReader:
         content = as_text(result.get("content"))
         text = content if content is not None else as_text(error.get("message"))
         failed = {"is_error": not success} if isinstance(success, bool) else {}
-        started = self._running.pop(call_id, None)
-        history.add(Message("tool", text, call_id=call_id or None, extra=failed), time, is_stated=started is not None)
-        if started is not None:
-            started.ended = time
-            started.success = success if isinstance(success, bool) else None
-            started.result = content if success is not False else None
-            started.error = (text or "") if success is False else None
-        if more := {name: data[name] for name in ("toolTelemetry",) if data.get(name)}:
-            self.run.events.append(Kept(what="toolTelemetry", value={"call_id": call_id, **more}, time=time))
+        execution = self._running.pop(call_id, None)
+        message = Message("tool", text, call_id=call_id or None, extra=failed)
+        history.add(message, time, is_stated=execution is not None)
+        if execution is not None:
+            execution.ended = time
+            execution.success = success if isinstance(success, bool) else None
+            execution.result = content if success is not False else None
+            execution.error = (text or "") if success is False else None
+        if telemetry := data.get("toolTelemetry"):
+            value = {"call_id": call_id, "toolTelemetry": telemetry}
+            self.run.events.append(Kept(what="toolTelemetry", value=value, time=time))
 
     def _start(self, history: AgentHistory, data: Members, time: str) -> None:
         """Add an execution. A later event has the result."""
@@ -172,18 +177,17 @@ class _CopilotSessionReader:
         model = as_text(data.get("selectedModel")) or as_text(data.get("newModel"))
         self.run.model = self.run.model or model
         context = as_dict(data.get("context"))
-        said = {"version": data.get("copilotVersion"), "cwd": context.get("cwd"), "branch": context.get("branch")}
-        self.run.source |= without_none(**said)
+        version, cwd, branch = data.get("copilotVersion"), context.get("cwd"), context.get("branch")
+        self.run.source |= without_none(version=version, cwd=cwd, branch=branch)
 
 
 def _execution_id(call_id: str) -> str:
     return joined_id("execution-of", call_id)
 
 
-def _tool_call(asked: Members) -> ToolCall:
-    return ToolCall(
-        as_text(asked.get("toolCallId")) or "", as_text(asked.get("name")) or "", arguments_of(asked.get("arguments"))
-    )
+def _tool_call(request: Members) -> ToolCall:
+    call_id, name = as_text(request.get("toolCallId")), as_text(request.get("name"))
+    return ToolCall(call_id or "", name or "", arguments_of(request.get("arguments")))
 
 
 FORMAT = ImportFormat(name="copilot", recognizes=recognizes, read=read, counting=WHOLE)

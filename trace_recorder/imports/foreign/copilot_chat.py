@@ -65,28 +65,28 @@ def _apply(state: Members, change: Members) -> bool:
     kind, path = as_int(change.get("kind")), as_list(change.get("k"))
     if kind not in (_SET, _PUSH, _DELETE) or not 0 < len(path) <= MAX_DOCUMENT_DEPTH:
         return False
-    place: Payload = state
+    parent: Payload = state
     for step in path[:-1]:
-        place = _member(place, step)
+        parent = _member(parent, step)
     last = path[-1]
     if kind == _PUSH:
-        return _push(place, last, change)
-    if isinstance(place, dict) and isinstance(last, str):
+        return _push(parent, last, change)
+    if isinstance(parent, dict) and isinstance(last, str):
         if kind == _SET:
-            place[last] = change.get("v")
+            parent[last] = change.get("v")
         else:
-            place.pop(last, None)
+            parent.pop(last, None)
         return True
-    if isinstance(place, list) and type(last) is int and 0 <= last < len(place):
-        place[last] = change.get("v") if kind == _SET else None
+    if isinstance(parent, list) and type(last) is int and 0 <= last < len(parent):
+        parent[last] = change.get("v") if kind == _SET else None
         return True
     return False
 
 
-def _push(place: Payload, last: Payload, change: Members) -> bool:
-    values = _member(place, last)
-    if values is None and isinstance(place, dict) and isinstance(last, str):
-        values = place[last] = []
+def _push(parent: Payload, last: Payload, change: Members) -> bool:
+    values = _member(parent, last)
+    if values is None and isinstance(parent, dict) and isinstance(last, str):
+        values = parent[last] = []
     if not isinstance(values, list):
         return False
     keep = change.get("i")
@@ -96,11 +96,11 @@ def _push(place: Payload, last: Payload, change: Members) -> bool:
     return True
 
 
-def _member(place: Payload, step: Payload) -> Payload:
-    if isinstance(place, dict) and isinstance(step, str):
-        return place.get(step)
-    if isinstance(place, list) and type(step) is int and 0 <= step < len(place):
-        return place[step]
+def _member(parent: Payload, step: Payload) -> Payload:
+    if isinstance(parent, dict) and isinstance(step, str):
+        return parent.get(step)
+    if isinstance(parent, list) and type(step) is int and 0 <= step < len(parent):
+        return parent[step]
     return None
 
 
@@ -131,9 +131,9 @@ def thought_of(thinking: Payload) -> str | None:
     return as_text(text) or join_texts(map(as_text, as_list(text)), "") or None
 
 
-def tool_call(asked: Payload) -> ToolCall:
+def tool_call(value: Payload) -> ToolCall:
     """Read a tool call of a round."""
-    call = as_dict(asked)
+    call = as_dict(value)
     return ToolCall(as_text(call.get("id")) or "", as_text(call.get("name")) or "", arguments_of(call.get("arguments")))
 
 
@@ -173,7 +173,7 @@ def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
         if text and shown.calls:
             yield shown
             shown = ShownAnswer()
-        if text:  # a key is found in each part, before parts are joined
+        if text:  # each part is masked by itself, because joined text may hide a secret
             (shown.thoughts if is_thought else shown.texts).append(default_redactor(text))
         elif kind in ("toolInvocationSerialized", "toolInvocation"):
             _add_tool(shown, members)
@@ -192,19 +192,19 @@ def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) ->
     if kind == "thinking":
         return thought_of(members)
     if kind == "inlineReference":
-        place = as_dict(members.get("inlineReference"))
-        path = as_text(place.get("path")) or as_text(as_dict(place.get("uri")).get("path")) or ""
-        return as_text(members.get("name")) or as_text(place.get("name")) or path.rpartition("/")[2]
+        reference = as_dict(members.get("inlineReference"))
+        path = as_text(reference.get("path")) or as_text(as_dict(reference.get("uri")).get("path")) or ""
+        return as_text(members.get("name")) or as_text(reference.get("name")) or path.rpartition("/")[2]
     return None
 
 
 def _add_tool(shown: ShownAnswer, members: dict[str, Payload]) -> None:
     call_id = as_text(members.get("toolCallId")) or ""
-    special = as_dict(members.get("toolSpecificData"))
+    data = as_dict(members.get("toolSpecificData"))
     details = as_dict(members.get("resultDetails"))
-    line = as_dict(special.get("commandLine"))
-    written = details.get("input") or special.get("rawInput") or as_text(line.get("original")) or special.get("command")
-    shown.calls.append(ToolCall(call_id, as_text(members.get("toolId")) or "", arguments_of(written)))
+    line = as_dict(data.get("commandLine"))
+    arguments = details.get("input") or data.get("rawInput") or as_text(line.get("original")) or data.get("command")
+    shown.calls.append(ToolCall(call_id, as_text(members.get("toolId")) or "", arguments_of(arguments)))
     if output := as_list(details.get("output")):
         shown.results.append((call_id, content_of([_result_part(part) for part in output])))
 
@@ -260,9 +260,10 @@ def _read_request(run: ForeignRun, history: AgentHistory, request: Members, numb
     rest["result"] = {name: value for name, value in result.items() if name != "metadata"}
     run.events.append(Kept(what="request", value=rest, time=time))
     if request.get("shouldBeRemovedOnSend") or request.get("isHidden"):
-        return  # the user took it back: later prompts do not have it
+        return  # the user removed the request, so later prompts do not have it
     _add_prompt(run, history, request, metadata)
-    provider, _, model = default_redactor(as_text(request.get("modelId")) or "").rpartition("/")  # a key may have a "/"
+    model_id = default_redactor(as_text(request.get("modelId")) or "")  # masked first, because a secret may have a "/"
+    provider, _, model = model_id.rpartition("/")
     model = as_text(metadata.get("resolvedModel")) or model
     run.model = run.model or model or None
     rounds = [as_dict(element) for element in as_list(metadata.get("toolCallRounds"))]
@@ -348,7 +349,5 @@ def _end(run: ForeignRun, request: Members, is_failed: bool) -> None:
     if request.get("isCanceled") is True:
         run.status = "interrupted"
 
-
-__all__ = ("FORMAT", "read", "recognizes")
 
 FORMAT = ImportFormat(name="copilot-chat", recognizes=recognizes, read=read, counting=WHOLE)

@@ -65,7 +65,7 @@ def foreign_run_of(run: Trajectory, format_name: str, name: str) -> ForeignRun:
     return ForeignRun(
         format=format_name,
         identity=run.trajectory_id or name,
-        events=[*_in_order([*_Description(run).events()]), *_about_run(run)],
+        events=[*_in_order([*_TrajectoryEvents(run).events()]), *_facts_of_run(run)],
         task=run.task,
         provider=run.provider,
         model=run.model,
@@ -100,7 +100,7 @@ DOCUMENT = ImportFormat(
 )
 
 
-class _Description:
+class _TrajectoryEvents:
     """Makes events from the calls and steps of a trajectory.
 
     Each step follows its calls, and its tools follow the step.
@@ -109,20 +109,20 @@ class _Description:
     def __init__(self, run: Trajectory) -> None:
         self._run = run
         self._histories = Histories()
-        self._left = {interaction.interaction_id: interaction for interaction in run.llm_interactions}
+        self._remaining = {interaction.interaction_id: interaction for interaction in run.llm_interactions}
 
     def events(self) -> Iterator[Event]:
         """Yield the events in the order of the run's steps, and then the calls that belong to no step."""
         for step in self._run.agent_steps:
-            of_step = [step.interaction] if step.interaction else []
-            for one in (*(self._left[name] for name in step.interaction_ids if name in self._left), *of_step):
-                if self._left.pop(one.interaction_id, None) is not None:
-                    yield self._call(one)
+            own = [step.interaction] if step.interaction else []
+            for call in (*(self._remaining[name] for name in step.interaction_ids if name in self._remaining), *own):
+                if self._remaining.pop(call.interaction_id, None) is not None:
+                    yield self._call(call)
             if step.derived:
                 yield from _tool_runs(step)
             else:
                 yield self._step(step)
-        yield from map(self._call, self._left.values())
+        yield from map(self._call, self._remaining.values())
 
     def _call(self, call: LLMInteraction) -> Call:
         conversation, length = self._histories.add([message.to_document() for message in call.input_messages])
@@ -179,10 +179,12 @@ def _in_order(events: list[Event]) -> list[Event]:
     return [event for _, event in sorted(zip(known, events, strict=True), key=itemgetter(0))]
 
 
-def _agent(one: LLMInteraction | AgentStep) -> ForeignAgent:
-    started_in = one.parent_execution_id if isinstance(one, LLMInteraction) else None
+def _agent(recorded: LLMInteraction | AgentStep) -> ForeignAgent:
     return ForeignAgent(
-        name=one.agent, agent_id=one.agent_id, parent_agent_id=one.parent_agent_id, parent_execution_id=started_in
+        name=recorded.agent,
+        agent_id=recorded.agent_id,
+        parent_agent_id=recorded.parent_agent_id,
+        parent_execution_id=recorded.parent_execution_id if isinstance(recorded, LLMInteraction) else None,
     )
 
 
@@ -209,7 +211,7 @@ def _tool_runs(step: AgentStep) -> Iterator[ToolRun]:
         )
 
 
-def _about_run(run: Trajectory) -> Iterator[Event]:
+def _facts_of_run(run: Trajectory) -> Iterator[Event]:
     for step in run.agent_steps:
         if _SUMMARY in step.extra:
             yield Summary(step_number=step.step_number, value=step.extra[_SUMMARY])

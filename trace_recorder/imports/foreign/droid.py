@@ -16,7 +16,7 @@ from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import without_none
 from trace_recorder.values.token_counts import WHOLE
 
-_ABOUT = ("version", "cwd", "title")
+_SOURCE_MEMBERS = ("version", "cwd", "title")
 _HIDDEN = "llm_only"
 """The `visibility` of messages that the program wrote."""
 
@@ -62,7 +62,7 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members, time
 def _read_other(run: ForeignRun, members: Members, time: str) -> None:
     if members.get("type") == "session_start":
         run.identity = as_text(members.get("id")) or run.identity
-        run.source |= {name: members[name] for name in _ABOUT if name in members}
+        run.source |= {name: members[name] for name in _SOURCE_MEMBERS if name in members}
     run.events.append(Kept(what=as_text(members.get("type")) or "line", value=members, time=time))
 
 

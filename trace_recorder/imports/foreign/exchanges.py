@@ -131,8 +131,8 @@ def _ending(exchange: HttpExchange, joined: JoinedStream | None) -> Members:
     why = why_incomplete(joined) if (exchange.status or 0) < 300 else None
     if exchange.error is not None and not (joined is not None and joined.ended):
         why = why or str(exchange.error.get("message"))
-    stated = without_none(events=joined.events if joined else None, last_event=joined.ended if joined else None)
-    return stated | ({"complete": False, "ended_by": why} if why else {})
+    members = {} if joined is None else without_none(events=joined.events, last_event=joined.ended)
+    return members | ({"complete": False, "ended_by": why} if why else {})
 
 
 OTHER_REQUESTS = "other_requests"
@@ -170,9 +170,12 @@ def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[
 
 def header_pairs(headers: Iterable[tuple[Payload, Payload]]) -> list[tuple[bytes, bytes]]:
     """Return headers as bytes. A header with several values becomes a header for each value."""
-    pairs = ((name, one) for name, value in headers for one in (value if isinstance(value, list) else [value]))
+    listed = ((name, value if isinstance(value, list) else [value]) for name, value in headers)
+    pairs = ((name, value) for name, values in listed for value in values)
     return [
-        (_latin(name), _latin(one)) for name, one in pairs if isinstance(name, str) and isinstance(one, str | bytes)
+        (_latin(name), _latin(value))
+        for name, value in pairs
+        if isinstance(name, str) and isinstance(value, str | bytes)
     ]
 
 
@@ -196,7 +199,8 @@ def from_base64(text: str) -> bytes | None:
 def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, str | None]:
     """Return a body without its Content-Encoding, and the reason if the encoding cannot be undone.
 
-    A body may already be decoded. It is cut where it decompresses to more than 100 times its size and more than 64 MB.
+    A body may already be decoded, although its header states an encoding. The result is cut at 100 times the size of
+    the body, or at 64 MB if this is more.
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())
@@ -209,7 +213,7 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
     for _ in range(_MAX_MEMBERS):
         decoder = zlib.decompressobj(bits)
         try:
-            remaining_limit = max(1, limit - sum(map(len, parts)))  # 0 would be no limit
+            remaining_limit = max(1, limit - sum(map(len, parts)))  # zlib takes 0 as no limit
             parts.append(decoder.decompress(remaining, remaining_limit))
         except zlib.error as error:
             why = None if bits == zlib.MAX_WBITS else f"it cannot be decompressed ({error})"

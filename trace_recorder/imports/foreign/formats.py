@@ -1,4 +1,4 @@
-"""The formats of other tools: recognising a file's format by its content, and reading its runs."""
+"""Recognises the format of another tool's file by the file's content, and reads its runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
 def format_of(source: Source) -> str | None:
     """Return the name of a file's format, or None if it is unknown. Raises OSError and TrajectoryFormatError."""
     formats = IMPORT_FORMATS.items()
-    return next((name for name, found in formats if try_call(partial(found.recognizes, source), _is_not)), None)
+    return next((name for name, record in formats if try_call(partial(record.recognizes, source), _is_not)), None)
 
 
 def _is_not(error: Exception) -> bool:
@@ -72,9 +72,8 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
     """
     format_name = format_of(source)
     if format_name is None:
-        raise TrajectoryFormatError(
-            f"{source.path} has an unknown format{_as_document(source)}. docs/import.md lists the formats."
-        )
+        why = f": as one document, {source.why_no_document}" if source.why_no_document else ""
+        raise TrajectoryFormatError(f"{source.path} has an unknown format{why}. docs/import.md lists the formats.")
     runs = iter(IMPORT_FORMATS[format_name].read(source))
     while True:
         run = try_call(partial(next, runs, None), partial(_refuse, source.path, format_name))
@@ -83,14 +82,14 @@ def read_runs(source: Source) -> Iterator[ForeignRun]:
         run.format = format_name
         run.identity = _without_secret_name(run.identity, source.path)
         run.source.setdefault("file", masked_name(source.path.name))
-        if not _says_anything(run):
+        if not _has_content(run):
             run.events.append(
                 Missing(what="every call and message", why=f"none was found in this file, read as {format_name}")
             )
         yield run
 
 
-def _says_anything(run: ForeignRun) -> bool:
+def _has_content(run: ForeignRun) -> bool:
     """Return whether a run has a call, a step, an execution, a message or a gap."""
     return any(
         isinstance(event, Call | HttpExchange | SourceStep | ToolRun | Missing)
@@ -106,8 +105,8 @@ def masked_name(name: str) -> str:
     The name is also masked without its suffix, because the suffix could look like a part of the secret.
     """
     parts = ((name, "", ""), name.rpartition("."), name.partition("."))
-    masked = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)
-    return next((found for found in masked if found != name), name)
+    names = (default_redactor(stem) + dot + suffix for stem, dot, suffix in parts)
+    return next((masked for masked in names if masked != name), name)
 
 
 def _without_secret_name(identity: str, path: Path) -> str:
@@ -119,10 +118,6 @@ def _without_secret_name(identity: str, path: Path) -> str:
         if name and (masked := masked_name(name)) != name:
             identity = identity.replace(name, masked)
     return identity
-
-
-def _as_document(source: Source) -> str:
-    return f": as one document, {source.why_no_document}" if source.why_no_document else ""
 
 
 def _refuse(path: Path, name: str, error: Exception) -> NoReturn:

@@ -37,7 +37,7 @@ REWIND = "$rewindTo"
 class GeminiSession:
     """The content of a file: the members of the session, its messages in order, and other lines."""
 
-    about: Members = field(default_factory=dict)
+    members: Members = field(default_factory=dict)
     messages: list[Members] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
     others: list[Members] = field(default_factory=list)
@@ -72,16 +72,16 @@ def read_session(source: Source) -> GeminiSession:
 
 def _from_lines(lines: Iterable[Line]) -> GeminiSession:
     session = GeminiSession()
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for members in _each_line(lines, session):
         identity = as_text(members.get("id"))
-        if identity in places and "type" in members:
-            session.messages[places[identity or ""]] = members
+        if identity in positions and "type" in members:
+            session.messages[positions[identity or ""]] = members
         elif "type" in members or REWIND in members:
-            places |= {} if identity is None else {identity: len(session.messages)}
+            positions |= {} if identity is None else {identity: len(session.messages)}
             session.messages.append(members)
         elif "sessionId" in members:
-            session.about |= members
+            session.members |= members
         else:
             session.others.append(members)
     return session
@@ -94,7 +94,7 @@ def _each_line(lines: Iterable[Line], session: GeminiSession) -> Iterator[Member
         if not isinstance(changes, dict):
             yield members
             continue
-        session.about |= {name: value for name, value in changes.items() if name != "messages"}
+        session.members |= {name: value for name, value in changes.items() if name != "messages"}
         yield from (message for message in as_list(changes.get("messages")) if isinstance(message, dict))
 
 
@@ -123,11 +123,11 @@ def read(source: Source) -> Iterator[ForeignRun]:
         return
     session = read_session(source)
     run = ForeignRun(
-        identity=as_text(session.about.get("sessionId")) or source.path.stem,
+        identity=as_text(session.members.get("sessionId")) or source.path.stem,
         provider="google",
-        start_time=stated_time(session.about.get("startTime")),
-        end_time=stated_time(session.about.get("lastUpdated")),
-        source={name: session.about[name] for name in _SOURCE_MEMBERS if name in session.about},
+        start_time=stated_time(session.members.get("startTime")),
+        end_time=stated_time(session.members.get("lastUpdated")),
+        source={name: session.members[name] for name in _SOURCE_MEMBERS if name in session.members},
     )
     _GeminiSessionReader(run).read(session)
     yield run
@@ -208,13 +208,13 @@ class _GeminiSessionReader:
         return bool(results) and all(as_text(result.get("id")) in self._answered for result in results)
 
     def _read_answer(self, message: Members, content: str | list[Payload] | None, time: str) -> None:
-        asked = [as_dict(element) for element in as_list(message.get("toolCalls"))]
+        calls = [as_dict(element) for element in as_list(message.get("toolCalls"))]
         thoughts = [as_dict(element) for element in as_list(message.get("thoughts"))]
         model = as_text(message.get("model"))
         response = LLMResponse(
             _text(content) or None,
             reasoning="\n\n".join(filter(None, map(_thought, thoughts))) or None,
-            tool_calls=tuple(_tool_call(element) for element in asked),
+            tool_calls=tuple(map(_tool_call, calls)),
             usage=_usage(as_dict(message.get("tokens"))),
             model=model,
             id=as_text(message.get("id")),
@@ -223,12 +223,12 @@ class _GeminiSessionReader:
         call = self.history.call(time, response, Message("assistant", content or None))
         call.provider = "google"
         self.run.model = self.run.model or model
-        for element in asked:
-            if (result := _result(element)) is not None:
-                self.history.add(result, stated_time(element.get("timestamp")) or time)
+        for tool_call in calls:
+            if (result := _result(tool_call)) is not None:
+                self.history.add(result, stated_time(tool_call.get("timestamp")) or time)
                 if result.call_id:
                     self._answered.add(result.call_id)
-            display = {name: element[name] for name in ("id", "resultDisplay") if element.get(name) is not None}
+            display = {name: tool_call[name] for name in ("id", "resultDisplay") if tool_call.get(name) is not None}
             if "resultDisplay" in display:
                 self.run.events.append(Kept(what="resultDisplay", value=display, time=time))
 
@@ -249,31 +249,31 @@ def _text(content: Payload) -> str:
 
 
 def _thought(thought: Members) -> str:
-    subject, said = as_text(thought.get("subject")), as_text(thought.get("description"))
-    return "\n".join(filter(None, (f"**{subject}**" if subject else None, said)))
+    subject, description = as_text(thought.get("subject")), as_text(thought.get("description"))
+    return "\n".join(filter(None, (f"**{subject}**" if subject else None, description)))
 
 
-def _tool_call(asked: Members) -> ToolCall:
-    arguments = asked.get("args")
+def _tool_call(call: Members) -> ToolCall:
+    arguments = call.get("args")
     return ToolCall(
-        as_text(asked.get("id")) or "", as_text(asked.get("name")) or "", {} if arguments is None else arguments
+        as_text(call.get("id")) or "", as_text(call.get("name")) or "", {} if arguments is None else arguments
     )
 
 
-def _result(asked: Members) -> Message | None:
-    """Return the message with the result of a tool, or None if there is no result yet."""
-    parts = as_list(asked.get("result"))
+def _result(call: Members) -> Message | None:
+    """Return the message with the result of a tool call, or None if the call has no result."""
+    parts = as_list(call.get("result"))
     if not parts:
         return None
-    status = as_text(asked.get("status"))
+    status = as_text(call.get("status"))
     extra: Members = {} if status is None else {"status": status, "is_error": status in _FAILED}
     content: str | list[Payload] = parts
     if len(parts) == 1:
         answer = as_dict(as_dict(as_dict(parts[0]).get("functionResponse")).get("response"))
-        said = as_text(answer.get("output", answer.get("error")))
-        content = parts if said is None or len(answer) != 1 else said
-    name = as_text(asked.get("name"))
-    return Message("tool", content, call_id=as_text(asked.get("id")) or None, name=name, extra=extra)
+        text = as_text(answer.get("output", answer.get("error")))
+        content = parts if text is None or len(answer) != 1 else text
+    name = as_text(call.get("name"))
+    return Message("tool", content, call_id=as_text(call.get("id")) or None, name=name, extra=extra)
 
 
 _COUNTS = {
@@ -289,11 +289,9 @@ def _usage(tokens: Members) -> Usage:
 
     The count of tokens in tools' results is in `extra`, under the name of Gemini's API.
     """
-    left = Remaining(tokens)
-    by_tools = left.integer("tool")
-    return usage_at(left, _COUNTS, None if by_tools is None else {"toolUsePromptTokenCount": by_tools})
+    counts = Remaining(tokens)
+    of_results = counts.integer("tool")
+    return usage_at(counts, _COUNTS, None if of_results is None else {"toolUsePromptTokenCount": of_results})
 
-
-__all__ = ("FORMAT", "read", "recognizes")
 
 FORMAT = ImportFormat(name="gemini-cli", recognizes=recognizes, read=read, counting=THOUGHTS_APART)

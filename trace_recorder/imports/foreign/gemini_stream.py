@@ -56,7 +56,9 @@ class _GeminiStreamReader:
             if is_prompt or self._answer.has_results:
                 self._close()
             if is_prompt:
-                self._add_prompt(line, time)
+                text = as_text(line.get("content"))
+                self.run.task = self.run.task or text or None
+                self._answer.history.add(Message("user", text), time)
             elif kind == "message":
                 self._answer.add_text(as_text(line.get("content")), time)
             else:
@@ -72,11 +74,6 @@ class _GeminiStreamReader:
         if call is not None:
             call.provider, call.model = self.run.provider, self.run.model
 
-    def _add_prompt(self, line: Members, time: str) -> None:
-        text = as_text(line.get("content"))
-        self.run.task = self.run.task or text or None
-        self._answer.history.add(Message("user", text), time)
-
     def _read_other(self, kind: str, line: Members, time: str) -> None:
         if kind == "init":
             self.run.identity = as_text(line.get("session_id")) or self.run.identity
@@ -85,7 +82,7 @@ class _GeminiStreamReader:
             self._close()
             self.run.status = "completed" if line.get("status") == "success" else "failed"
             if self.run.status == "completed":
-                self.run.error = None  # the agent continued after an error
+                self.run.error = None  # after an earlier error, the agent continued
             self._fail(as_dict(line.get("error")))
             self.run.events.append(Annotation(key="usage", value=line.get("stats"), time=time))
         elif kind == "error" and line.get("severity") != "warning":

@@ -51,10 +51,10 @@ def _block(kind: str | None, part: Members) -> Payload:
 
 def _tool_use(part: Members) -> Members:
     """Return a tool call. If goose could not read the call, goose's error becomes the arguments."""
-    stated = as_dict(part.get("toolCall"))
-    call = as_dict(stated.get("value")) or stated
+    outcome = as_dict(part.get("toolCall"))
+    call = as_dict(outcome.get("value")) or outcome
     arguments = call.get("arguments")
-    if (error := as_text(stated.get("error"))) is not None:
+    if (error := as_text(outcome.get("error"))) is not None:
         arguments = {"error": error}
     name = as_text(call.get("name")) or ""
     return {"type": "tool_use", "id": part.get("id"), "name": name, "input": {} if arguments is None else arguments}
@@ -67,21 +67,18 @@ def _tool_result(part: Members) -> Members:
     failed = as_dict(value).get("isError", False if members.get("status") == "success" else None)
     if members.get("status") == "error":
         return _result(part, as_text(members.get("error")), failed=True)
-    texts = [as_text(as_dict(one).get("text")) for one in content]
-    is_text = len(texts) == 1 and texts[0] is not None
-    return _result(part, texts[0] if is_text else [_of_result(as_dict(one)) for one in content], failed=failed)
-
-
-def _of_result(part: Members) -> Payload:
-    return _block(as_text(part.get("type")), part)
+    parts = [as_dict(element) for element in content]
+    text = as_text(parts[0].get("text")) if len(parts) == 1 else None
+    blocks = [_block(as_text(block.get("type")), block) for block in parts]
+    return _result(part, blocks if text is None else text, failed=failed)
 
 
 def _result(part: Members, content: Payload, *, failed: Payload) -> Members:
-    found: Members = {"type": "tool_result", "tool_use_id": part.get("id"), "content": content}
-    return found | without_none(is_error=failed if isinstance(failed, bool) else None)
+    result: Members = {"type": "tool_result", "tool_use_id": part.get("id"), "content": content}
+    return result | without_none(is_error=failed if isinstance(failed, bool) else None)
 
 
-_ABOUT = ("working_dir", "description", "name", "session_type", "parent_session_id", "recipe_json")
+_SOURCE_MEMBERS = ("working_dir", "description", "name", "session_type", "parent_session_id", "recipe_json")
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_write_tokens", "cost")
 
 
@@ -150,7 +147,7 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
         model=as_text(config.get("model_name")),
         start_time=stated_time(session.get("created_at")),
         end_time=stated_time(session.get("updated_at")),
-        source={key: session[key] for key in _ABOUT if session.get(key)},
+        source={key: session[key] for key in _SOURCE_MEMBERS if session.get(key)},
     )
     reader = _GooseSessionReader(run)
     for number, message in enumerate(messages, start=1):
@@ -159,7 +156,7 @@ def _run(name: str, session: Members, messages: Iterable[Payload], ledger: list[
     _set_usage(run, ledger)
     totals = {key: session[key] for count in _COUNTS if session.get(key := f"accumulated_{count}") is not None}
     run.events += [Annotation(key="session_usage", value=totals)] if totals else []
-    rest = {key: value for key, value in session.items() if key not in {*_ABOUT, "conversation"}}
+    rest = {key: value for key, value in session.items() if key not in {*_SOURCE_MEMBERS, "conversation"}}
     run.events.append(Kept(what="session", value=rest))
     return run
 

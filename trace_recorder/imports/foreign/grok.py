@@ -68,19 +68,19 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _add(run: ForeignRun, history: AgentHistory, kind: str, members: Members) -> None:
     content = content_of(members.get("content"))
-    about = {name: value for name, value in members.items() if name not in ("type", "content", "tool_call_id")}
+    extra = {name: value for name, value in members.items() if name not in ("type", "content", "tool_call_id")}
     if kind == "tool_result":
-        history.add(Message("tool", content, call_id=as_text(members.get("tool_call_id")), extra=about), "")
+        history.add(Message("tool", content, call_id=as_text(members.get("tool_call_id")), extra=extra), "")
     elif kind != "assistant":
-        history.add(Message(kind, content, extra=about), "")
+        history.add(Message(kind, content, extra=extra), "")
         if kind == "user" and "synthetic_reason" not in members:
             run.task = run.task or first_text(content) or None
 
 
 def _answer(run: ForeignRun, history: AgentHistory, members: Members, before: list[Members]) -> None:
     """Add a call. `before` has the lines before its answer. If `members` is empty, the answer ended early."""
-    thoughts = [join_texts(_texts(one), "\n") for one in before if one.get("type") == "reasoning"]
-    calls = tuple(_call(one) for one in as_list(members.get("tool_calls")))
+    thoughts = [join_texts(_texts(line), "\n") for line in before if line.get("type") == "reasoning"]
+    calls = tuple(map(_call, as_list(members.get("tool_calls"))))
     model = as_text(members.get("model_id"))
     extra = without_none(model_fingerprint=members.get("model_fingerprint"), before=before or None)
     text = as_text(members.get("content"))
@@ -98,9 +98,9 @@ def _texts(reasoning: Members) -> list[str | None]:
     return [as_text(as_dict(part).get("text")) for part in as_list(reasoning.get("summary"))]
 
 
-def _call(given: Payload) -> ToolCall:
-    read = manual.read_tool_call(given)
-    return ToolCall(read.call_id, read.name, read.arguments)
+def _call(value: Payload) -> ToolCall:
+    call = manual.read_tool_call(value)
+    return ToolCall(call.call_id, call.name, call.arguments)
 
 
 FORMAT = ImportFormat(name="grok", recognizes=recognizes, read=read, counting=WHOLE)
@@ -174,9 +174,9 @@ class _UpdateReader:
             return
         raw = as_dict(update.get("rawOutput"))
         texts = [_text_of_part(as_dict(part)) for part in as_list(update.get("content"))]
-        seen = as_text(raw.get("output_for_prompt")) or join_texts(texts, "\n")
+        text = as_text(raw.get("output_for_prompt")) or join_texts(texts, "\n")
         call_id = as_text(update.get("toolCallId"))
-        self._answer.add_result(Message("tool", seen, call_id=call_id, extra={"is_error": failed}), time)
+        self._answer.add_result(Message("tool", text, call_id=call_id, extra={"is_error": failed}), time)
         self.run.events.append(Kept(what="tool_call_update", value=update, time=time))
 
     def _read_other(self, kind: str, update: Members, time: str) -> None:

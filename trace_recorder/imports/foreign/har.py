@@ -57,8 +57,8 @@ def _events(entry: Members, number: int) -> list[Event]:
     if endpoint is None:
         return []
     time, milliseconds = stated_time(entry.get("startedDateTime")), as_number(entry.get("time"))
-    sent = _body(as_dict(request.get("postData")))
-    if sent is None:
+    request_body = _body(as_dict(request.get("postData")))
+    if request_body is None:
         return [Missing(what=f"the request of entry {number}", why="its body is not in the file", time=time)]
     seconds = None if milliseconds is None or milliseconds < 0 else milliseconds / 1000
     status = as_int(response.get("status")) or None
@@ -66,7 +66,7 @@ def _events(entry: Members, number: int) -> list[Event]:
         time=time,
         endpoint=endpoint,
         url=url,
-        request=sent,
+        request=request_body,
         headers=_headers(request),
         status=status,
         response_headers=_headers(response),

@@ -1,7 +1,7 @@
 """Hermes Agent's exported sessions: one JSON object a line, with `messages` in OpenAI's form.
 
 Tokens are stated for the session as a whole. A session may have more calls than answers, because `api_call_count` also
-counts retries and requests for titles. A message whose `active` is 0 was withdrawn.
+counts retries, and requests that make titles. A message whose `active` is 0 was withdrawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _SIGNS = {"id", "source", "messages", "system_prompt", "api_call_count"}
 _TOTALS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-_STATED = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", "cost_status")
+_USAGE = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", "cost_status")
 
 
 def recognizes(source: Source) -> bool:
@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _read_session(session: Members) -> ForeignRun:
-    ended = as_text(session.get("end_reason"))
+    end_reason = as_text(session.get("end_reason"))
     run = ForeignRun(
         identity=as_text(session.get("id")) or "session",
         model=as_text(session.get("model")),
@@ -50,7 +50,7 @@ def _read_session(session: Members) -> ForeignRun:
         start_time=stated_time(session.get("started_at")),
         end_time=stated_time(session.get("ended_at")),
         source=without_none(**{name: session.get(name) for name in ("source", "cwd", "parent_session_id", "title")}),
-        metadata=without_none(end_reason=ended, model_config=session.get("model_config")),
+        metadata=without_none(end_reason=end_reason, model_config=session.get("model_config")),
     )
     history = AgentHistory(run.events)
     if prompt := as_text(session.get("system_prompt")):
@@ -61,8 +61,8 @@ def _read_session(session: Members) -> ForeignRun:
         else:
             run.events.append(Missing(what=f"message {number}", why="it is not an object"))
     history.finish()
-    stated = {name: session[name] for name in _STATED if session.get(name) is not None}
-    run.events.append(Annotation(key="session_usage", value=stated, time=run.end_time))
+    usage = {name: session[name] for name in _USAGE if session.get(name) is not None}
+    run.events.append(Annotation(key="session_usage", value=usage, time=run.end_time))
     return run
 
 
@@ -73,13 +73,11 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members) -> N
         run.events.append(Kept(what="message", value=message, time=time))
     elif role == "assistant":
         thought = as_text(message.get("reasoning")) or as_text(message.get("reasoning_content"))
-        calls = tuple(_call(one) for one in as_list(message.get("tool_calls")))
+        calls = tuple(map(_call, as_list(message.get("tool_calls"))))
         text = content if isinstance(content, str) else first_text(content) or None
-        finish = as_text(message.get("finish_reason"))
-        call = history.call(
-            time, LLMResponse(text, reasoning=thought, tool_calls=calls, finish_reason=finish, model=run.model)
-        )
-        call.provider = run.provider
+        reason = as_text(message.get("finish_reason"))
+        response = LLMResponse(text, reasoning=thought, tool_calls=calls, finish_reason=reason, model=run.model)
+        history.call(time, response).provider = run.provider
     elif role == "tool":
         name, call_id = as_text(message.get("tool_name")), as_text(message.get("tool_call_id"))
         history.add(Message("tool", content, call_id=call_id, name=name), time)
@@ -89,9 +87,9 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members) -> N
             run.task = run.task or first_text(content) or None
 
 
-def _call(given: Payload) -> ToolCall:
-    read = manual.read_tool_call(given)
-    return ToolCall(read.call_id, read.name, read.arguments)
+def _call(value: Payload) -> ToolCall:
+    call = manual.read_tool_call(value)
+    return ToolCall(call.call_id, call.name, call.arguments)
 
 
 FORMAT = ImportFormat(name="hermes", recognizes=recognizes, read=read, counting=WHOLE)

@@ -81,13 +81,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _run(name: str, tree: Members) -> ForeignRun:
     task = as_dict(tree.get("task"))
-    ended = as_text(as_dict(tree.get("execution_metrics")).get("termination_reason"))
+    reason = as_text(as_dict(tree.get("execution_metrics")).get("termination_reason"))
     error = as_text(tree.get("error"))
     kind, _, message = (error or "").partition(": ")
     run = ForeignRun(
         identity=as_text(task.get("conversation_id")) or as_text(task.get("id")) or name,
         model=as_text(tree.get("model_id")),
-        status=_STATUS.get(ended or "", "unknown"),
+        status=_STATUS.get(reason or "", "unknown"),
         error=None if error is None else {"type": kind, "message": message or error},
         source=without_none(data_source=task.get("data_source")),
     )
@@ -121,25 +121,25 @@ class _TreeReader:
         """Add the new messages of a step."""
         info = as_dict(step.get("info"))
         agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
-        stated = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
-        if len(stated) < len(as_list(step.get("messages"))):
+        messages = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
+        if len(messages) < len(as_list(step.get("messages"))):
             self.run.events.append(Missing(what=f"messages of step {number}", why="they have no role"))
-        shown = [message for message in stated if _is_shown(message)]
-        hidden = [message for message in stated if not _is_shown(message)]
+        shown = [message for message in messages if _is_shown(message)]
+        hidden = [message for message in messages if not _is_shown(message)]
         sent = [message.to_document() for message in number_messages(map(_message, shown))]
         conversation, added = self.histories.add_counted(sent)
         known = len(sent) - added
         tools: list[Payload] = []
         results: list[str] = []
-        for place, (message, document) in enumerate(zip(shown, sent, strict=True)):
+        for position, (message, document) in enumerate(zip(shown, sent, strict=True)):
             tools = as_list(message.get("tool_definitions")) or tools
             if document["role"] == "user":
                 self.run.task = self.run.task or as_text(document["content"])
             elif document["role"] == "tool":
                 results.append(document.get("call_id") or "")
-                self._add_result(message, agent, is_new=place >= known)
-            elif document["role"] == "assistant" and self._is_call(message, is_new=place >= known):
-                self._add_call(message, document, agent, tools, conversation, place)
+                self._add_result(message, agent, is_new=position >= known)
+            elif document["role"] == "assistant" and self._is_call(message, is_new=position >= known):
+                self._add_call(message, document, agent, tools, conversation, position)
                 for call_id in results:
                     self.unseen.pop(call_id, None)
         for message in hidden:
@@ -249,9 +249,9 @@ def _call(call: Payload) -> Members:
     return {"call_id": members.get("id"), "name": members.get("name"), "arguments": members.get("arguments")}
 
 
-def _usage(stated: Members) -> Usage:
+def _usage(counts: Members) -> Usage:
     """Read token counts under OpenAI's names. The SDK adds up counts under these names."""
-    return read_usage({_COUNTS.get(name, name): count for name, count in stated.items() if name != "total_tokens"})
+    return read_usage({_COUNTS.get(name, name): count for name, count in counts.items() if name != "total_tokens"})
 
 
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:

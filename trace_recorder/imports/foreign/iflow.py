@@ -19,7 +19,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import WHOLE
 
 _ANSWER, _SESSION = "response-", "session-"
-_ABOUT = ("version", "cwd", "gitBranch")
+_SOURCE_MEMBERS = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
@@ -57,7 +57,7 @@ class _IflowSessionReader:
         """Read one line."""
         time = stated_time(line.get("timestamp"))
         message = as_dict(line.get("message"))
-        self.run.source |= {name: line[name] for name in _ABOUT if line.get(name)}
+        self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if line.get(name)}
         self.run.identity = as_text(line.get("sessionId")) or self.run.identity
         if line.get("type") == "assistant":
             self._extend(message, time)
@@ -69,16 +69,16 @@ class _IflowSessionReader:
             add_message(
                 self.history, [_result(block) for block in content] if isinstance(content, list) else content, time
             )
-            if (stated := line.get("toolUseResult")) is not None:
-                self.run.events.append(Kept(what="toolUseResult", value=stated, time=time))
+            if (value := line.get("toolUseResult")) is not None:
+                self.run.events.append(Kept(what="toolUseResult", value=value, time=time))
         else:
             self.run.events.append(Kept(what=as_text(line.get("type")) or "line", value=line, time=time))
 
     def _extend(self, message: Members, time: str) -> None:
         """Add the new blocks of an answer's line."""
         if self._answer is None:
-            kept = {name: value for name, value in message.items() if name != "usage"}
-            self._answer, self._time = {**kept, "content": []}, time
+            members = {name: value for name, value in message.items() if name != "usage"}
+            self._answer, self._time = {**members, "content": []}, time
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
         for block in blocks:
@@ -100,10 +100,10 @@ def _result(block: Payload) -> Payload:
     """Return a result's block with the text that the model saw as its content. Return any other block unchanged."""
     content = as_dict(as_dict(block).get("content"))
     answer = as_dict(as_dict(as_dict(content.get("responseParts")).get("functionResponse")).get("response"))
-    said = as_text(answer.get("output", answer.get("error")))
-    if said is None or len(answer) != 1:
+    text = as_text(answer.get("output", answer.get("error")))
+    if text is None or len(answer) != 1:
         return block
-    return {**block, "content": said, **({"is_error": True} if "error" in answer else {})}
+    return {**block, "content": text, **({"is_error": True} if "error" in answer else {})}
 
 
 FORMAT = ImportFormat(name="iflow", recognizes=recognizes, read=read, counting=WHOLE)

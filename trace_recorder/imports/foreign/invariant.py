@@ -78,7 +78,7 @@ def _run(name: str, line: Line) -> ForeignRun:
     metadata = as_dict(row.get("metadata"))
     status, error = metadata.get("status"), metadata.get("error")
     rest = {key: value for key, value in row.items() if key not in {*_ROW, "index", "name"}}
-    of_row = {key: value for key, value in metadata.items() if key not in _OF_THE_RUN}
+    other_metadata = {key: value for key, value in metadata.items() if key not in _OF_THE_RUN}
     run = ForeignRun(
         identity=as_text(metadata.get("trajectory_id")) or as_text(row.get("name")) or name,
         task=as_text(metadata.get("task")),
@@ -91,7 +91,7 @@ def _run(name: str, line: Line) -> ForeignRun:
         success=metadata["success"] if isinstance(metadata.get("success"), bool) else None,
         final_result=metadata.get("final_result"),
         error=error if isinstance(error, dict) else None,
-        metadata=as_dict(metadata.get("metadata")) | ({"row": rest | of_row} if rest or of_row else {}),
+        metadata=as_dict(metadata.get("metadata")) | ({"row": rest | other_metadata} if rest or other_metadata else {}),
     )
     _TraceReader(run, is_ours=_is_ours(line.value)).read(messages_of(line.value))
     for annotation in as_list(row.get("annotations")):
@@ -125,8 +125,8 @@ class _TraceReader:
             agent = ForeignAgent(**{key: as_text(metadata.get(name)) for key, name in _AGENT.items()})
             key = agent.agent_id or agent.name
             history = self.histories.setdefault(key, AgentHistory(self.run.events, agent))
-            for read in read_message(_restored(members, metadata)):
-                self._add(history, replace(read, extra=read.extra | as_dict(metadata.get("extra"))), metadata)
+            for part in read_message(_restored(members, metadata)):
+                self._add(history, replace(part, extra=part.extra | as_dict(metadata.get("extra"))), metadata)
         for history in self.histories.values():
             history.finish()
 
@@ -139,7 +139,7 @@ class _TraceReader:
             history.add(message, time)
         elif metadata.get("asked_by_model") is False:
             self.calls |= {call.call_id: {**call.to_document(), "time": time} for call in message.tool_calls}
-        elif self.is_ours and "interaction_id" not in metadata:  # an answer that the agent put into its history
+        elif self.is_ours and "interaction_id" not in metadata:  # the agent itself put the answer into its history
             history.add(message, time)
         else:
             self._add_call(history, message, metadata, time)
@@ -164,12 +164,12 @@ class _TraceReader:
         call.duration_seconds = as_number(metadata.get("duration_seconds"))
         call.complete = metadata.get("complete") is not False
         call.replayed_from = origin
-        self.calls |= {asked.call_id: asked.to_document() for asked in message.tool_calls}
+        self.calls |= {tool_call.call_id: tool_call.to_document() for tool_call in message.tool_calls}
 
     def _add_result(self, history: AgentHistory, message: Message, metadata: Members) -> None:
         """Add a tool's result as a message, if the model saw it.
 
-        Add an execution if the model did not, or if the file has the result's value.
+        Add an execution if the model did not see the result, or if the file also has the value that the tool returned.
         """
         is_shown = metadata.get("shown_to_model") is not False
         recorded = metadata.get("result")
@@ -219,9 +219,9 @@ def _without(members: Members, *names: str) -> Members:
 
 def _with_parts(content: Sequence[Payload], parts: deque[Payload]) -> Iterator[Payload]:
     """Yield the parts of a content. A text that our view wrote in place of a part is replaced by the part."""
-    for chunk in content:
-        is_named = parts and as_dict(chunk).get("text") == name_of_part(parts[0])
-        yield parts.popleft() if is_named else chunk
+    for element in content:
+        is_replaced = parts and as_dict(element).get("text") == name_of_part(parts[0])
+        yield parts.popleft() if is_replaced else element
 
 
 def name_of_part(part: Payload) -> str:

@@ -73,7 +73,7 @@ class _KimiSessionReader:
         self._prompts: list[tuple[Message, str]] = []
         self._system: Message | None = None
         self._tools: list[Payload] = []
-        self._asked_for_summary: Members | None = None
+        self._summary_request: Members | None = None
 
     def read_line(self, line: Members, time: str) -> None:
         """Read one event."""
@@ -89,8 +89,8 @@ class _KimiSessionReader:
             self._compact(line, time)
         elif kind == "config.update":
             self._configure(line, time)
-        elif kind == "usage.record" and self._asked_for_summary is not None:
-            self._asked_for_summary["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
+        elif kind == "usage.record" and self._summary_request is not None:
+            self._summary_request["usage"] = usage_at(Remaining(line.get("usage")), _COUNTS).to_document()
         elif kind == "llm.tools_snapshot":
             self._tools = as_list(line.get("tools"))
         elif kind == "tools.set_active_tools" and not self._tools:
@@ -109,19 +109,19 @@ class _KimiSessionReader:
     def _add(self, message: Members, time: str) -> None:
         role = as_text(message.get("role")) or "user"
         origin = as_dict(message.get("origin"))
-        read = Message(role, content_of(message.get("content")), extra=without_none(origin=origin or None))
-        self.history.add(read, time)
+        added = Message(role, content_of(message.get("content")), extra=without_none(origin=origin or None))
+        self.history.add(added, time)
         if role == "user" and origin.get("kind") == "user":
-            self._prompts.append((read, time))
+            self._prompts.append((added, time))
         if role == "user" and (origin.get("kind") == "user" or self.run.task is None):
-            self.run.task = self.run.task or first_text(read.content) or None
+            self.run.task = self.run.task or first_text(added.content) or None
 
     def _request(self, line: Members, time: str) -> None:
         self.close()
         if line.get("kind") == "loop":
             self._step = _OpenCall(time, line)
         else:
-            self._asked_for_summary = {**line, "time": time}
+            self._summary_request = {**line, "time": time}
 
     def _read_loop_event(self, event: Members, time: str) -> None:
         kind = as_text(event.get("type"))
@@ -156,9 +156,8 @@ class _KimiSessionReader:
             self.history.add(result, time)
 
     def _call(self, step: _OpenCall) -> None:
-        call = (
-            self._answered(step) if step.parts or step.calls or step.end else self.history.failed_call(step.time, None)
-        )
+        has_answer = step.parts or step.calls or step.end
+        call = self._answered_call(step) if has_answer else self.history.failed_call(step.time, None)
         call.model = as_text(step.request.get("model")) or self.run.model
         call.provider = as_text(step.request.get("provider"))
         call.tools = self._tools
@@ -169,7 +168,7 @@ class _KimiSessionReader:
         if not step.end:
             call.complete, call.ended_by = False, "the step has no end"
 
-    def _answered(self, step: _OpenCall) -> Call:
+    def _answered_call(self, step: _OpenCall) -> Call:
         response = LLMResponse(
             step.blocks.all_text(),
             reasoning=step.blocks.all_reasoning(),
@@ -184,9 +183,9 @@ class _KimiSessionReader:
 
     def _compact(self, line: Members, time: str) -> None:
         self.close()
-        asked, self._asked_for_summary = self._asked_for_summary, None
-        if asked is not None:
-            self._summary_call(asked, as_text(line.get("summary")))
+        request, self._summary_request = self._summary_request, None
+        if request is not None:
+            self._add_summary_call(request, as_text(line.get("summary")))
         count = as_int(line.get("keptUserMessageCount")) or 0
         kept = self._prompts[-count:] if 0 < count <= _MAX_KEPT else []
         if len(kept) != count:
@@ -197,22 +196,22 @@ class _KimiSessionReader:
         self._prompts = []
         if self._system is not None:
             self.history.add(self._system, time)
-        for message, at_time in kept:
-            self._prompts.append((message, at_time))
-            self.history.add(message, at_time)
+        for message, message_time in kept:
+            self._prompts.append((message, message_time))
+            self.history.add(message, message_time)
         summary = as_text(line.get("contextSummary")) or as_text(line.get("summary"))
         self.history.add(Message("user", summary, extra={"type": "compaction"}), time)
 
-    def _summary_call(self, asked: Members, summary: str | None) -> None:
+    def _add_summary_call(self, request: Members, summary: str | None) -> None:
         conversation = self.history.conversation
         self.run.events.append(
             Call(
-                time=as_text(asked.get("time")) or "",
+                time=as_text(request.get("time")) or "",
                 conversation=conversation,
                 length=len(conversation),
-                response={"content": summary} | without_none(usage=asked.get("usage")),
-                model=as_text(asked.get("model")),
-                provider=as_text(asked.get("provider")),
+                response={"content": summary} | without_none(usage=request.get("usage")),
+                model=as_text(request.get("model")),
+                provider=as_text(request.get("provider")),
                 agent=_COMPACTION,
             )
         )
@@ -242,8 +241,8 @@ def _result(event: Members) -> Message:
     result = as_dict(event.get("result"))
     failed = result.get("isError")
     extra = {name: value for name, value in result.items() if name not in {"output", "isError"}}
-    stated = {"is_error": failed} if isinstance(failed, bool) else {}
-    return Message("tool", content_of(result.get("output")), call_id=_text(event, "toolCallId"), extra=extra | stated)
+    extra |= {"is_error": failed} if isinstance(failed, bool) else {}
+    return Message("tool", content_of(result.get("output")), call_id=_text(event, "toolCallId"), extra=extra)
 
 
 _COUNTS = {

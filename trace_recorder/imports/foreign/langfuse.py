@@ -49,7 +49,7 @@ def _is_trace(value: Payload) -> bool:
     trace = members.get("trace", members)
     if not isinstance(listed, list) or not isinstance(trace, dict) or not isinstance(trace.get("id"), str):
         return False
-    return all(isinstance(as_dict(one).get("traceId"), str) for one in listed[:1])
+    return all(isinstance(as_dict(observation).get("traceId"), str) for observation in listed[:1])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -69,26 +69,26 @@ def run_of_trace(value: Members) -> ForeignRun:
     for span in spans:
         span.trace_id = trace["id"]
     run = run_of(next(traces(spans)))
-    given, said = _plain(trace.get("input")), _plain(trace.get("output"))
-    if given not in (None, ""):
-        run.task = task_of(given)
-    run.final_result = said if said is not None else run.final_result
+    trace_input, trace_output = _parsed_twice(trace.get("input")), _parsed_twice(trace.get("output"))
+    if trace_input not in (None, ""):
+        run.task = task_of(trace_input)
+    run.final_result = trace_output if trace_output is not None else run.final_result
     run.metadata |= {name: trace[name] for name in _OF_TRACE if trace.get(name)}
-    run.metadata |= without_none(metadata=_plain(trace.get("metadata")) or None)
+    run.metadata |= without_none(metadata=_parsed_twice(trace.get("metadata")) or None)
     scores = as_list(trace.get("scores")) + as_list(trace.get("corrections"))
-    run.events += [observation for score in scores for observation in _score(as_dict(score))]
+    run.events += [event for score in scores for event in _score(as_dict(score))]
     return run
 
 
 def _span(observation: Members) -> ForeignSpan:
-    metadata = _plain(observation.get("metadata"))
+    metadata = _parsed_twice(observation.get("metadata"))
     metadata_members = as_dict(metadata)
     scope = as_dict(metadata_members.get("scope"))
     attributes = {_PREFIX + name: observation[member] for member, name in _MEMBERS.items() if observation.get(member)}
     for member in ("input", "output"):
-        attributes[_PREFIX + member] = _plain(observation.get(member))
+        attributes[_PREFIX + member] = _parsed_twice(observation.get(member))
     costs = as_dict(observation.get("costDetails")) or as_dict(observation.get("providedCostDetails"))
-    own = {
+    rest = {
         name: member
         for name, member in metadata_members.items()
         if name not in {"attributes", "resourceAttributes", "scope"}
@@ -109,11 +109,11 @@ def _span(observation: Members) -> ForeignSpan:
             **({_PREFIX + "cost_details": costs} if costs else {}),
         },
         scope=f"{as_text(scope.get('name')) or ''} {as_text(scope.get('version')) or ''}".strip(),
-        more={"metadata": own} if own else {},
+        more={"metadata": rest} if rest else {},
     )
 
 
-def _plain(value: Payload) -> Payload:
+def _parsed_twice(value: Payload) -> Payload:
     """Parse a value that may be JSON text, or a JSON string that itself contains JSON text."""
     for _ in range(2):
         if isinstance(value, str) and value[:1] == '"' and value[-1:] == '"':

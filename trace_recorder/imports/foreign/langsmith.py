@@ -64,38 +64,39 @@ def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
     """Yield a run for each trace in a list of LangSmith's runs. Patches of unknown runs are ignored."""
     by_id: dict[str, Members] = {}
     for value in map(as_dict, values):
-        identity = as_text(value.get("id")) or _only(value, by_id)
+        identity = as_text(value.get("id")) or _root_of_patch(value, by_id)
         if identity is not None:
-            before = by_id.get(identity, {})
-            by_id[identity] = before | {name: member for name, member in value.items() if member not in (None, {}, [])}
-    roots = {run["id"]: run for run in by_id.values() if _is_run(run)}
-    for run in roots.values():
-        _drop_inherited(run, roots.get(as_text(run.get("trace_id")) or "", run))
-    for trace in traces(_span(run) for run in roots.values()):
-        described = run_of(trace)
-        _describe(described, roots.get(described.identity, {}))
-        yield described
+            stated = {name: member for name, member in value.items() if member not in (None, {}, [])}
+            by_id[identity] = by_id.get(identity, {}) | stated
+    runs = {run["id"]: run for run in by_id.values() if _is_run(run)}
+    for run in runs.values():
+        _drop_inherited(run, runs.get(as_text(run.get("trace_id")) or "", run))
+    for trace in traces(map(_span, runs.values())):
+        run_of_trace = run_of(trace)
+        _add_facts(run_of_trace, runs.get(run_of_trace.identity, {}))
+        yield run_of_trace
 
 
 def _drop_inherited(run: Members, root: Members) -> None:
     """Remove metadata and tags of a run that repeat those of its trace's root."""
     if run is root:
         return
-    extra, above = as_dict(run.get("extra")), as_dict(as_dict(root.get("extra")).get("metadata"))
-    own = {name: one for name, one in as_dict(extra.get("metadata")).items() if name not in above or above[name] != one}
+    extra, inherited = as_dict(run.get("extra")), as_dict(as_dict(root.get("extra")).get("metadata"))
+    metadata = as_dict(extra.get("metadata"))
+    own = {name: value for name, value in metadata.items() if name not in inherited or inherited[name] != value}
     run["extra"] = {**extra, "metadata": own}
     if run.get("tags") == root.get("tags"):
         run.pop("tags", None)
 
 
-def _only(patch: Members, found: dict[str, Members]) -> str | None:
-    """Return the id of the run that a patch without an id changes, or None.
+def _root_of_patch(patch: Members, known: dict[str, Members]) -> str | None:
+    """Return the id of the run to which a patch without an id belongs.
 
-    Only a root's patch states enough: its trace's id.
+    It is known only for the root of a trace, whose id is the trace's id. Return None for other patches.
     """
     identity = as_text(patch.get("trace_id"))
     order = as_text(patch.get("dotted_order")) or ""
-    return identity if identity in found and order.endswith(identity or "-") and "." not in order else None
+    return identity if identity in known and order.endswith(identity or "-") and "." not in order else None
 
 
 def _span(run: Members) -> ForeignSpan:
@@ -150,16 +151,15 @@ def _exception(error: str) -> Members:
     }
 
 
-def _describe(described: ForeignRun, root: Members) -> None:
+def _add_facts(run: ForeignRun, root: Members) -> None:
+    """Add the facts that the root of a trace states about its run."""
     extra = as_dict(root.get("extra"))
     runtime = as_dict(extra.get("runtime"))
-    described.source |= without_none(runtime=runtime or None, project=root.get("session_name"))
-    described.metadata |= without_none(
+    run.source |= without_none(runtime=runtime or None, project=root.get("session_name"))
+    run.metadata |= without_none(
         name=root.get("name"), tags=root.get("tags") or None, metadata=as_dict(extra.get("metadata")) or None
     )
-    described.events += [
-        Annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()
-    ]
+    run.events += [Annotation(key=name, value=value) for name, value in as_dict(root.get("feedback_stats")).items()]
 
 
 FORMAT = ImportFormat(name="langsmith", recognizes=recognizes, read=read, counting=WHOLE)

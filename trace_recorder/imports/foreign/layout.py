@@ -43,21 +43,21 @@ IMPORTED_FROM = "imported_from"
 
 def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     """Yield the lines of a run's journal: its start, its events, and its end with the status."""
-    layout = _JournalWriter(run.format)
+    writer = _JournalWriter(run.format)
     start, end = run.times()
-    yield from layout.record("start", _start(run), start)
+    yield from writer.record("start", _start(run), start)
     open_until = _ends_of_sub_agents(run)
     for position, event in enumerate(run.events):
-        yield from layout.lines(event)
+        yield from writer.lines(event)
         if isinstance(event, ToolRun) and open_until.get(event.execution_id, 0) > position:
-            layout.open_runs.setdefault(open_until[event.execution_id], []).append(event)
+            writer.open_runs.setdefault(open_until[event.execution_id], []).append(event)
         elif isinstance(event, ToolRun):
-            yield from layout.result(event)
-        for tool_run in layout.open_runs.pop(position, ()):
-            yield from layout.result(tool_run)
-    ended = {"status": run.status, "success": run.success, "final_result": run.final_result}
+            yield from writer.result(event)
+        for tool_run in writer.open_runs.pop(position, ()):
+            yield from writer.result(tool_run)
+    outcome = {"status": run.status, "success": run.success, "final_result": run.final_result}
     seconds = {"execution_time": seconds_between(start, end)}
-    yield from layout.record("finalize", ended | without_none(error=run.error) | seconds, end)
+    yield from writer.record("finalize", outcome | without_none(error=run.error) | seconds, end)
 
 
 def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
@@ -65,8 +65,8 @@ def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
 
     The keys are the ids of the executions. The result of an execution is written after this event.
     """
-    agents = ((at, getattr(event, "agent", MAIN).parent_execution_id) for at, event in enumerate(run.events))
-    return {execution: at for at, execution in agents if execution is not None}
+    executions = (getattr(event, "agent", MAIN).parent_execution_id for event in run.events)
+    return {execution: position for position, execution in enumerate(executions) if execution is not None}
 
 
 def _start(run: ForeignRun) -> Members:
@@ -104,7 +104,7 @@ class _ItemList:
 
 @dataclass(slots=True)
 class _JournalWriter:
-    """Numbers the records, items and executions of one run of a `format`."""
+    """Writes the lines of one run. Numbers its records, items and executions."""
 
     format: str
     seq: int = 1
@@ -128,9 +128,9 @@ class _JournalWriter:
 
     def record(self, kind: str, data: Mapping[str, Payload], time: str) -> Iterator[bytes]:
         """Yield the line of a record, with its secrets masked."""
-        said = _json_of(data)
-        masked = default_redactor(said)
-        if count := masks_in(said, masked):
+        text = _json_of(data)
+        masked = default_redactor(text)
+        if count := masks_in(text, masked):
             masked = f'{masked[:-1]},"redacted":{count}}}'
         crcs: list[int] = []
         yield from encode_lines([(kind, masked)], self.seq, stated_time(time), crcs)
@@ -145,7 +145,7 @@ class _JournalWriter:
     def _interaction_id(self, stated_id: str | None) -> str:
         """Return an id for the next call.
 
-        If the source states an id, the id is used, with a number if an earlier call has the same id.
+        It is the id that the source states. A number is appended if an earlier call has the same id.
         """
         self.calls += 1
         identity = stated_id or f"call-{self.calls}"
@@ -219,8 +219,8 @@ class _JournalWriter:
             yield from self.record("tool_result", {**self._execution(run), **outcome, **more}, run.ended)
 
     def _execution(self, run: ToolRun) -> Members:
-        which = {"execution_id": self.execution_ids[id(run)], "name": run.name}
-        return {**which, **without_none(call_id=run.call_id), **run.agent.members()}
+        names = {"execution_id": self.execution_ids[id(run)], "name": run.name}
+        return {**names, **without_none(call_id=run.call_id), **run.agent.members()}
 
     @lines.register
     def _(self, step: SourceStep) -> Iterator[bytes]:
@@ -273,8 +273,8 @@ class _JournalWriter:
             if link.base is not None:
                 base = self.conversations[id(link.base)][1]
                 ranges, checks = base.first(link.base_length)[0], base.checks[: link.base_length + 1]
-            found = yield from self._items(link.own, ranges, checks, time)
-            self.conversations[id(link)] = link, found
+            items = yield from self._items(link.own, ranges, checks, time)
+            self.conversations[id(link)] = link, items
             conversation = link
         return self.conversations[id(conversation)][1]
 
@@ -314,8 +314,8 @@ _dump = make_json_writer(",", ":", allow_nan=False)
 def _json_of(data: Mapping[str, Payload]) -> str:
     """Return data as JSON text. A value that JSON lacks, such as NaN, becomes a description."""
     try:
-        said = _dump(data)
-        said.encode()  # fails for half of a surrogate pair
+        text = _dump(data)
+        text.encode()  # raises for a lone surrogate
     except (ValueError, RecursionError):
         return to_json(data)
-    return said
+    return text

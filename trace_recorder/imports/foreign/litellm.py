@@ -32,7 +32,7 @@ def recognizes(source: Source) -> bool:
     """Return whether the first line, or the first element of the document, is a payload of LiteLLM."""
     document = source.document
     first = [line.value for line in source.first_lines[:1]]
-    return any(as_dict(one).keys() >= _SIGNS for one in [*first, document, *as_list(document)[:1]])
+    return any(as_dict(value).keys() >= _SIGNS for value in [*first, document, *as_list(document)[:1]])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -44,10 +44,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
         if line.why is not None or not payload:
             missing.append(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
             continue
-        name = next(filter(None, (as_text(payload.get(one)) for one in ("session_id", "trace_id", "id"))), "")
-        if name not in runs:
-            runs[name] = ForeignRun(identity=name or source.path.name.partition(".")[0]), Histories()
-        _add(*runs[name], payload)
+        identity = next(filter(None, (as_text(payload.get(name)) for name in ("session_id", "trace_id", "id"))), "")
+        if identity not in runs:
+            runs[identity] = ForeignRun(identity=identity or source.path.name.partition(".")[0]), Histories()
+        _add(*runs[identity], payload)
     for run, _ in runs.values():
         calls = [event for event in run.events if isinstance(event, Call)]
         run.provider, run.model = calls[0].provider, calls[0].model
@@ -102,10 +102,10 @@ def _seconds(began: float | None, ended: Payload) -> float | None:
 
 def _response(payload: Members) -> Members | None:
     """Return the answer. If the response lacks a count, the count is taken from the payload."""
-    read = read_output(payload.get("response"))
-    if read is None:
+    output = read_output(payload.get("response"))
+    if output is None:
         return None
-    response = read.to_document()
+    response = output.to_document()
     usage = as_dict(response.get("usage"))
     names = (("input_tokens", "prompt_tokens"), ("output_tokens", "completion_tokens"))
     counts = {name: count for name, member in names if (count := as_int(payload.get(member)))}
@@ -116,11 +116,11 @@ def _response(payload: Members) -> Members | None:
 
 
 def _error(payload: Members) -> Members:
-    about = as_dict(payload.get("error_information"))
-    text = as_text(about.get("error_message")) or as_text(payload.get("error_str")) or ""
-    code = as_text(about.get("error_code")) or ""
+    details = as_dict(payload.get("error_information"))
+    text = as_text(details.get("error_message")) or as_text(payload.get("error_str")) or ""
+    code = as_text(details.get("error_code")) or ""
     status = int(code) if code.isascii() and code.isdecimal() and len(code) == 3 else None  # noqa: PLR2004 - of HTTP
-    return {"type": as_text(about.get("error_class")) or "error", "message": text} | without_none(status=status)
+    return {"type": as_text(details.get("error_class")) or "error", "message": text} | without_none(status=status)
 
 
 FORMAT = ImportFormat(name="litellm", recognizes=recognizes, read=read, counting=WHOLE)

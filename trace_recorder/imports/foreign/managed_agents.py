@@ -111,7 +111,7 @@ class _ManagedSessionReader:
             self._close(time)
             self._request = _OpenRequest(time, time)
         elif kind in {"agent.message", "agent.thinking"} or kind in _TOOLS:
-            self._said(event, kind, time)
+            self._add_part(event, kind, time)
         elif kind == _ENDED:
             self._end(event, time)
         elif kind == "user.message":
@@ -121,16 +121,18 @@ class _ManagedSessionReader:
             self.run.task = self.run.task or first_text(event.get("content")) or None
         elif kind in _RESULTS:
             self._close(time)
-            self._read_result(event, as_text(event.get(_RESULTS[kind])), time)
+            call_id = as_text(event.get(_RESULTS[kind]))
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": event.get("content")}
+            add_message(self.history, [result | without_none(is_error=event.get("is_error"))], time)
         else:
             self._read_other(event, kind, time)
         if kind not in _OF_A_STREAM:
             self.run.events.append(Kept(what=kind, value=event, time=time))
 
-    def _said(self, event: Members, kind: str, time: str) -> None:
+    def _add_part(self, event: Members, kind: str, time: str) -> None:
         """Add a part of the answer to the open request.
 
-        If no request is open, the file begins inside one, and a request is opened.
+        If no request is open, open one, because the file begins inside a request.
         """
         if self._request is None:
             self._request = _OpenRequest("", time)
@@ -138,9 +140,9 @@ class _ManagedSessionReader:
             content = event.get("content")
             self._request.blocks += content if isinstance(content, list) else [{"type": "text", "text": content}]
         elif kind in _TOOLS:
-            called = {"type": "tool_use", "id": event.get("id"), "name": event.get("name"), "input": event.get("input")}
+            call = {"type": "tool_use", "id": event.get("id"), "name": event.get("name"), "input": event.get("input")}
             more = {name: event.get(name) for name in ("mcp_server_name", "evaluated_permission")}
-            self._request.blocks.append(called | without_none(**more))
+            self._request.blocks.append(call | without_none(**more))
         elif first_text(event.get("content")):
             self._request.blocks.append({"type": "thinking", "thinking": first_text(event.get("content"))})
 
@@ -150,9 +152,9 @@ class _ManagedSessionReader:
         self._request = request
         failed = event.get("is_error") is True
         call = self._close(time, usage=as_dict(event.get("model_usage")), failed=failed)
-        begun, ended = parse_time(request.began), parse_time(time)
-        if call is not None and begun is not None and ended is not None and ended >= begun:
-            call.duration_seconds = (ended - begun).total_seconds()
+        start, end = parse_time(request.began), parse_time(time)
+        if call is not None and start is not None and end is not None and end >= start:
+            call.duration_seconds = (end - start).total_seconds()
 
     def _close(self, time: str, *, usage: Members | None = None, failed: bool = False) -> Call | None:
         """Add the call of the open request, if there is one.
@@ -171,20 +173,14 @@ class _ManagedSessionReader:
         call.provider, call.model, call.tools = "anthropic", self.run.model, self._tools
         return call
 
-    def _read_result(self, event: Members, call_id: str | None, time: str) -> None:
-        result = {"type": "tool_result", "tool_use_id": call_id, "content": event.get("content")}
-        add_message(self.history, [result | without_none(is_error=event.get("is_error"))], time)
-
     def _read_other(self, event: Members, kind: str, time: str) -> None:
         stop = as_text(as_dict(event.get("stop_reason")).get("type"))
         if kind == "user.interrupt":
             self._is_interrupted = True
         elif kind == "session.error":
-            said = as_dict(event.get("error"))
-            self.run.error = {
-                "type": as_text(said.get("type")) or "error",
-                "message": as_text(said.get("message")) or "",
-            }
+            error = as_dict(event.get("error"))
+            kind, text = as_text(error.get("type")), as_text(error.get("message"))
+            self.run.error = {"type": kind or "error", "message": text or ""}
         elif kind == "session.status_running":
             self.run.status = "unknown"
         elif kind == "session.status_idle" and stop in {"end_turn", "retries_exhausted"}:

@@ -4,8 +4,8 @@ Source: `minisweagent/agents/default.py` (`serialize`) and `minisweagent/models/
 Each message of the assistant is one call, which saw the messages before it. With the Responses API, the message is the
 response itself. The `extra` of a message is not sent to models. It has the response with its usage, the cost, the time
 and the actions. The `extra` of an observation has the output and the return code of one action. If a response has no
-valid action, only the next message, which reports this, has the response, in its `extra`. The run ends with a message
-of role "exit".
+valid action, there is no message of the assistant. The next message reports the error, and has the response in its
+`extra`. The run ends with a message of role "exit".
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def recognizes(source: Source) -> bool:
     """Return whether the document names its format, or is a bare list of messages."""
     document = source.document
     if isinstance(document, dict):
-        stated = document.get("trajectory_format")
-        return isinstance(stated, str) and stated.startswith(_FORMAT)
+        name = document.get("trajectory_format")
+        return isinstance(name, str) and name.startswith(_FORMAT)
     messages = as_list(document)
     return all(map(_is_bare_message, messages)) and any(_role(message) == "assistant" for message in messages)
 
@@ -62,39 +62,36 @@ def read(source: Source) -> Iterator[ForeignRun]:
     members = as_dict(document) if isinstance(document, dict) else {"messages": document}
     info = as_dict(members.get("info"))
     config = as_dict(info.get("config"))
-    ended = as_text(info.get("exit_status")) or None
+    exit_status = as_text(info.get("exit_status")) or None
     messages = [as_dict(message) for message in as_list(members.get("messages"))]
     yield ForeignRun(
         identity=source.path.name.removesuffix(".json").removesuffix(".traj"),
-        events=[*_MiniSweReader().events(messages), *_annotations(info)],
+        events=[
+            *_MiniSweReader().events(messages),
+            *(Annotation(key=name, value=info[name]) for name in ("model_stats", "exit_status") if info.get(name)),
+        ],
         model=as_text(as_dict(config.get("model")).get("model_name")),
-        status="unknown" if ended is None else "completed" if ended == _SUBMITTED else "failed",
+        status="unknown" if exit_status is None else "completed" if exit_status == _SUBMITTED else "failed",
         final_result=info.get("submission") or None,
-        error=None if ended in {None, _SUBMITTED} else _error(ended, messages),
+        error=None if exit_status in {None, _SUBMITTED} else _error(exit_status, messages),
         source=without_none(version=info.get("mini_version"), trajectory_format=members.get("trajectory_format")),
         metadata=without_none(config=config or None),
     )
 
 
-def _error(ended: str | None, messages: list[Members]) -> Members:
+def _error(exit_status: str | None, messages: list[Members]) -> Members:
     last = as_dict(messages[-1].get("extra")) if messages else {}
-    message = as_text(last.get("exception_str")) or f"the run ended with {ended}"
-    return {"type": ended, "message": message} | without_none(traceback=as_text(last.get("traceback")))
-
-
-def _annotations(info: Members) -> Iterator[Annotation]:
-    for name in ("model_stats", "exit_status"):
-        if info.get(name):
-            yield Annotation(key=name, value=info[name])
+    message = as_text(last.get("exception_str")) or f"the run ended with {exit_status}"
+    return {"type": exit_status, "message": message} | without_none(traceback=as_text(last.get("traceback")))
 
 
 @dataclass(slots=True)
 class _MiniSweReader:
-    """Reads the messages. `actions` have no output yet, and `asked` is the time of their call."""
+    """Reads the messages. `actions` have no output yet, and `call_time` is the time of the call that asked for them."""
 
     conversation: ForeignConversation = field(default_factory=ForeignConversation)
     actions: list[Members] = field(default_factory=list)
-    asked: str = ""
+    call_time: str = ""
 
     def events(self, messages: list[Members]) -> Iterator[Event]:
         for message in messages:
@@ -110,22 +107,22 @@ class _MiniSweReader:
                 yield self._tool(message, extra, time)
             self.conversation.add(_message(message, role))
             if actions := as_list(extra.get("actions")):
-                self.actions, self.asked = [as_dict(action) for action in actions], time
+                self.actions, self.call_time = [as_dict(action) for action in actions], time
 
     def _call(self, message: Members, role: str, extra: Members, time: str) -> Call:
-        said = _response(message, extra) if role == "assistant" else _refused(extra)
-        usage = as_dict(said.get("usage")) | without_none(cost=as_number(extra.get("cost")))
+        response = _response(message, extra) if role == "assistant" else _refused_response(extra)
+        usage = as_dict(response.get("usage")) | without_none(cost=as_number(extra.get("cost")))
         rest = {name: value for name, value in extra.items() if name not in _OF_CALL and role == "assistant"}
-        more = without_none(usage=usage or None, extra={**as_dict(said.get("extra")), **rest} or None)
-        return Call(time=time, conversation=self.conversation, length=len(self.conversation), response=said | more)
+        response |= without_none(usage=usage or None, extra={**as_dict(response.get("extra")), **rest} or None)
+        return Call(time=time, conversation=self.conversation, length=len(self.conversation), response=response)
 
     def _tool(self, message: Members, extra: Members, time: str) -> ToolRun:
         identity = as_text(message.get("tool_call_id")) or as_text(message.get("call_id"))
-        action = next((one for one in self.actions if one.get("tool_call_id") == identity), {})
-        self.actions = [one for one in self.actions if one is not action]
+        action = next((action for action in self.actions if action.get("tool_call_id") == identity), {})
+        self.actions = [other for other in self.actions if other is not action]
         code = as_int(extra.get("returncode"))
         return ToolRun(
-            time=self.asked,
+            time=self.call_time,
             name=_TOOL,
             arguments={name: value for name, value in action.items() if name != "tool_call_id"} or None,
             call_id=identity,
@@ -147,11 +144,11 @@ def _response(message: Members, extra: Members) -> Members:
     if "output" in message:
         return manual.read_response({name: value for name, value in message.items() if name != "extra"}).to_document()
     whole = manual.read_response(as_dict(extra.get("response"))).to_document()
-    stated = {name: whole[name] for name in ("usage", "finish_reason", "model", "id", "extra") if whole.get(name)}
-    return stated | {name: value for name, value in _message(message, "assistant").items() if name != "role"}
+    facts = {name: whole[name] for name in ("usage", "finish_reason", "model", "id", "extra") if whole.get(name)}
+    return facts | {name: value for name, value in _message(message, "assistant").items() if name != "role"}
 
 
-def _refused(extra: Members) -> Members:
+def _refused_response(extra: Members) -> Members:
     """Return the response that had no valid action."""
     response = extra.get("response", extra.get("model_response"))
     return manual.read_response(response).to_document() if isinstance(response, dict) else {"content": response}
@@ -159,8 +156,8 @@ def _refused(extra: Members) -> Members:
 
 def _message(message: Members, role: str) -> Members:
     if "output" in message and role == "assistant":
-        said = _response(message, {})
-        return {"role": role, **{name: said.get(name) for name in ("content", "tool_calls", "reasoning")}}
+        response = _response(message, {})
+        return {"role": role, **{name: response.get(name) for name in ("content", "tool_calls", "reasoning")}}
     calls = [manual.read_tool_call(call) for call in as_list(message.get("tool_calls"))]
     extra = as_dict(message.get("extra"))
     code = as_int(extra.get("returncode"))

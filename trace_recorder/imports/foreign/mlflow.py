@@ -53,22 +53,22 @@ def run_of_trace(value: Members) -> ForeignRun:
     for span in spans:
         span.trace_id = spans[0].trace_id
     run = run_of(next(traces(spans)))
-    stated = info.get("trace_id", info.get("request_id"))
-    run.identity = as_text(stated) or run.identity
+    run.identity = as_text(info.get("trace_id", info.get("request_id"))) or run.identity
     state = as_text(info.get("state")) or as_text(info.get("status"))
     run.status = _STATES.get(state or "", run.status)
     if run.status == "failed" and run.error is None:
         run.error = {"type": "error", "message": "the trace states that it failed"}
     run.metadata |= without_none(tags=info.get("tags") or None, trace_metadata=_metadata(info) or None)
-    run.events += [said for assessment in as_list(info.get("assessments")) for said in _assessment(as_dict(assessment))]
+    assessments = map(as_dict, as_list(info.get("assessments")))
+    run.events += [event for assessment in assessments for event in _assessment(assessment)]
     return run
 
 
 def _metadata(info: Members) -> Members:
     """Return the metadata of a trace without the members that repeat its spans."""
-    stated = as_dict(info.get("trace_metadata", info.get("request_metadata")))
+    metadata = as_dict(info.get("trace_metadata", info.get("request_metadata")))
     repeated = {"mlflow.traceInputs", "mlflow.traceOutputs", "mlflow.trace.tokenUsage"}
-    return {name: parsed(value) for name, value in stated.items() if name not in repeated and value != ""}
+    return {name: parsed(value) for name, value in metadata.items() if name not in repeated and value != ""}
 
 
 def _spans(listed: list[Payload]) -> Iterator[ForeignSpan]:

@@ -1,4 +1,6 @@
-"""OpenAI's batches: files of requests, and files of outputs or errors, with one of them a line. Each request is a run.
+"""OpenAI's batches: files with a request in each line, and files with an output or an error in each line.
+
+Each request is a run.
 
 Source: https://platform.openai.com/docs/guides/batch. Compatible services write the same files. A request is
 `{"custom_id", "method", "url", "body"}`, and an output is `{"id", "custom_id", "response", "error"}`. A batch has two
@@ -10,7 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from itertools import takewhile, zip_longest
+from itertools import zip_longest
+from os.path import commonprefix
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
 from trace_recorder.errors import TrajectoryFormatError
@@ -76,7 +79,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _other_half(source: Source) -> list[Source]:
-    """Return the files with the outputs of a file of requests, or the file with the requests of a file of outputs.
+    """Return the files with the other half of a batch: the outputs of the requests, or the requests of the outputs.
 
     They are in the same directory. The outputs of a batch may be in two files, one of them for failures. Such files
     have no id in common. If several other files are possible, no file is returned.
@@ -93,17 +96,13 @@ def _other_half(source: Source) -> list[Source]:
         if first and ids is None:
             ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
         if ids is not None and not first.isdisjoint(ids):
-            candidates.append((_alike(path.name, source.path.name), neighbour, first))
-    most = max((length for length, _, _ in candidates), default=0)
-    alike = [(neighbour, first) for length, neighbour, first in candidates if length == most]
-    are_apart = sum(len(first) for _, first in alike) == len(set().union(*(first for _, first in alike)))
-    is_clear = len(alike) == 1 or (is_wanted is _is_output and are_apart)
-    return [neighbour for neighbour, _ in alike] if is_clear else []
-
-
-def _alike(name: str, other: str) -> int:
-    """Return the length of the longest common beginning of two names."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False)))
+            common = commonprefix([path.name, source.path.name])  # noqa: RUF071 - of names, by characters
+            candidates.append((len(common), neighbour, first))
+    longest = max((length for length, _, _ in candidates), default=0)
+    similar = [(neighbour, first) for length, neighbour, first in candidates if length == longest]
+    are_disjoint = sum(len(first) for _, first in similar) == len(set().union(*(first for _, first in similar)))
+    is_clear = len(similar) == 1 or (is_wanted is _is_output and are_disjoint)
+    return [neighbour for neighbour, _ in similar] if is_clear else []
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
@@ -123,10 +122,10 @@ def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]
 def _run(name: str, request: Members | None, output: Members | None) -> ForeignRun:
     line, response = output or {}, as_dict((output or {}).get("response"))
     body = response.get("body")
-    asked = read_input(as_dict((request or {}).get("body"))).messages or ()
+    prompt = read_input(as_dict((request or {}).get("body"))).messages or ()
     run = ForeignRun(
         identity=as_text(line.get("id")) or name,
-        task=next((first_text(message.content) or None for message in asked if message.role == "user"), None),
+        task=next((first_text(message.content) or None for message in prompt if message.role == "user"), None),
         model=as_text(as_dict(body).get("model")) or as_text(as_dict((request or {}).get("body")).get("model")),
         source=without_none(custom_id=name, request_id=as_text(response.get("request_id"))),
     )
@@ -157,9 +156,9 @@ def _events(name: str, request: Members | None, response: Members, error: Member
     body = response.get("body")
     time = stated_time(as_dict(body).get("created") or as_dict(body).get("created_at"))
     if request is None:
-        read = None if error else read_output(body)
+        output = None if error else read_output(body)
         call = Call(time=time, conversation=None, error=error)
-        call.response = None if read is None else read.to_document()
+        call.response = None if output is None else output.to_document()
         call.model = as_text(as_dict(body).get("model"))
         return [call, Missing(what=f"the request {name}", why="no file of requests in the directory has it", time=time)]
     url = _HOST + (as_text(request.get("url")) or "")

@@ -3,7 +3,8 @@
 OpenHands' evaluation and its resolver write lines, with the outcome of each run. An event is an `action`, or an
 `observation` whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole response that asked for
 an action. Several actions may share one response. If it is missing, the model wrote the action as text: the action's
-thought is the response, and the action is a tool that ran. Older events have the members of `args` beside their own.
+thought is the response, and the action is a tool that ran. In older events, the members of `args` are members of the
+event itself.
 
 `openhands_v1.py` also uses `EventView` and `add_costs`.
 
@@ -39,11 +40,11 @@ from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import Status
 
 
-def state_costs(calls: Sequence[Call], metrics: Members) -> None:
+def add_costs(calls: Sequence[Call], metrics: Members) -> None:
     """Add tokens, latency and costs from metrics to calls.
 
-    Tokens and latencies name the id of their response. Costs name none, so they are added only if there are as many
-    costs as calls.
+    Tokens and latencies name the id of their response. Costs have no such id, so they are added only if there are as
+    many costs as calls.
     """
     usages, latencies = _by_response(metrics.get("token_usages")), _by_response(metrics.get("response_latencies"))
     costs = [as_number(as_dict(cost).get("cost", cost)) for cost in as_list(metrics.get("costs"))]
@@ -59,10 +60,10 @@ def state_costs(calls: Sequence[Call], metrics: Members) -> None:
             call.duration_seconds = as_number(latencies[identity].get("latency"))
 
 
-def _by_response(stated: Payload) -> dict[str, Members]:
-    found = {as_text(as_dict(one).get("response_id")) or "": as_dict(one) for one in as_list(stated)}
-    found.pop("", None)
-    return found
+def _by_response(listed: Payload) -> dict[str, Members]:
+    figures = {as_text(element.get("response_id")) or "": element for element in map(as_dict, as_list(listed))}
+    figures.pop("", None)
+    return figures
 
 
 _COUNTS = {
@@ -96,7 +97,7 @@ class EventView:
             remaining.insert(offset, (None, summary))
         pairs = zip(self._messages, remaining, strict=False)
         shorter = min(len(self._messages), len(remaining))
-        shared = next((at for at, (one, other) in enumerate(pairs) if one is not other), shorter)
+        shared = next((position for position, (old, new) in enumerate(pairs) if old is not new), shorter)
         self.conversation, self._messages = self.conversation.fork(shared), remaining[:shared]
         for event_id, message in remaining[shared:]:
             self.add(event_id, message)
@@ -109,7 +110,7 @@ _NOT_SEEN = {"agent_state_changed", "null", "recall"}
 _FAILED = {"error", "user_rejected"}
 _STATUS: dict[Payload, Status] = {"finished": "completed", "error": "failed", "stopped": "interrupted"}
 _ENVELOPE = {"id", "timestamp", "source", "message", "cause", "action", "observation", "tool_call_metadata", "timeout"}
-_SAID = {"thought", "content", "final_thought"}
+_TEXTS = {"thought", "content", "final_thought"}
 _OUTCOME = {"history", "instruction", "metrics", "error", "success", "git_patch", "instance_id"}
 
 
@@ -129,16 +130,16 @@ def _has_history(value: Payload) -> bool:
 
 def _is_event(value: Payload) -> bool:
     event = as_dict(value)
-    stated = isinstance(event.get("action"), str) or isinstance(event.get("observation"), str)
-    return stated and ("source" in event or "content" in event or "command" in event)
+    has_kind = isinstance(event.get("action"), str) or isinstance(event.get("observation"), str)
+    return has_kind and ("source" in event or "content" in event or "command" in event)
 
 
 def _events(history: Payload) -> list[Payload]:
     """Return the events of a history. In the oldest files, an element is a pair of an action and its observation."""
-    found: list[Payload] = []
-    for event in as_list(history):
-        found += event if isinstance(event, list) else [event]
-    return found
+    events: list[Payload] = []
+    for element in as_list(history):
+        events += element if isinstance(element, list) else [element]
+    return events
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -157,7 +158,7 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
     reader = _OpenHandsV0Reader()
     history = [as_dict(event) for event in _events(members.get("history"))]
     events = [*reader.events(history)]
-    state_costs(reader.calls, as_dict(members.get("metrics")))
+    add_costs(reader.calls, as_dict(members.get("metrics")))
     if unreadable is not None:
         events.append(Missing(what="a line that holds a run", why=unreadable))
     error = members.get("error")
@@ -252,7 +253,7 @@ class _OpenHandsV0Reader:
         content = next(
             (as_text(arguments[name]) for name in ("thought", "content", "final_thought") if arguments.get(name)), None
         )
-        rest = {name: value for name, value in arguments.items() if name not in _SAID and value is not None}
+        rest = {name: value for name, value in arguments.items() if name not in _TEXTS and value is not None}
         extra = {} if event["action"] == "message" else {"extra": {"action": event["action"], "args": rest}}
         return {"content": content, **extra}
 
@@ -276,7 +277,7 @@ class _OpenHandsV0Reader:
     def _tool(self, event: Members, answer: Members, time: str) -> ToolRun:
         metadata, arguments = as_dict(event.get("tool_call_metadata")), _arguments(event)
         execution = joined_id("action", str(event.get("id"))) if event["action"] == "delegate" else None
-        ran = ToolRun(
+        run = ToolRun(
             time=time,
             name=as_text(metadata.get("function_name")) or event["action"],
             arguments={name: value for name, value in arguments.items() if name != "thought"},
@@ -289,7 +290,7 @@ class _OpenHandsV0Reader:
         )
         if execution is not None:
             self._begin_agent(execution, arguments)
-        return ran
+        return run
 
     def _begin_agent(self, execution: str, arguments: Members) -> None:
         parent = self.agents[-1].agent_id
@@ -324,23 +325,23 @@ class _OpenHandsV0Reader:
             as_int(arguments.get("forgotten_events_start_id")),
             as_int(arguments.get("forgotten_events_end_id")),
         )
-        listed = {one for one in map(as_int, as_list(arguments.get("forgotten_event_ids"))) if one is not None}
-        forgotten = range(first, last + 1) if first is not None and last is not None else listed
+        ids = {number for number in map(as_int, as_list(arguments.get("forgotten_event_ids"))) if number is not None}
+        forgotten = range(first, last + 1) if first is not None and last is not None else ids
         summary = as_text(arguments.get("summary"))
         message = None if summary is None else {"role": "user", "content": summary}
         self.views[-1].condense(forgotten, message, as_int(arguments.get("summary_offset")))
 
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
-    """Yield each event with the observation of the event.
+    """Yield each event with its observation, or with {} if it has none.
 
     The observation names the event's id. If the event has no id, the next event may be its observation.
     """
-    of_action = {as_int(event.get("cause")): event for event in events if "observation" in event}
+    observations = {as_int(event.get("cause")): event for event in events if "observation" in event}
     for event, following in zip(events, [*events[1:], {}], strict=False):
         identity = as_int(event.get("id"))
         if identity is not None:
-            yield event, of_action.get(identity, {})
+            yield event, observations.get(identity, {})
         else:
             yield event, following if "observation" in following else {}
 
@@ -362,9 +363,9 @@ def _success(observation: Members) -> bool | None:
     """Return whether an action succeeded, or None if its observation does not state this."""
     if as_text(observation.get("observation")) in _FAILED:
         return False
-    stated = observation.get("success")
+    success = observation.get("success")
     code = as_int(observation.get("exit_code"))
-    return stated if isinstance(stated, bool) else None if code is None else code == 0
+    return success if isinstance(success, bool) else None if code is None else code == 0
 
 
 FORMAT = ImportFormat(name="openhands-v0", recognizes=recognizes, read=read, counting=WHOLE)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from trace_recorder.dialects import manual, openai_chat
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text, content_of, join_texts
 from trace_recorder.imports.foreign.formats import ImportFormat
-from trace_recorder.imports.foreign.openhands_v0 import EventView, state_costs
+from trace_recorder.imports.foreign.openhands_v0 import EventView, add_costs
 from trace_recorder.imports.foreign.run import (
     Annotation,
     Call,
@@ -71,16 +71,16 @@ def read(source: Source) -> Iterator[ForeignRun]:
     state = as_dict(source.document) if _is_state(source.document) else {}
     reader = _OpenHandsV1Reader()
     events = [*reader.events([*_lines(source, state)])]
+    totals = state.get("stats") or reader.stats
     llm = as_dict(as_dict(state.get("agent")).get("llm"))
     statistics = as_dict(as_dict(state.get("stats")).get("usage_to_metrics"))
     for name, metrics in statistics.items():
-        of_name = [call for call in reader.calls if (call.agent is _CONDENSER) == (name == "condenser")]
-        state_costs(of_name, as_dict(metrics))
-    stated = as_text(state.get("execution_status"))
-    status = _STATUS.get(stated, reader.status)
+        calls = [call for call in reader.calls if (call.agent is _CONDENSER) == (name == "condenser")]
+        add_costs(calls, as_dict(metrics))
+    status = _STATUS.get(as_text(state.get("execution_status")), reader.status)
     yield ForeignRun(
         identity=as_text(state.get("id")) or source.path.name.removesuffix(".jsonl").removesuffix(".json"),
-        events=[*events, *(Annotation(key=name, value=value) for name, value in reader.said(state).items())],
+        events=[*events, *([Annotation(key="stats", value=totals)] if totals is not None else [])],
         task=reader.task,
         model=as_text(llm.get("model")) or reader.model,
         max_steps=as_int(state.get("max_iterations")),
@@ -96,13 +96,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _lines(source: Source, state: Members) -> Iterator[Line]:
     if not state:
         document = source.document
-        listed = isinstance(document, list)
-        yield from (Line(at, one) for at, one in enumerate(document, start=1)) if listed else source.lines()
+        is_list = isinstance(document, list)
+        yield from (
+            (Line(number, event) for number, event in enumerate(document, start=1)) if is_list else source.lines()
+        )
         return
     for number, path in enumerate(sorted(source.path.parent.glob("events/*.json")), start=1):
         source.read_too.add(path)
-        inner = source.neighbour(path)
-        value = inner.document
+        value = source.neighbour(path).document
         yield Line(number, value, None if value is not None else f"{path.name} is not JSON")
 
 
@@ -123,15 +124,11 @@ class _OpenHandsV1Reader:
     final_result: Payload = None
     error: Members | None = None
 
-    def said(self, state: Members) -> Members:
-        """Return the statistics of the run, by the keys of their annotations."""
-        return without_none(stats=state.get("stats") or self.stats)
-
     def events(self, lines: list[Line]) -> Iterator[Event]:
         for event in map(as_dict, (line.value for line in lines)):
-            of_error = event.get("tool_call_id") if event.get("kind") == "AgentErrorEvent" else None
-            if answered := as_text(event.get("action_id")) or as_text(of_error):
-                self.answers[answered] = event
+            call_id = event.get("tool_call_id") if event.get("kind") == "AgentErrorEvent" else None
+            if identity := as_text(event.get("action_id")) or as_text(call_id):
+                self.answers[identity] = event
             if event.get("kind") == "ActionEvent":
                 self.groups.setdefault(_response_id(event), []).append(event)
         for line in lines:
@@ -179,15 +176,15 @@ class _OpenHandsV1Reader:
             self.task = self.task or (content if isinstance(content, str) else None)
             self.view.add(event.get("id"), {"role": as_text(message.get("role")) or "user", "content": content})
             return
-        said = {"content": content} | without_none(reasoning=as_text(message.get("reasoning_content")) or None)
-        yield self._call(event, said, time)
+        answer = {"content": content} | without_none(reasoning=as_text(message.get("reasoning_content")) or None)
+        yield self._call(event, answer, time)
 
     def _action(self, event: Members, time: str) -> Iterator[Event]:
         group = self.groups[_response_id(event)]
         if group[0] is event:
-            calls = [manual.read_tool_call(_tool_call(one)).to_document() for one in group]
-            said = {"content": content_of(as_list(event.get("thought"))), "tool_calls": calls}
-            yield self._call(event, said | without_none(reasoning=_reasoning(event)), time)
+            calls = [manual.read_tool_call(_tool_call(action)).to_document() for action in group]
+            answer = {"content": content_of(as_list(event.get("thought"))), "tool_calls": calls}
+            yield self._call(event, answer | without_none(reasoning=_reasoning(event)), time)
         action = as_dict(event.get("action"))
         if action.get("kind") == "FinishAction":
             self.final_result = action.get("message")
@@ -234,7 +231,7 @@ class _OpenHandsV1Reader:
             self.calls.append(call)
             yield call
         message = None if summary is None else {"role": "user", "content": summary}
-        forgotten = {one for one in as_list(event.get("forgotten_event_ids")) if isinstance(one, str)}
+        forgotten = {name for name in as_list(event.get("forgotten_event_ids")) if isinstance(name, str)}
         self.view.condense(forgotten, message, as_int(event.get("summary_offset")))
 
 
@@ -247,9 +244,8 @@ def _response_id(event: Members) -> str:
 
 
 def _tool_call(event: Members) -> Members:
-    stated = as_dict(event.get("tool_call"))
-    named = {"id": event.get("tool_call_id"), "name": event.get("tool_name")}
-    return without_none(**named) | without_none(**stated)
+    members = {"id": event.get("tool_call_id"), "name": event.get("tool_name")}
+    return without_none(**members) | without_none(**as_dict(event.get("tool_call")))
 
 
 def _reasoning(event: Members) -> str | None:

@@ -43,13 +43,13 @@ def read(source: Source) -> Iterator[ForeignRun]:
     spans = telemetry.joined()
     if not spans:
         raise TrajectoryFormatError(f"{source.path} has no span.")
-    loose = [Kept(what="log record", value=log.to_members(), time=log.time) for log in telemetry.loose_logs]
+    other_logs = [Kept(what="log record", value=log.to_members(), time=log.time) for log in telemetry.other_logs]
     for trace in traces(spans):
         run = run_of(trace)
         if resource := telemetry.resources.get(run.identity):
             run.source["resource"] = resource
-        run.events += chain(loose, missing)
-        missing, loose = [], []
+        run.events += chain(other_logs, missing)
+        missing, other_logs = [], []
         yield run
 
 
@@ -74,8 +74,8 @@ def _neighbours(source: Source) -> Iterator[Source]:
         suffix = f"{dot}{last}{suffix}"
     for own, other in _PAIRS:
         path = Path(source.path.with_name(f"{stem.removesuffix(own)}{other}{suffix}"))
-        if stem.endswith(own) and path.is_file() and recognizes(found := source.neighbour(path)):
-            yield found
+        if stem.endswith(own) and path.is_file() and recognizes(neighbour := source.neighbour(path)):
+            yield neighbour
             return
 
 
@@ -84,7 +84,7 @@ FORMAT = ImportFormat(name="otlp", recognizes=recognizes, read=read, counting=WH
 
 _MAX_DEPTH = 200
 _OPENINGS = (b"{", b"[")
-_BETWEEN = " \t\r\n[,]"
+_SEPARATORS = " \t\r\n[,]"
 """The characters that may be between the objects of a file. The objects may be elements of an array."""
 
 
@@ -138,32 +138,32 @@ def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[P
     decoder = json.JSONDecoder()
     with source.path.open("rb") as file:
         text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")
-    place, values_left = 0, source.max_values
-    while (place := _next(text, place)) < len(text):
+    position, values_left = 0, source.max_values
+    while (position := _skip_separators(text, position)) < len(text):
         try:
-            value, end = decoder.raw_decode(text, place)
-            check_depth(text, _MAX_DEPTH, place, end)
+            value, end = decoder.raw_decode(text, position)
+            check_depth(text, _MAX_DEPTH, position, end)
         except (NotJsonError, ValueError, RecursionError) as error:
             if missing is not None:
-                missing.append(Missing(what=f"what follows character {place}", why=f"it is not JSON ({error})"))
+                missing.append(Missing(what=f"what follows character {position}", why=f"it is not JSON ({error})"))
             return
-        values_left -= 1 + text.count(",", place, end)
+        values_left -= 1 + text.count(",", position, end)
         if values_left < 0 and missing is not None:
             missing.append(
                 Missing(
-                    what=f"what follows character {place}", why=f"the file has more than {source.max_values} values"
+                    what=f"what follows character {position}", why=f"the file has more than {source.max_values} values"
                 )
             )
         if values_left < 0:
             return
-        place = end
+        position = end
         yield value
 
 
-def _next(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _BETWEEN:
-        at += 1
-    return at
+def _skip_separators(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _SEPARATORS:
+        position += 1
+    return position
 
 
 CONSOLE = ImportFormat(name="otel-console", recognizes=recognizes_console, read=read_console, counting=WHOLE)

@@ -54,19 +54,19 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def runs_of_spans(values: Iterator[Payload]) -> Iterator[ForeignRun]:
     """Yield a run for each trace in a list of Phoenix's spans."""
     listed = [value for value in values if _is_span(value)]
-    notes: dict[str, list[Members]] = {}
+    annotations: dict[str, list[Members]] = {}
     for value in listed:
-        found = as_list(value.get("annotations")) or as_list(value.get("span_annotations"))
-        notes.setdefault(as_dict(value["context"])["trace_id"], []).extend(map(as_dict, found))
+        of_span = as_list(value.get("annotations")) or as_list(value.get("span_annotations"))
+        annotations.setdefault(as_dict(value["context"])["trace_id"], []).extend(map(as_dict, of_span))
     for trace in traces(map(_span, listed)):
         run = run_of(trace)
-        run.events += chain.from_iterable(map(_annotation, notes.get(run.identity, ())))
+        run.events += chain.from_iterable(map(_annotation, annotations.get(run.identity, ())))
         yield run
 
 
 def _span(value: Members) -> ForeignSpan:
-    found = {name: one for name, one in value.items() if name not in {"id", "annotations", "span_annotations"}}
-    span = read_context_span(found)
+    rest = {name: member for name, member in value.items() if name not in {"id", "annotations", "span_annotations"}}
+    span = read_context_span(rest)
     flat = dict(_flat(span.attributes))
     span.attributes = {_KIND: value["span_kind"], **flat} if isinstance(value["span_kind"], str) else flat
     return span
@@ -79,21 +79,21 @@ def _flat(attributes: Mapping[str, Payload], prefix: str = "", depth: int = 0) -
         if isinstance(value, dict) and value and depth < _MAX_DEPTH:
             yield from _flat(value, f"{whole}.", depth + 1)
         elif isinstance(value, list) and value and isinstance(value[0], dict) and depth < _MAX_DEPTH:
-            yield from _flat({str(at): one for at, one in enumerate(value)}, f"{whole}.", depth + 1)
+            yield from _flat({str(index): element for index, element in enumerate(value)}, f"{whole}.", depth + 1)
         else:
             yield whole, value
 
 
-def _annotation(note: Members) -> Iterator[Score | Annotation]:
-    result = as_dict(note.get("result"))
-    name, score = as_text(note.get("name")), as_number(result.get("score"))
+def _annotation(annotation: Members) -> Iterator[Score | Annotation]:
+    result = as_dict(annotation.get("result"))
+    name, score = as_text(annotation.get("name")), as_number(result.get("score"))
     if name is None:
         return
-    time = utc_time(note.get("created_at"))
+    time = utc_time(annotation.get("created_at"))
     if score is not None:
         yield Score(name=name, value=score, explanation=as_text(result.get("explanation")), time=time)
     if score is None or result.get("label") is not None:
-        yield Annotation(key=name, value=note, time=time)
+        yield Annotation(key=name, value=annotation, time=time)
 
 
 def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:

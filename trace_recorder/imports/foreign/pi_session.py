@@ -51,7 +51,7 @@ HARNESS = "trace-recorder"
 """The `harness` of sessions that our own views write."""
 ORIGIN = "replayedFrom"
 """The member of an answer whose call was not made, in our own exports. It has the answer's origin and usage."""
-_ABOUT = ("version", "cwd", "branchedFrom", "parentSession")
+_SOURCE_MEMBERS = ("version", "cwd", "branchedFrom", "parentSession")
 
 
 def recognizes(source: Source) -> bool:
@@ -131,15 +131,15 @@ class _PiSessionReader:
                 self._tools = as_list(as_dict(line.get("data")).get("tools"))
             self.run.events.append(Kept(what=kind or "line", value=line, time=time))
         if identity is not None:
-            here = self.history.position
-            keeps_place = kind not in {"message", "custom_message", "branch_summary", "compaction"}
-            self._positions[identity] = self._positions.get(parent or "", here) if keeps_place else here
+            position = self.history.position
+            is_new = kind in {"message", "custom_message", "branch_summary", "compaction"}
+            self._positions[identity] = position if is_new else self._positions.get(parent or "", position)
 
     def _identify(self, line: Members, time: str) -> None:
         self.run.identity = as_text(line.get("id")) or self.run.identity
         self.run.provider = as_text(line.get("provider")) or self.run.provider
         self.run.model = as_text(line.get("modelId")) or self.run.model
-        self.run.source |= {name: line[name] for name in _ABOUT if name in line}
+        self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if name in line}
         self._is_ours = line.get("harness") == HARNESS
         if self._is_ours:
             self.run.task = as_text(line.get("task"))
@@ -155,8 +155,8 @@ class _PiSessionReader:
         self._note_source(number)
 
     def _note_source(self, number: int) -> None:
-        said = self.history.conversation.own[-1]
-        self._sources[id(said)] = number, said
+        message = self.history.conversation.own[-1]
+        self._sources[id(message)] = number, message
 
     def _read_message(self, message: Members, time: str, number: int) -> None:
         role = message["role"]
@@ -181,7 +181,7 @@ class _PiSessionReader:
         elif role == "system":
             read = Message("system", content_of(message.get("content")))
         elif role == "assistant":
-            read = _said([_block(block) for block in as_list(message.get("content"))]) or Message("assistant")
+            read = _answer_of([_block(block) for block in as_list(message.get("content"))]) or Message("assistant")
         else:
             read = Message("user", [message])
         self.run.status, self.run.error = "unknown", None
@@ -201,7 +201,7 @@ class _PiSessionReader:
             call.response = {"content": None, "usage": usage.to_document()} if _is_counted(usage) else None
         else:
             response = anthropic_messages.read_response(body, self.history.made_up_ids)
-            call = self.history.call(time, replace(response, usage=usage), _said(blocks))
+            call = self.history.call(time, replace(response, usage=usage), _answer_of(blocks))
             call.complete = stop not in _BROKEN
             call.ended_by = failed if stop in _BROKEN else None
             self._note_source(number)
@@ -212,11 +212,14 @@ class _PiSessionReader:
         self.run.model = self.run.model or call.model
         self.run.provider = self.run.provider or call.provider
 
+    def _line_of(self, message: Members) -> int:
+        return self._sources.get(id(message), (0,))[0]
+
     def _compact(self, line: Members, time: str, number: int) -> None:
         """Continue with the summary, and with the messages that the compaction kept."""
         first = self._numbers.get(as_text(line.get("firstKeptEntryId")) or "", as_int(line.get("firstKeptEntryIndex")))
         sent = self.history.conversation.messages()
-        kept = [] if first is None else [one for one in sent if self._sources.get(id(one), (0,))[0] >= first]
+        kept = [] if first is None else [message for message in sent if self._line_of(message) >= first]
         self._may_copy -= len(kept)
         if self._may_copy < 0 or (first is not None and first > number):
             self.run.events.append(Missing(what="the messages that a compaction kept", why="they are not at hand"))
@@ -226,7 +229,7 @@ class _PiSessionReader:
         self.history.restart([*self.history.conversation.own, *kept])
 
 
-def _said(blocks: list[Payload]) -> Message | None:
+def _answer_of(blocks: list[Payload]) -> Message | None:
     """Return blocks as a message of the assistant, or None if they have no content."""
     read = anthropic_messages.read_message({"role": "assistant", "content": blocks})
     return read[-1] if read else None
@@ -294,12 +297,7 @@ def recognizes_openclaw(source: Source) -> bool:
     )
 
 
-def read_openclaw(source: Source) -> Iterator[ForeignRun]:
-    """Yield the session of a file."""
-    return read(source)
-
-
-OPENCLAW = ImportFormat(name="openclaw", recognizes=recognizes_openclaw, read=read_openclaw, counting=CACHE_APART)
+OPENCLAW = ImportFormat(name="openclaw", recognizes=recognizes_openclaw, read=read, counting=CACHE_APART)
 
 
 _NAMES = {"reasoningContent": "reasoning_content", "toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
@@ -340,11 +338,11 @@ def read_session_traces(source: Source) -> Iterator[ForeignRun]:
 
 
 def _read_simple_message(run: ForeignRun, history: AgentHistory, members: Members, *, names_calls: bool) -> None:
-    is_put_in = names_calls and run.source.get("harness") == HARNESS and _INTERACTION not in members
+    is_agents = names_calls and run.source.get("harness") == HARNESS and _INTERACTION not in members
     time, model = stated_time(members.get("timestamp")), as_text(members.get("model"))
     named = {_NAMES.get(name, name): value for name, value in members.items() if name not in _OF_A_LINE}
     for message in read_message(named):
-        if message.role != "assistant" or is_put_in:
+        if message.role != "assistant" or is_agents:
             history.add(message, time)
             if message.role == "user":
                 run.task = run.task or as_text(message.content)

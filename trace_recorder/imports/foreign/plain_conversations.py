@@ -34,7 +34,7 @@ def messages_of(value: Payload) -> list[Payload]:
     if isinstance(value, list):
         return value
     members = as_dict(value)
-    return next((found for name in MEMBERS if isinstance(found := members.get(name), list)), [])
+    return next((messages for name in MEMBERS if isinstance(messages := members.get(name), list)), [])
 
 
 def begins_with(source: Source, is_conversation: Callable[[Payload], bool]) -> bool:
@@ -79,8 +79,10 @@ def _is_chat(value: Payload) -> bool:
     messages = messages_of(value)
     roles = [as_text(as_dict(message).get("role")) for message in messages]
     members = [as_dict(message).keys() for message in messages]
-    speaks = all(keys & {"content", "tool_calls", "function_call"} and not keys & _OF_A_SESSION for keys in members)
-    return speaks and "assistant" in roles and all(role in _CHAT_ROLES for role in roles)
+    are_messages = all(
+        keys & {"content", "tool_calls", "function_call"} and not keys & _OF_A_SESSION for keys in members
+    )
+    return are_messages and "assistant" in roles and all(role in _CHAT_ROLES for role in roles)
 
 
 def read_chat(source: Source) -> Iterator[ForeignRun]:
@@ -115,13 +117,13 @@ def events_of(
     conversation, numbering = ForeignConversation(), CallNumbering()
     unseen: list[Members] = []
     calls: dict[str, ToolCall] = {}
-    numbered = (
+    positioned = (
         (position, message)
-        for position, one in enumerate(messages)
-        for message in openai_chat.read_message(as_dict(one))
+        for position, value in enumerate(messages)
+        for message in openai_chat.read_message(as_dict(value))
     )
-    for position, read_chat in numbered:
-        message = numbering.number(read_chat)
+    for position, unnumbered in positioned:
+        message = numbering.number(unnumbered)
         members = message.to_document()
         if message.role == "assistant" and position >= prompt_length:
             unseen.clear()
@@ -162,14 +164,14 @@ def recognizes_blocks(source: Source) -> bool:
 
 
 def _is_block_conversation(value: Payload) -> bool:
-    each = [as_dict(message) for message in messages_of(value)]
+    messages = [as_dict(message) for message in messages_of(value)]
     if not all(
         as_text(message.get("role")) in _BLOCK_ROLES and not message.keys() & {*_OF_A_SESSION, "uuid"}
-        for message in each
+        for message in messages
     ):
         return False
-    blocks = (as_dict(block).get("type") for message in each for block in as_list(message.get("content")))
-    return any(isinstance(kind, str) and kind in _BLOCKS for kind in blocks)
+    kinds = (as_dict(block).get("type") for message in messages for block in as_list(message.get("content")))
+    return any(isinstance(kind, str) and kind in _BLOCKS for kind in kinds)
 
 
 def read_blocks(source: Source) -> Iterator[ForeignRun]:

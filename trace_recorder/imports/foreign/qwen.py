@@ -19,7 +19,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _SPEAKERS = {"user", "assistant", "tool_result"}
 _COMPRESSION = "chat_compression"
-_ABOUT = ("version", "cwd", "gitBranch")
+_SOURCE_MEMBERS = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
@@ -62,7 +62,8 @@ class _QwenSessionReader:
             self._parts += parts
             return
         self.close()
-        self._identify(line)
+        self.run.identity = as_text(line.get("sessionId")) or self.run.identity
+        self.run.source |= {name: line[name] for name in _SOURCE_MEMBERS if line.get(name)}
         if kind in _SPEAKERS and parent in self._positions:
             self.history.return_to(self._positions[parent])
         if kind == "assistant":
@@ -78,13 +79,9 @@ class _QwenSessionReader:
         else:
             self._read_other(line, time)
         if uuid is not None:
-            here = self.history.position
-            is_place = kind in _SPEAKERS or line.get("subtype") == _COMPRESSION
-            self._positions[uuid] = here if is_place else self._positions.get(parent or "", here)
-
-    def _identify(self, line: Members) -> None:
-        self.run.identity = as_text(line.get("sessionId")) or self.run.identity
-        self.run.source |= {name: line[name] for name in _ABOUT if line.get(name)}
+            position = self.history.position
+            is_new = kind in _SPEAKERS or line.get("subtype") == _COMPRESSION
+            self._positions[uuid] = position if is_new else self._positions.get(parent or "", position)
 
     def _read_other(self, line: Members, time: str) -> None:
         subtype = as_text(line.get("subtype"))
@@ -103,10 +100,9 @@ class _QwenSessionReader:
         content = {"role": "model", "parts": self._parts}
         body = {"candidates": [{"content": content}], "usageMetadata": line.get("usageMetadata")}
         response = google_generate.read_response({**body, "modelVersion": line.get("model")}, self.history.made_up_ids)
-        said = google_generate.read_message(content)
-        call = self.history.call(
-            stated_time(line.get("timestamp")), response, said[-1] if said else Message("assistant")
-        )
+        messages = google_generate.read_message(content)
+        answer = messages[-1] if messages else Message("assistant")
+        call = self.history.call(stated_time(line.get("timestamp")), response, answer)
         self.run.model = self.run.model or call.model
         if uuid := as_text(line.get("uuid")):
             self._positions[uuid] = self.history.position

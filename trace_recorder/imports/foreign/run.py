@@ -53,8 +53,8 @@ class ForeignConversation:
 
     def answer(self, response: Mapping[str, Payload]) -> None:
         """Add a call's response as an assistant's message."""
-        said = {name: response.get(name) for name in ("tool_calls", "reasoning")}
-        self.add({"role": "assistant", "content": response.get("content")} | without_none(**said))
+        members = {name: response.get(name) for name in ("tool_calls", "reasoning")}
+        self.add({"role": "assistant", "content": response.get("content")} | without_none(**members))
 
     def messages(self) -> list[Members]:
         """Return all messages, beginning with those of the base."""
@@ -72,10 +72,10 @@ class ForeignConversation:
         The default is all messages.
         """
         length = len(self) if length is None else length
-        base, at = self, length
-        while base.base is not None and at <= base.base_length:  # refer to the one that has these messages
-            base = base.base
-        return ForeignConversation(base, at)
+        owner = self
+        while owner.base is not None and length <= owner.base_length:  # the owner's base has all of these messages
+            owner = owner.base
+        return ForeignConversation(owner, length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +246,7 @@ class Kept:
 UNSEEN = "unseen message"
 """The `what` of a `Kept` message that no call saw."""
 UNANSWERED = "unanswered"
-"""The annotation with the user's messages after the last call: waiting prompts, or an interruption."""
+"""The key of the annotation with the user's messages after the last call: waiting prompts, or an interruption."""
 Event = Call | HttpExchange | ToolRun | SourceStep | Annotation | Summary | Score | Missing | Kept
 
 
@@ -285,9 +285,9 @@ class ForeignRun:
         time, the end is unknown.
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
-        found = [time for time in chain((event.time for event in self.events), ends) if time]
-        start = self.start_time or (found[0] if found else "")
-        last = max(found, default="")
+        times = [time for time in chain((event.time for event in self.events), ends) if time]
+        start = self.start_time or (times[0] if times else "")
+        last = max(times, default="")
         return start, self.end_time or ("" if last == start else last)
 
 

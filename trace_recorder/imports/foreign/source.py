@@ -67,7 +67,7 @@ class _BoundedStream(io.RawIOBase):
         self._path = path
         self._file = path.open("rb")
         self._reader = decompress(self._file)
-        self._left = max(FREE_BYTES, MAX_RATIO * path.stat().st_size)
+        self._bytes_left = max(FREE_BYTES, MAX_RATIO * path.stat().st_size)
 
     def readable(self) -> bool:
         return True
@@ -75,8 +75,8 @@ class _BoundedStream(io.RawIOBase):
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
         """Read into a buffer. Raises TrajectoryFormatError if the file is damaged or too large."""
         data = try_call(partial(self._reader.read, len(buffer)), self._refuse)
-        self._left -= len(data)
-        if self._left < 0:
+        self._bytes_left -= len(data)
+        if self._bytes_left < 0:
             raise TrajectoryFormatError(f"{self._path} decompresses to more than {MAX_RATIO} times its size.")
         buffer[: len(data)] = data
         return len(data)
@@ -96,7 +96,7 @@ def zstd_reader(path: Path, modules: tuple[str, ...] = ZSTD_MODULES) -> Callable
 
     Raises TrajectoryFormatError if no module for it is installed.
     """
-    name = next(filter(_is_there, modules), None)
+    name = next(filter(_is_installed, modules), None)
     if name is None:
         raise TrajectoryFormatError(
             f"{path} is compressed with zstd, which Python reads from 3.14 on: pip install 'trace-recorder[imports]'."
@@ -104,7 +104,7 @@ def zstd_reader(path: Path, modules: tuple[str, ...] = ZSTD_MODULES) -> Callable
     return _zstandard_reader if name == "zstandard" else partial(_zstd_file, name)
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     parent, _, _ = name.rpartition(".")
     return (not parent or find_spec(parent) is not None) and find_spec(name) is not None
 
@@ -134,7 +134,7 @@ LINE_BYTES = 400
 HEAD_LINES = 20
 """The number of lines that are read to recognise a format."""
 HEAD_BYTES = 1024
-_CHUNK = 1024 * 1024
+_CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class Source:
     def lines(self) -> Iterator[Line]:
         """Yield the lines of a file with one run.
 
-        If they exceed the limit of a run, the last line has a reason in place of all further lines.
+        If they exceed the limit of a run, yield one line with a reason in place of the remaining lines.
         """
         return self._within_limit(self.each_line())
 
@@ -226,8 +226,8 @@ class Source:
                     yield Line(number, None, f"it is longer than {self.max_line_bytes} bytes", LINE_BYTES)
                 elif data.strip():
                     value, why = parse_json(data, self.max_values)
-                    taken = 0 if why else len(data) + VALUE_BYTES * _count_values(data)
-                    yield Line(number, value, why, LINE_BYTES + taken)
+                    size = 0 if why else len(data) + VALUE_BYTES * _count_values(data)
+                    yield Line(number, value, why, LINE_BYTES + size)
 
     def _raw_lines(self, file: BinaryIO) -> Iterator[bytes | None]:
         """Yield the lines. Yield None for a line that is too long, which is never in memory as a whole."""
@@ -235,7 +235,7 @@ class Source:
             if len(data) < self.max_line_bytes or data.endswith(b"\n"):
                 yield data
                 continue
-            while more := file.readline(_CHUNK):
+            while more := file.readline(_CHUNK_BYTES):
                 if more.endswith(b"\n"):
                     break
             yield None
@@ -266,7 +266,7 @@ class Source:
 def _read_whole(file: BinaryIO, limit: int) -> bytes | None:
     """Return all bytes of a file, or None if there are more than `limit`."""
     parts: list[bytes] = []
-    while part := file.read(_CHUNK):
+    while part := file.read(_CHUNK_BYTES):
         limit -= len(part)
         if limit < 0:
             return None

@@ -43,7 +43,7 @@ class Database:
     """
 
     connection: sqlite3.Connection
-    left: int
+    bytes_left: int
     columns: dict[str, list[str]] = field(default_factory=dict)
 
     def rows(self, table: str, where: str = "", *values: Payload, blobs: bool = False) -> Iterator[Members]:
@@ -58,8 +58,8 @@ class Database:
             return
         names = ", ".join(_quoted(name) for name in self.columns[table])
         for row in self.connection.execute(f'select {names} from "{table}" {where}', values):  # noqa: S608 - as stated
-            self.left -= sum(len(value) for value in row if isinstance(value, str | bytes))
-            if self.left < 0:
+            self.bytes_left -= sum(len(value) for value in row if isinstance(value, str | bytes))
+            if self.bytes_left < 0:
                 raise TrajectoryFormatError("The rows of the database have more bytes than its file: it is damaged.")
             yield dict(row) if blobs else {name: _text_of(value) for name, value in dict(row).items()}
 
@@ -71,8 +71,8 @@ class Database:
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
     """Open a file without changing the file or those beside it. Raises TrajectoryFormatError if the file is damaged."""
-    live = path.with_name(f"{path.name}-wal").is_file()
-    address = f"{path.absolute().as_uri()}?{'mode=ro' if live else 'mode=ro&immutable=1'}"
+    has_log = path.with_name(f"{path.name}-wal").is_file()
+    address = f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'mode=ro&immutable=1'}"
     try:
         with closing(sqlite3.connect(address, uri=True)) as connection:
             yield _prepared(connection, path.stat().st_size)
@@ -90,8 +90,8 @@ def _prepared(connection: sqlite3.Connection, size: int) -> Database:
     connection.execute("pragma query_only = on")
     tables = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table%'")
     names = [row["name"] for row in tables.fetchall()]
-    described = {name: connection.execute(f"pragma table_info({_quoted(name)})") for name in names}
-    columns = {name: [row["name"] for row in rows] for name, rows in described.items()}
+    infos = {name: connection.execute(f"pragma table_info({_quoted(name)})") for name in names}
+    columns = {name: [row["name"] for row in rows] for name, rows in infos.items()}
     return Database(connection, _FREE_BYTES + _MAX_READINGS * size, columns)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 from trace_recorder import clocks
 from trace_recorder.clocks import parse_time
@@ -29,7 +30,7 @@ def stated_time(value: Payload) -> str:
         return ""
     if isinstance(value, str):
         value = int(value[:_MAX_DIGITS])
-    if not 0 < value < 10**_MAX_DIGITS:  # as floats, larger whole numbers would overflow
+    if not 0 < value < 10**_MAX_DIGITS:  # a larger whole number may be too large for a float
         return ""
     number = float(value)
     unit = next((unit for unit in _PER_SECOND if number / unit < _MAX_PLAUSIBLE_SECONDS), None)
@@ -49,10 +50,10 @@ _MAX_PLAUSIBLE_SECONDS = 10_000_000_000
 
 
 def _from_text(text: str) -> str:
-    found = parse_time(text)
-    if found is None:
+    time = parse_time(text)
+    if time is None:
         return ""
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="microseconds")
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat(timespec="microseconds")
 
 
 def seconds_between(start: str, end: str) -> float | None:
@@ -63,11 +64,11 @@ def seconds_between(start: str, end: str) -> float | None:
 
 def time_after(time: str, seconds: float | None) -> str:
     """Return the time that is `seconds` after another time, or "" if one of the two is unknown."""
-    begun = parse_time(stated_time(time))
-    if begun is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:
+    start = parse_time(stated_time(time))
+    if start is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:
         return ""
     try:
-        return (begun + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+        return (start + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
     except OverflowError:
         return ""
 
@@ -79,10 +80,10 @@ The first member with a whole number is taken. `a/b` is the member `b` of the me
 """
 
 
-def counts_at(stated: Members, places: Places) -> dict[str, Payload]:
+def counts_at(members: Members, places: Places) -> dict[str, Payload]:
     """Return the counts that an object states, by our names of the counts."""
-    found = ((name, _first(stated, names.split(" "))) for name, names in places.items())
-    return {name: count for name, count in found if count is not None}
+    counts = ((name, _first(members, names.split(" "))) for name, names in places.items())
+    return {name: count for name, count in counts if count is not None}
 
 
 def usage_at(remaining: Remaining, places: Places, extra: Members | None = None, **more: Payload) -> Usage:
@@ -94,20 +95,20 @@ def usage_at(remaining: Remaining, places: Places, extra: Members | None = None,
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
 
-def _first(stated: Members, names: Iterable[str]) -> int | None:
-    return next((count for name in names if (count := as_int(_value_at(stated, name))) is not None), None)
+def _first(members: Members, names: Iterable[str]) -> int | None:
+    return next((count for name in names if (count := as_int(_value_at(members, name))) is not None), None)
 
 
-def _value_at(stated: Members, name: str) -> Payload:
+def _value_at(members: Members, name: str) -> Payload:
     outer, slash, inner = name.partition("/")
-    return as_dict(stated.get(outer)).get(inner) if slash else stated.get(outer)
+    return as_dict(members.get(outer)).get(inner) if slash else members.get(outer)
 
 
-def other_counts(stated: Members, details: Iterable[str], places: Places) -> Members:
+def other_counts(members: Members, details: Iterable[str], places: Places) -> Members:
     """Return the counts in the members `details` that `places` does not name. Counts of 0 are left out."""
     known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
-    stating = [as_dict(stated.get(detail)) for detail in details]
-    return {name: value for members in stating for name, value in members.items() if name not in known and value}
+    counts = chain.from_iterable(as_dict(members.get(detail)).items() for detail in details)
+    return {name: count for name, count in counts if name not in known and count}
 
 
 def text_of(content: Payload, between: str = "\n\n") -> str | None:

@@ -69,10 +69,11 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 def _run(document: Members, identity: str) -> ForeignRun:
     info = as_dict(document.get("info"))
-    config = _config(document.get("replay_config"))
+    stated_config = document.get("replay_config")
+    config = as_dict(json_value(stated_config) if isinstance(stated_config, str) else stated_config)
     problem = as_dict(config.get("problem_statement"))
-    ended = as_text(info.get("exit_status"))
-    failed = ended not in {None, _SUBMITTED}
+    exit_status = as_text(info.get("exit_status"))
+    failed = exit_status not in {None, _SUBMITTED}
     rest = {name: value for name, value in info.items() if name not in _ENDED and value is not None}
     return ForeignRun(
         identity=identity,
@@ -82,16 +83,12 @@ def _run(document: Members, identity: str) -> ForeignRun:
         ],
         task=as_text(problem.get("text")) or as_text(problem.get("github_url")),
         model=as_text(as_dict(as_dict(config.get("agent")).get("model")).get("name")),
-        status="unknown" if ended is None else "failed" if failed else "completed",
+        status="unknown" if exit_status is None else "failed" if failed else "completed",
         final_result=info.get("submission"),
-        error={"type": ended, "message": f"the run ended with {ended}"} if failed else None,
+        error={"type": exit_status, "message": f"the run ended with {exit_status}"} if failed else None,
         source=without_none(environment=document.get("environment"), version=info.get("swe_agent_version")),
         metadata=without_none(replay_config=config or None),
     )
-
-
-def _config(value: Payload) -> Members:
-    return as_dict(json_value(value) if isinstance(value, str) else value)
 
 
 @dataclass(slots=True)
@@ -100,51 +97,51 @@ class _SweAgentReader:
 
     conversations: dict[str, ForeignConversation] = field(default_factory=dict)
     histories: Histories = field(default_factory=Histories)
-    last: str = ""
-    several: bool = False
+    agent_name: str = ""
+    has_several_agents: bool = False
 
     def events(self, document: Members) -> Iterator[Event]:
         history = [as_dict(item) for item in as_list(document.get("history"))]
         steps = [as_dict(step) for step in as_list(document.get("trajectory"))]
-        self.several = len({as_text(item.get("agent")) for item in history if "agent" in item}) > 1
-        of_item = _matched(history, steps)
+        self.has_several_agents = len({as_text(item.get("agent")) for item in history if "agent" in item}) > 1
+        matches = _matched(history, steps)
         next_step = 0
-        for at, item in enumerate(history):
+        for position, item in enumerate(history):
             if not _is_response(item):
                 self._conversation(item).add(_message(item))
                 continue
-            step = of_item.get(at)
+            step = matches.get(position)
             while step is not None and next_step < step:
                 yield from self._unmatched(steps[next_step])
                 next_step += 1
             yield from self._call(item, {} if step is None else steps[step])
             next_step = next_step if step is None else step + 1
-        for left in steps[next_step:]:
-            yield from self._unmatched(left)
+        for remaining in steps[next_step:]:
+            yield from self._unmatched(remaining)
 
     def _conversation(self, item: Members) -> ForeignConversation:
-        self.last = as_text(item.get("agent")) or self.last
-        return self.conversations.setdefault(self.last, ForeignConversation())
+        self.agent_name = as_text(item.get("agent")) or self.agent_name
+        return self.conversations.setdefault(self.agent_name, ForeignConversation())
 
     def _agent(self) -> ForeignAgent:
-        return ForeignAgent(name=self.last, agent_id=self.last) if self.several else MAIN
+        return ForeignAgent(name=self.agent_name, agent_id=self.agent_name) if self.has_several_agents else MAIN
 
     def _call(self, item: Members, step: Members) -> Iterator[Event]:
         conversation = self._conversation(item)
-        saw, length = self._prompt(step) or (conversation, len(conversation))
-        said = _message(item)
-        conversation.add(said)
-        response: Members = {name: value for name, value in said.items() if name not in {"role", "call_id"}}
-        yield Call(time="", conversation=saw, length=length, response=response, agent=self._agent())
-        yield from self._action(step, said.get("tool_calls"))
+        prompt, length = self._prompt(step) or (conversation, len(conversation))
+        message = _message(item)
+        conversation.add(message)
+        response: Members = {name: value for name, value in message.items() if name not in {"role", "call_id"}}
+        yield Call(time="", conversation=prompt, length=length, response=response, agent=self._agent())
+        yield from self._action(step, message.get("tool_calls"))
 
     def _unmatched(self, step: Members) -> Iterator[Event]:
         """Yield the events of a step whose response is only in `trajectory`, such as the last step."""
-        conversation = self.conversations.setdefault(self.last, ForeignConversation())
-        saw, length = self._prompt(step) or (conversation, len(conversation))
+        conversation = self.conversations.setdefault(self.agent_name, ForeignConversation())
+        prompt, length = self._prompt(step) or (conversation, len(conversation))
         if as_text(step.get("response")):
             response = {"content": step["response"]}
-            yield Call(time="", conversation=saw, length=length, response=response, agent=self._agent())
+            yield Call(time="", conversation=prompt, length=length, response=response, agent=self._agent())
         yield from self._action(step, None)
 
     def _prompt(self, step: Members) -> tuple[ForeignConversation, int] | None:
@@ -164,9 +161,9 @@ class _SweAgentReader:
                 duration_seconds=as_number(step.get("execution_time")),
                 agent=self._agent(),
             )
-        left = without_none(state=step.get("state") or None, extra_info=step.get("extra_info") or None)
-        if left:
-            yield Kept(what="what else a step states", value=left)
+        rest = without_none(state=step.get("state") or None, extra_info=step.get("extra_info") or None)
+        if rest:
+            yield Kept(what="what else a step states", value=rest)
 
 
 def _is_response(item: Members) -> bool:
@@ -180,14 +177,15 @@ def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
     in their order, if their numbers are equal. Replayed files may have a text in one list and the corrected text in the
     other.
     """
-    responses = [at for at, item in enumerate(history) if _is_response(item)]
-    places: dict[str, deque[int]] = {}
-    for number, at in enumerate(responses):
-        places.setdefault(_said(history[at].get("content"), history[at].get("thought")), deque()).append(number)
+    responses = [position for position, item in enumerate(history) if _is_response(item)]
+    by_text: dict[str, deque[int]] = {}
+    for number, position in enumerate(responses):
+        text = _text_of(history[position].get("content"), history[position].get("thought"))
+        by_text.setdefault(text, deque()).append(number)
     matches: dict[int, int] = {}
     response_before, step_before = -1, -1
     for number, step in enumerate(steps):
-        waiting = places.get(_said(step.get("response"), step.get("thought")), deque())
+        waiting = by_text.get(_text_of(step.get("response"), step.get("thought")), deque())
         while waiting and waiting[0] <= response_before:
             waiting.popleft()
         if waiting:
@@ -195,7 +193,7 @@ def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
             response_before, step_before = waiting.popleft(), number
             matches[response_before] = number
     matches |= _between(response_before, len(responses), step_before, len(steps))
-    return {responses[one]: step for one, step in matches.items()}
+    return {responses[response]: step for response, step in matches.items()}
 
 
 def _between(first: int, end: int, first_step: int, end_step: int) -> dict[int, int]:
@@ -204,7 +202,7 @@ def _between(first: int, end: int, first_step: int, end_step: int) -> dict[int, 
     return dict(zip(range(first + 1, end), range(first_step + 1, end_step), strict=True))
 
 
-def _said(response: Payload, thought: Payload) -> str:
+def _text_of(response: Payload, thought: Payload) -> str:
     return (as_text(response) or as_text(thought) or "").strip()
 
 

@@ -36,13 +36,13 @@ from trace_recorder.values.token_counts import WHOLE
 
 _RESULT = {"task_id", "reward", "info", "traj"}
 _SOLVED = 1e-6
-"""A task is solved if its reward differs from 1 by at most this (`is_successful` of tau-bench)."""
+"""A task is solved if its reward differs from 1 by at most this (`is_successful` of both benchmarks)."""
 
 
 def recognizes(source: Source) -> bool:
     """Return whether the document is such a result, or a list that begins with one."""
     document = source.document
-    return any(as_dict(one).keys() >= _RESULT for one in [document, *as_list(document)[:1]])
+    return any(as_dict(value).keys() >= _RESULT for value in [document, *as_list(document)[:1]])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -57,7 +57,7 @@ def _run(name: str, value: Payload) -> ForeignRun:
     result = as_dict(value)
     info = as_dict(result.get("info"))
     reward = as_number(result.get("reward"))
-    error = as_text(info.get("error"))
+    error, traceback = as_text(info.get("error")), as_text(info.get("traceback"))
     missing = [] if isinstance(result.get("traj"), list) else [Missing(what="a result", why="it has no list `traj`")]
     return ForeignRun(
         identity=name,
@@ -70,13 +70,9 @@ def _run(name: str, value: Payload) -> ForeignRun:
         task=as_text(as_dict(info.get("task")).get("instruction")),
         status="failed" if error else "unknown" if missing else "completed",
         success=None if reward is None else abs(reward - 1) <= _SOLVED,
-        error=_failure(error, info) if error else None,
+        error={"type": "error", "message": error} | without_none(traceback=traceback) if error else None,
         source=without_none(task_id=result.get("task_id"), trial=result.get("trial")),
     )
-
-
-def _failure(error: str, info: Members) -> Members:
-    return {"type": "error", "message": error} | without_none(traceback=as_text(info.get("traceback")))
 
 
 FORMAT = ImportFormat(name="tau-bench", recognizes=recognizes, read=read, counting=WHOLE)
@@ -86,8 +82,6 @@ _USER = ForeignAgent(name="user", agent_id="user")
 _NOT_SENT = {"api_key", "api_base", "num_retries"}
 _OF_THE_RUN = {"id", "task_id", "timestamp", "start_time", "end_time", "messages", "termination_reason", "reward_info"}
 _ENDED = {"user_stop", "agent_stop"}
-_SOLVED_TAU2 = 1e-6
-"""A task is solved if its reward differs from 1 by at most this."""
 
 
 def recognizes_tau2(source: Source) -> bool:
@@ -120,7 +114,7 @@ def _run_of_simulation(name: str, simulation: Members, info: Members, task: Memb
         start_time=stated_time(simulation.get("start_time")),
         end_time=stated_time(simulation.get("end_time")),
         status="completed" if reason in _ENDED else "failed" if reason else "unknown",
-        success=None if reward is None else abs(reward - 1) <= _SOLVED_TAU2,
+        success=None if reward is None else abs(reward - 1) <= _SOLVED,
         source=without_none(
             task_id=simulation.get("task_id"),
             termination_reason=reason,
@@ -147,7 +141,7 @@ class _SimulationReader:
         self.run = run
         self.history = AgentHistory(run.events)
         self._parameters = {name: value for name, value in arguments.items() if name not in _NOT_SENT}
-        self._of_user: dict[str, tuple[ToolCall, str]] = {}
+        self._calls_of_user: dict[str, tuple[ToolCall, str]] = {}
 
     def read_all(self, messages: list[Payload]) -> None:
         """Read all messages."""
@@ -164,7 +158,7 @@ class _SimulationReader:
                 self.history.add(Message("system", as_text(message.get("content"))), time)
             else:
                 self.run.events.append(Missing(what=f"message {number}", why="its role is unknown"))
-        for call, time in self._of_user.values():
+        for call, time in self._calls_of_user.values():
             self._add_tool_of_user(call, time)
         self.history.finish()
 
@@ -182,10 +176,10 @@ class _SimulationReader:
 
     def _add_prompt(self, message: Members, time: str) -> None:
         for call in map(_tool_call, as_list(message.get("tool_calls"))):
-            self._of_user[call.call_id] = call, time
+            self._calls_of_user[call.call_id] = call, time
         if (text := as_text(message.get("content"))) is not None:
-            about = without_none(usage=message.get("usage"), cost=message.get("cost"))
-            self.history.add(Message("user", text, extra={"simulated": about} if about else {}), time)
+            figures = without_none(usage=message.get("usage"), cost=message.get("cost"))
+            self.history.add(Message("user", text, extra={"simulated": figures} if figures else {}), time)
 
     def _add_result(self, result: Members, time: str) -> None:
         call_id, text, failed = as_text(result.get("id")) or "", as_text(result.get("content")), result.get("error")
@@ -193,8 +187,8 @@ class _SimulationReader:
         if result.get("requestor") != "user":
             self.history.add(Message("tool", text, call_id=call_id, extra=extra), time)
             return
-        call, asked_at = self._of_user.pop(call_id, (ToolCall(call_id, "", {}), time))
-        execution = self._add_tool_of_user(call, asked_at)
+        call, call_time = self._calls_of_user.pop(call_id, (ToolCall(call_id, "", {}), time))
+        execution = self._add_tool_of_user(call, call_time)
         execution.ended = time
         execution.success = None if not extra else not failed
         execution.result, execution.error = (None, text) if failed is True else (text, None)

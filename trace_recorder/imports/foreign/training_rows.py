@@ -82,15 +82,15 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
 
 def _message(members: Members) -> Members:
     """Return a message in OpenAI's chat form."""
-    who, value = as_text(members.get("from")) or "", members.get("value")
+    sender, value = as_text(members.get("from")) or "", members.get("value")
     text = as_text(value)
-    if who in _CALLS and (calls := calls_in(text or "")):
+    if sender in _CALLS and (calls := calls_in(text or "")):
         return {"role": "assistant", "content": None, "tool_calls": calls}
-    if who in _ANSWERS | _CALLS:
+    if sender in _ANSWERS | _CALLS:
         return {"role": "assistant", "content": value} if text is None else chat_answer(text)
-    if who in _RESULTS:
+    if sender in _RESULTS:
         return {"role": "tool", "content": value}
-    return {"role": _ROLES.get(who, who or "user"), "content": value}
+    return {"role": _ROLES.get(sender, sender or "user"), "content": value}
 
 
 SHAREGPT = ImportFormat(name="sharegpt", recognizes=recognizes, read=read, counting=WHOLE)
@@ -149,15 +149,15 @@ def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], r
     conversation, added = histories.add_counted(messages)
     known = len(messages) - added
     repeated, last = answered.copy() if known < len(messages) - 1 else Counter[bytes](), len(messages) - 1
-    for place, message in enumerate(messages[known:], start=known):
+    for position, message in enumerate(messages[known:], start=known):
         if message["role"] == "assistant":
-            key = says_key(numbered[place])
-            if place != last and repeated[key] > 0:
+            key = says_key(numbered[position])
+            if position != last and repeated[key] > 0:
                 repeated[key] -= 1
                 continue
             answered[key] += 1
-            call = Call(time="", conversation=conversation, length=place)
-            call.response = {key: value for key, value in message.items() if key != "role"}
+            call = Call(time="", conversation=conversation, length=position)
+            call.response = {name: value for name, value in message.items() if name != "role"}
             call.tools, call.model, call.provider = tools_in(row.get("tool_definitions")), run.model, run.provider
             run.events.append(call)
 
@@ -186,8 +186,8 @@ def _add_result(run: ForeignRun, result: Payload) -> None:
 HARBOR = ImportFormat(name="harbor-traces", recognizes=recognizes_trials, read=read_trials, counting=WHOLE)
 
 
-_THINK, _THOUGHT = "<think>", "</think>"
-_CALL, _CALLED = "<tool_call>", "</tool_call>"
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+_CALL, _CALL_END = "<tool_call>", "</tool_call>"
 
 
 def chat_answer(text: str) -> Members:
@@ -196,10 +196,10 @@ def chat_answer(text: str) -> Members:
     parts: list[str] = []
     calls: list[Payload] = []
     for part, is_call in _parts(rest):
-        found = calls_in(part) if is_call else []
-        calls += found
-        if not found:
-            parts.append(f"{_CALL}{part}{_CALLED}" if is_call else part)
+        part_calls = calls_in(part) if is_call else []
+        calls += part_calls
+        if not part_calls:
+            parts.append(f"{_CALL}{part}{_CALL_END}" if is_call else part)
     content = "".join(parts).strip("\n") if calls or thought else text
     return {"role": "assistant", "content": content or None} | without_none(
         reasoning_content=thought, tool_calls=calls or None
@@ -227,17 +227,17 @@ def tools_in(value: Payload) -> list[Payload]:
 
 
 def _thought_in(text: str) -> tuple[str | None, str]:
-    before, tag, rest = text.partition(_THOUGHT)
-    if not tag or not before.lstrip().startswith(_THINK):
+    before, tag, rest = text.partition(_THOUGHT_END)
+    if not tag or not before.lstrip().startswith(_THOUGHT):
         return None, text
-    return before.lstrip().removeprefix(_THINK).strip("\n") or None, rest
+    return before.lstrip().removeprefix(_THOUGHT).strip("\n") or None, rest
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each part of a text, and whether the part is between the tags of a call."""
     position = 0
-    while (begin := text.find(_CALL, position)) >= 0 and (end := text.find(_CALLED, begin)) >= 0:
+    while (begin := text.find(_CALL, position)) >= 0 and (end := text.find(_CALL_END, begin)) >= 0:
         yield text[position:begin], False
         yield text[begin + len(_CALL) : end], True
-        position = end + len(_CALLED)
+        position = end + len(_CALL_END)
     yield text[position:], False

@@ -112,7 +112,8 @@ class _GraphReader:
         self._calls = [as_dict(call) for call in as_list(trace.get("calls"))]
         self._tools = as_list(trace.get("tools"))
         self._ends: list[tuple[ForeignConversation, int]] = []
-        self._said: list[list[Members]] = []
+        self._messages: list[list[Members]] = []
+        """The messages of each node."""
         self._numbering = CallNumbering()
         self._forks = 0
 
@@ -125,11 +126,11 @@ class _GraphReader:
             number for number, node in enumerate(self._nodes) if node.get("sampled") is True or number in by_node
         ]
         calls = [self._call(number, self._nodes[number], by_node.get(number, {})) for number in answers]
-        calls += [self._without_answer(call) for call in self._calls if self._node_of(call) is None]
+        calls += [self._unanswered_call(call) for call in self._calls if self._node_of(call) is None]
         if all(call.time for call in calls):
             calls.sort(key=lambda call: call.time)
         self.run.events += calls
-        self._state_unseen(answers)
+        self._add_unseen(answers)
 
     def _calls_by_node(self) -> dict[int, Members]:
         """Return the calls by the numbers of their answers' nodes.
@@ -165,11 +166,12 @@ class _GraphReader:
             conversation, length = self._ends[parent]
             if length < len(conversation):
                 conversation = self._forked(conversation, length)
-        said = [self._numbering.number(one).to_document() for one in _read_message(as_dict(node.get("message")))]
-        for message in said:
+        read = _read_message(as_dict(node.get("message")))
+        messages = [self._numbering.number(message).to_document() for message in read]
+        for message in messages:
             conversation.add(message)
         self._ends.append((conversation, len(conversation)))
-        self._said.append(said)
+        self._messages.append(messages)
 
     def _forked(self, conversation: ForeignConversation, length: int) -> ForeignConversation:
         self._forks += 1
@@ -182,19 +184,20 @@ class _GraphReader:
 
     def _call(self, number: int, node: Members, members: Members) -> Call:
         conversation, length = self._ends[number]
-        said = self._said[number]
-        response = {key: value for key, value in said[-1].items() if key != "role"} if said else {"content": None}
+        answer = self._messages[number]
+        response = {key: value for key, value in answer[-1].items() if key != "role"} if answer else {"content": None}
         response |= without_none(finish_reason=as_text(members.get("finish_reason")), usage=_usage(members) or None)
-        call = self._described(members, stated_time(node.get("timestamp")))
-        call.conversation, call.length, call.response = conversation, length - len(said), response
+        call = self._bare_call(members, stated_time(node.get("timestamp")))
+        call.conversation, call.length, call.response = conversation, length - len(answer), response
         return call
 
-    def _without_answer(self, stated: Members) -> Call:
-        call = self._described(stated, "")
+    def _unanswered_call(self, members: Members) -> Call:
+        call = self._bare_call(members, "")
         call.error = call.error or {"type": "error", "message": "it has no answer"}
         return call
 
-    def _described(self, members: Members, time: str) -> Call:
+    def _bare_call(self, members: Members, time: str) -> Call:
+        """Return a call without its prompt and its response."""
         span, error = as_dict(members.get("time")), as_dict(members.get("error"))
         start, end = as_number(span.get("start")), as_number(span.get("end"))
         return Call(
@@ -207,7 +210,7 @@ class _GraphReader:
             duration_seconds=max(0.0, end - start) if start and end else None,
         )
 
-    def _state_unseen(self, answers: list[int]) -> None:
+    def _add_unseen(self, answers: list[int]) -> None:
         """Add the messages that no call saw to the events.
 
         Results of tools become executions. Other messages are kept unchanged.
@@ -218,9 +221,9 @@ class _GraphReader:
             while ancestor is not None and ancestor not in seen:
                 seen.add(ancestor)
                 ancestor = self._parent(ancestor)
-        for number, said in enumerate(self._said):
+        for number, messages in enumerate(self._messages):
             time = stated_time(self._nodes[number].get("timestamp"))
-            for message in said if number not in seen else ():
+            for message in messages if number not in seen else ():
                 if message["role"] == "tool":
                     name, call_id = as_text(message.get("name")) or "", as_text(message.get("call_id"))
                     result = message.get("content")
@@ -238,7 +241,7 @@ def _read_message(members: Members) -> list[Message]:
 
 def _task(data: Members) -> str | None:
     prompt = data.get("prompt")
-    users = [as_dict(one) for one in as_list(prompt) if as_dict(one).get("role") == "user"]
+    users = [message for message in map(as_dict, as_list(prompt)) if message.get("role") == "user"]
     return as_text(prompt) or (first_text(users[-1].get("content")) if users else None) or None
 
 
@@ -256,8 +259,8 @@ def _usage(members: Members) -> Members:
 
 
 def _error(error: Members) -> Members:
-    about = {"type": as_text(error.get("type")) or "error", "message": as_text(error.get("message")) or ""}
-    return about | without_none(status=as_int(error.get("status_code")))
+    members = {"type": as_text(error.get("type")) or "error", "message": as_text(error.get("message")) or ""}
+    return members | without_none(status=as_int(error.get("status_code")))
 
 
 FORMAT = ImportFormat(name="verifiers", recognizes=recognizes, read=read, counting=WHOLE)
@@ -287,12 +290,12 @@ def _run_of_row(name: str, line: Line) -> ForeignRun:
     tools = as_list(row.get("tool_defs")) or as_list(info.get("oai_tools"))
     users = [as_dict(message) for message in prompt if as_dict(message).get("role") == "user"]
     reward, error = as_number(row.get("reward")), row.get("error")
-    finished = row.get("is_completed")
+    is_completed = row.get("is_completed") is True
     run = ForeignRun(
         identity=name,
         events=[*events_of([*prompt, *completion], tools, prompt_length=len(prompt))],
         task=first_text(users[-1].get("content")) or None if users else None,
-        status="failed" if error else "completed" if finished is True else "unknown",
+        status="failed" if error else "completed" if is_completed else "unknown",
         error=_error_of_row(error) if error else None,
         source=without_none(example_id=row.get("example_id", row.get("id")), task=row.get("task")),
         metadata={"row": {key: value for key, value in row.items() if key not in {"prompt", "completion"}}},
@@ -318,9 +321,9 @@ def _with_calls(message: Payload) -> Payload:
 
 
 def _error_of_row(error: Payload) -> Members:
-    about = as_dict(error)
-    text = as_text(error) or as_text(about.get("message")) or as_text(about.get("error_chain_str")) or ""
-    return {"type": as_text(about.get("type")) or as_text(about.get("error")) or "error", "message": text}
+    members = as_dict(error)
+    text = as_text(error) or as_text(members.get("message")) or as_text(members.get("error_chain_str")) or ""
+    return {"type": as_text(members.get("type")) or as_text(members.get("error")) or "error", "message": text}
 
 
 RESULTS = ImportFormat(name="verifiers-results", recognizes=recognizes_results, read=read_results, counting=WHOLE)

@@ -1,1 +1,4 @@
-"""Runs that a service keeps. Its own client fetches the traces, which are read like the service's exports."""
+"""Imports runs from a service.
+
+The service's own client fetches the traces, which are read like the service's exports.
+"""

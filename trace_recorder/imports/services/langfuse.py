@@ -56,8 +56,8 @@ class Langfuse:
         self._check_project()
         seen: set[str] = set()
         observations = self._connected().observations
-        given = {"is_root_observation": True, "fields": _LISTED_FIELDS, "limit": _TRACES_A_PAGE}
-        for root in self._pages(observations.get_many, given):
+        query = {"is_root_observation": True, "fields": _LISTED_FIELDS, "limit": _TRACES_A_PAGE}
+        for root in self._pages(observations.get_many, query):
             identity = as_text(root.get("traceId"))
             if identity and identity not in seen:
                 seen.add(identity)
@@ -68,14 +68,14 @@ class Langfuse:
         query = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
         get_many = self._connected().observations.get_many
         observations = [*self._pages(get_many, query)]
-        cut = sorted({name for observation in observations for name in _cut(observation)})
+        cut = sorted({name for observation in observations for name in _cut_names(observation)})
         if cut:
             observations = [*self._pages(get_many, query | {"expand_metadata": ",".join(cut)})]
         if not observations:
             return None
-        wanted = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
-        scores = [*self._pages(self._connected().scores.get_many, wanted)]
-        return run_of_trace(_trace(trace.identity, observations, scores))
+        query = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
+        scores = [*self._pages(self._connected().scores.get_many, query)]
+        return run_of_trace(_exported_trace(trace.identity, observations, scores))
 
     def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
         """Yield the elements of all pages, as the server sent them. Raises FetchError if the pages do not end."""
@@ -83,7 +83,7 @@ class Langfuse:
         progress = ListedIds(self.address)
         while True:
             page = get_many(**query, cursor=cursor, request_options=_OPTIONS)
-            elements = [as_dict(json.loads(one.json())) for one in page.data]
+            elements = [as_dict(json.loads(element.json())) for element in page.data]
             progress.new_ids(as_text(element.get("id")) or "" for element in elements)
             yield from elements
             cursor = page.meta.cursor
@@ -91,7 +91,7 @@ class Langfuse:
                 return
 
     def _check_project(self) -> None:
-        projects = [as_dict(json.loads(one.json())) for one in self._connected().projects.get().data]
+        projects = [as_dict(json.loads(project.json())) for project in self._connected().projects.get().data]
         if not any(self.project in (project.get("name"), project.get("id")) for project in projects):
             names = ", ".join(str(project.get("name")) for project in projects)
             raise FetchError(f"{self.address}: the keys in {' and '.join(_KEYS)} belong to another project: {names}.")
@@ -119,7 +119,7 @@ def _version(root: Members) -> str:
     return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
 
 
-def _cut(observation: Members) -> Iterator[str]:
+def _cut_names(observation: Members) -> Iterator[str]:
     """Yield the names of metadata whose values may be cut.
 
     A name with a comma is left out, because it cannot be requested.
@@ -129,17 +129,20 @@ def _cut(observation: Members) -> Iterator[str]:
             yield name
 
 
-def _trace(identity: str, observations: list[Members], scores: list[Members]) -> Members:
+def _exported_trace(identity: str, observations: list[Members], scores: list[Members]) -> Members:
     """Return a trace in the form in which Langfuse's web interface exports it."""
     root = next((observation for observation in observations if observation.get("isRootObservation")), observations[-1])
-    about = {name: root.get(name) for name in ("userId", "sessionId", "tags", "environment", "release", "version")}
-    trace = {"id": identity, "name": root.get("traceName"), **about, "scores": scores}
-    return {"trace": trace, "observations": [_observation(observation) for observation in observations]}
-
-
-def _observation(one: Members) -> Members:
-    model = one.get("model") or one.get("providedModelName")
-    return {**one, "model": model, "metadata": _nested(as_dict(one.get("metadata")))}
+    facts = {name: root.get(name) for name in ("userId", "sessionId", "tags", "environment", "release", "version")}
+    trace = {"id": identity, "name": root.get("traceName"), **facts, "scores": scores}
+    exported = [
+        observation
+        | {
+            "model": observation.get("model") or observation.get("providedModelName"),
+            "metadata": _nested(as_dict(observation.get("metadata"))),
+        }
+        for observation in observations
+    ]
+    return {"trace": trace, "observations": exported}
 
 
 def _nested(metadata: Members) -> Members:

@@ -58,27 +58,28 @@ class LangSmith:
         """Yield the traces of the project, the newest first."""
         client = self._connected()
         self._project_id = str(client.read_project(project_name=self.project).id)
-        self._resource = None if _is_old(client) else _generated(client).traces
+        self._resource = None if _is_old(client) else _newer_client(client).traces
         if self._resource is None:
             yield from (ListedTrace(root["trace_id"], _version(root)) for root in self._listed_before(is_root=True))
             return
         roots = self._resource.query(
             project_id=self._project_id, min_start_time=_BEGINNING, page_size=_TRACES_A_PAGE, selects=_LISTED
         )
-        for root in (_plain(trace.root_run) for trace in roots):
+        for root in (_members(trace.root_run) for trace in roots):
             yield ListedTrace(as_text(root.get("trace_id")) or root["id"], _version(root))
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
         """Fetch the runs of a trace."""
         if self._resource is None:
             return next(runs_of(self._listed_before(trace_id=trace.identity)), None)
-        found = self._resource.list_runs(trace.identity, project_id=self._project_id, selects=_SELECTED)
-        return next(runs_of(_run(_plain(one)) for one in found.items or ()), None)
+        listed = self._resource.list_runs(trace.identity, project_id=self._project_id, selects=_SELECTED)
+        return next(runs_of(_exported_run(_members(run)) for run in listed.items or ()), None)
 
     def _listed_before(self, **which: Payload) -> Iterator[Members]:
-        with warnings.catch_warnings(action="ignore"):  # deprecated for servers that have the newer resource
-            found = self._connected().list_runs(project_id=self._project_id, **which)
-        yield from (as_dict(json.loads(run.model_dump_json())) for run in found)
+        """Yield runs from a server that is older than the resource `traces`."""
+        with warnings.catch_warnings(action="ignore"):  # the client warns that `list_runs` is deprecated
+            runs = self._connected().list_runs(project_id=self._project_id, **which)
+        yield from (as_dict(json.loads(run.model_dump_json())) for run in runs)
 
     def _connected(self) -> Payload:
         if self.client is None:
@@ -91,11 +92,11 @@ class LangSmith:
 
 def _is_old(client: Payload) -> bool:
     """Return whether the server's version is older than the first version with the resource `traces`."""
-    stated = re.match(r"(\d+)\.(\d+)", str(client.info.version or ""))
-    return stated is not None and (int(stated[1]), int(stated[2])) < _FIRST_VERSION
+    version = re.match(r"(\d+)\.(\d+)", str(client.info.version or ""))
+    return version is not None and (int(version[1]), int(version[2])) < _FIRST_VERSION
 
 
-def _generated(client: Payload) -> Payload:
+def _newer_client(client: Payload) -> Payload:
     """Return the newer, synchronous client of the same package, for the same server and key."""
     address = re.sub(r"(/api/v1|/api)?/?$", "", str(client.api_url))
     workspace = str(client.workspace_id) if client.workspace_id else None
@@ -104,7 +105,7 @@ def _generated(client: Payload) -> Payload:
     )
 
 
-def _plain(run: Payload) -> Members:
+def _members(run: Payload) -> Members:
     """Return a run as the server sent it, or {} for None."""
     return {} if run is None else as_dict(json.loads(run.to_json()))
 
@@ -112,11 +113,11 @@ def _plain(run: Payload) -> Members:
 def _version(root: Members) -> str:
     """Return the time of a trace's end and the numbers of its feedback, or "" if the trace has not ended."""
     ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
-    counts = " ".join(f"{name}={as_dict(one).get('n')}" for name, one in sorted(feedback.items()))
+    counts = " ".join(f"{name}={as_dict(stats).get('n')}" for name, stats in sorted(feedback.items()))
     return f"{ended} {counts}".rstrip() if ended else ""
 
 
-def _run(listed: Members) -> Members:
+def _exported_run(listed: Members) -> Members:
     """Return a run with the members that LangSmith's exports have."""
     parents, extra = as_list(listed.get("parent_run_ids")), as_dict(listed.get("extra"))
     metadata = {**as_dict(listed.get("metadata")), **as_dict(extra.get("metadata"))}

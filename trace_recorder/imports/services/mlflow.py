@@ -40,9 +40,8 @@ class MLflow:
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the experiment, the newest first."""
         client, location, token = self._connected(), self._experiment(), None
-        progress = ListedIds(
-            self.address
-        )  # a page begins after a number of traces, so one that is added moves the others
+        # The server counts traces to find a page. If a trace is added meanwhile, the next page repeats one.
+        progress = ListedIds(self.address)
         while True:
             page = client.search_traces(
                 locations=[location], max_results=_TRACES_A_PAGE, page_token=token, include_spans=False
@@ -56,8 +55,8 @@ class MLflow:
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
         """Fetch a trace with its spans."""
-        found = json.loads(self._connected().get_trace(trace.identity, display=False).to_json())
-        return run_of_trace(found) if found["data"]["spans"] else None
+        document = json.loads(self._connected().get_trace(trace.identity, display=False).to_json())
+        return run_of_trace(document) if document["data"]["spans"] else None
 
     def _experiment(self) -> str:
         experiment = self._connected().get_experiment_by_name(self.project)

@@ -13,7 +13,7 @@ from trace_recorder.imports.foreign.run import ForeignRun
 from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
-_MOST = 1_000_000
+_MAX_SPANS = 1_000_000
 """The largest number of spans of a trace, or of traces of a project, that are fetched. The client requires a limit."""
 _NO_PARENT = "null"
 
@@ -52,5 +52,5 @@ class Phoenix:
         if self.client is None:
             self.client = client_module("phoenix.client", "phoenix").Client()
         get_spans = self.client.spans.get_spans
-        found: list[Payload] = get_spans(project_identifier=self.project, limit=_MOST, timeout=60, **which)
-        return found
+        spans: list[Payload] = get_spans(project_identifier=self.project, limit=_MAX_SPANS, timeout=60, **which)
+        return spans

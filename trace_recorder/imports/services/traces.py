@@ -92,15 +92,15 @@ def refuse(service: TraceService, error: Exception, *, trace: str | None = None)
         raise error
     if isinstance(error, MissingExtraError):
         raise FetchError(str(error)) from error
-    status, what = _status(error), _refusal(error)
-    if what is not None:
+    status, refusal = _status(error), _refusal(error)
+    if refusal is not None:
         hint = f"Its key and its address are read from {service.settings}." if status in (401, 403) else _RESUME
-        raise FetchError(f"{service.address}: {what}. {hint}") from error
+        raise FetchError(f"{service.address}: {refusal}. {hint}") from error
     why = f"HTTP status {status}" if status else type(error).__name__
-    said = _said(error)
+    text = _text_of(error)
     where = service.address if trace is None else f"{service.address}, trace {trace}"
     kind = FetchError if trace is None else TraceFetchError
-    raise kind(f"{where}: it cannot be read ({why}){f': {said}' if said else ''}") from error
+    raise kind(f"{where}: it cannot be read ({why}){f': {text}' if text else ''}") from error
 
 
 _RESUME = "What was imported stays: run the command again to continue."
@@ -115,36 +115,32 @@ def _refusal(error: Exception) -> str | None:
         return "the key gives no access to this (HTTP status 403)"
     if status == 429:
         return "the service asks for fewer requests (HTTP status 429)"
-    if status in (None, _UNKNOWN) and _is_unreachable(error):
+    names = {kind.__name__ for cause in _with_causes(error) for kind in type(cause).__mro__}
+    if status in (None, _UNKNOWN) and not names.isdisjoint(_UNREACHABLE):
         return f"the service did not answer ({type(error).__name__})"
     return None
 
 
-def _is_unreachable(error: Exception) -> bool:
-    """Return whether an exception, or one of its causes, concerns the connection."""
-    return any(kind.__name__ in _UNREACHABLE for one in _reasons(error) for kind in type(one).__mro__)
-
-
 def _status(error: Exception) -> int | None:
     """Return the HTTP status in a client's exception or in one of its causes, or None."""
-    found = [status for one in _reasons(error) if (status := _stated_status(one)) is not None]
-    return next((status for status in found if status != _UNKNOWN), found[0] if found else None)
+    statuses = [status for cause in _with_causes(error) if (status := _stated_status(cause)) is not None]
+    return next((status for status in statuses if status != _UNKNOWN), statuses[0] if statuses else None)
 
 
 def _stated_status(error: BaseException) -> int | None:
-    stated = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
-    if isinstance(stated, int):
-        return stated
-    of_mlflow = getattr(error, "get_http_status_code", None)
-    if of_mlflow is not None:
-        return int(of_mlflow())
-    retried = _RETRIED.search(str(error)) if type(error).__name__ == "RetryError" else None
-    if retried is not None:
-        return int(retried[1])
+    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(status, int):
+        return status
+    mlflow_status = getattr(error, "get_http_status_code", None)
+    if mlflow_status is not None:
+        return int(mlflow_status())
+    match = _RETRIED.search(str(error)) if type(error).__name__ == "RetryError" else None
+    if match is not None:
+        return int(match[1])
     return next((_STATUSES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _STATUSES), None)
 
 
-def _reasons(error: BaseException | None) -> Iterator[BaseException]:
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
     for _ in range(10):
         if error is None:
             return
@@ -152,11 +148,11 @@ def _reasons(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """Return the service's message: from the body of its answer, or otherwise the text of the exception."""
     body: Payload = getattr(error, "body", None)
-    said = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail"))
-    text = " ".join((said if said is not None else "" if body is not None else str(error)).split())
+    message = as_text(as_dict(body).get("message")) or as_text(as_dict(body).get("detail"))
+    text = " ".join((message if message is not None else "" if body is not None else str(error)).split())
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
 
@@ -167,10 +163,10 @@ MAX_STALE = 100
 class ListedIds:
     """The ids that were listed so far. Counts the consecutive pages without a new id. Error messages name `address`."""
 
-    def __init__(self, of: str) -> None:
-        self._of = of
+    def __init__(self, address: str) -> None:
+        self._address = address
         self._known: set[str] = set()
-        self._stale = 0
+        self._stale_pages = 0
 
     def new_ids(self, page: Iterable[str]) -> list[str]:
         """Return the new ids of a page, each once.
@@ -179,7 +175,9 @@ class ListedIds:
         """
         new = [identity for identity in dict.fromkeys(page) if identity not in self._known]
         self._known.update(new)
-        self._stale = 0 if new else self._stale + 1
-        if self._stale == MAX_STALE:
-            raise FetchError(f"{self._of}: {MAX_STALE} pages in a row have nothing new, but the service sends more.")
+        self._stale_pages = 0 if new else self._stale_pages + 1
+        if self._stale_pages == MAX_STALE:
+            raise FetchError(
+                f"{self._address}: {MAX_STALE} pages in a row have nothing new, but the service sends more."
+            )
         return new

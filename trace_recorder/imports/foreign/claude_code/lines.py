@@ -5,7 +5,7 @@ with the program (`{"messages": [{"direction", "message"}]}`), and the same mess
 stream-json`).
 
 An answer is several lines with the same `message.id`. Results of its tools may be between them. Each line repeats the
-usage, but only the last one is complete. Lines of `stream-json` are written before an answer has ended, so their
+usage, but only the last line has all counts. Lines of `stream-json` are written before an answer has ended, so their
 `output_tokens` are those that the answer's first event states. `--include-partial-messages` adds the events, and the
 last event states the whole usage.
 
@@ -63,13 +63,13 @@ def is_session(source: Source) -> bool:
     lines = [line.value for line in source.first_lines]
     if any(map(_is_message, lines)):
         return True
-    if any(as_text(as_dict(line).get("type")) in _KINDS and _says_session(as_dict(line)) for line in lines):
+    if any(as_text(as_dict(line).get("type")) in _KINDS and _is_session_line(as_dict(line)) for line in lines):
         return True
     document = source.document if source.head.lstrip()[:1] == b"{" and len(lines) < 2 else None
     listed = as_list(as_dict(document).get("loglines")) or [
         as_dict(message).get("message")
         for message in as_list(as_dict(document).get("messages"))
-        if _is_exchanged(message)
+        if as_text(as_dict(message).get("direction")) in {"send", "recv"}
     ]
     return any(map(_is_message, listed))
 
@@ -80,13 +80,9 @@ def _is_message(line: Payload) -> bool:
     return as_text(members.get("type")) in _SPEAKERS and "content" in message and "parts" not in message
 
 
-def _says_session(line: Members) -> bool:
+def _is_session_line(line: Members) -> bool:
     """Return whether a line without a message has members that only lines of a session have."""
     return ("parentUuid" in line and "sessionId" in line) or "leafUuid" in line or {"messageId", "snapshot"} <= {*line}
-
-
-def _is_exchanged(one: Payload) -> bool:
-    return as_text(as_dict(one).get("direction")) in {"send", "recv"}
 
 
 def entries(source: Source) -> list[SessionEntry]:
@@ -202,7 +198,7 @@ MAX_COPIED = 5_000_000
 
 
 @dataclass(slots=True)
-class _Wire:
+class _RequestMessages:
     """The messages of a request in their order, after its system blocks, as a conversation.
 
     `begin` is the length of the conversation before these messages. `ends` has its length after each message.
@@ -214,7 +210,7 @@ class _Wire:
     begin: int = 0
 
     def add(self, messages: Iterable[Members]) -> None:
-        """Add one message of the request, as the several messages that the dialect may read from it."""
+        """Add one message of the request. The dialect may have read it as several messages."""
         for message in messages:
             self.conversation.add(message)
         self.ends.append(len(self.conversation))
@@ -228,11 +224,11 @@ class SessionRequests:
     _shapes: dict[str, Members] = field(default_factory=dict)
     _blobs: dict[str, list[Members]] = field(default_factory=dict)
     _lines: dict[str, Members] = field(default_factory=dict)
-    _wires: dict[str, tuple[_Wire, int] | None] = field(default_factory=dict)
+    _requests: dict[str, tuple[_RequestMessages, int] | None] = field(default_factory=dict)
     _copied: int = 0
 
     def note(self, line: Members) -> None:
-        """Remember a line that describes requests. If several lines have the same id or hash, the first counts."""
+        """Remember a line that describes requests. If several lines have the same id or hash, the first line counts."""
         kind, hashed = line.get("type"), as_text(line.get("hash")) or ""
         if kind == SHAPE:
             self._shapes.setdefault(as_text(line.get("shapeHash")) or "", as_dict(line.get("shape")))
@@ -242,7 +238,7 @@ class SessionRequests:
         elif kind == REQUEST and (identity := as_text(line.get("id"))):
             self._lines.setdefault(identity, line)
 
-    def describe(self, call: Call, identity: str) -> str | None:
+    def add_details(self, call: Call, identity: str) -> str | None:
         """Give a call the details of the request with this id.
 
         Return the reason if the request's messages are unknown.
@@ -260,61 +256,63 @@ class SessionRequests:
         messages = self._messages_of(identity)
         if messages is None:
             return "not all of its messages are in the session"
-        wire, count = messages
-        call.conversation, call.length = wire.conversation, wire.ends[count - 1] if count else wire.begin
+        request, count = messages
+        call.conversation, call.length = request.conversation, request.ends[count - 1] if count else request.begin
         return None
 
-    def _messages_of(self, identity: str) -> tuple[_Wire, int] | None:
+    def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
         """Return the messages of a request, and their number, because later requests may add more.
 
         Return None if some are unknown.
         """
         chain: list[str] = []
         request_id: str | None = identity
-        while request_id in self._lines and request_id not in self._wires:
-            self._wires[request_id] = None  # a request that refers to itself has no beginning
+        while request_id in self._lines and request_id not in self._requests:
+            self._requests[request_id] = None  # stays None if the request refers to itself
             chain.append(request_id)
             request_id = as_text(self._lines[request_id].get("base"))
         for name in reversed(chain):
             line = self._lines[name]
-            self._wires[name] = self._continued(line, self._wires.get(as_text(line.get("base")) or ""))
-        return self._wires.get(identity)
+            self._requests[name] = self._request_of(line, self._requests.get(as_text(line.get("base")) or ""))
+        return self._requests.get(identity)
 
-    def _continued(self, line: Members, base: tuple[_Wire, int] | None) -> tuple[_Wire, int] | None:
+    def _request_of(
+        self, line: Members, base: tuple[_RequestMessages, int] | None
+    ) -> tuple[_RequestMessages, int] | None:
         keep, tail = as_int(line.get("keep")) or 0, [as_text(blob) or "" for blob in as_list(line.get("tail"))]
         shape = as_text(line.get("shapeHash"))
         if shape not in self._shapes or not all(blob in self._blobs for blob in tail):
             return None
         if keep <= 0:
-            wire = self._begun(shape)
+            request = self._without_messages(shape)
         elif base is None or keep > base[1]:
             return None
         elif base[0].shape == shape and keep == len(base[0].ends):
-            wire = base[0]
+            request = base[0]
         else:
             self._copied += keep
             if self._copied > self.max_copied:
                 return None
-            wire = self._copy(base[0], keep, shape)
+            request = self._copy(base[0], keep, shape)
         for blob in tail:
-            wire.add(self._blobs[blob])
-        return wire, len(wire.ends)
+            request.add(self._blobs[blob])
+        return request, len(request.ends)
 
-    def _begun(self, shape: str | None) -> _Wire:
+    def _without_messages(self, shape: str | None) -> _RequestMessages:
         """Return a request that has only the system blocks of a shape, as messages."""
-        wire = _Wire(shape)
+        request = _RequestMessages(shape)
         system: Payload = self._shapes[shape or ""].get("system")
         for message in anthropic_messages.read_request({"system": system}).messages:
-            wire.conversation.add(message.to_document())
-        wire.begin = len(wire.conversation)
-        return wire
+            request.conversation.add(message.to_document())
+        request.begin = len(request.conversation)
+        return request
 
-    def _copy(self, base: _Wire, keep: int, shape: str | None) -> _Wire:
+    def _copy(self, base: _RequestMessages, keep: int, shape: str | None) -> _RequestMessages:
         """Return the first messages of a request, after the system blocks of a shape."""
         if base.shape == shape:
-            return _Wire(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep], base.begin)
-        wire, messages, first = self._begun(shape), base.conversation.messages(), base.begin
+            return _RequestMessages(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep], base.begin)
+        request, messages, first = self._without_messages(shape), base.conversation.messages(), base.begin
         for end in base.ends[:keep]:
-            wire.add(messages[first:end])
+            request.add(messages[first:end])
             first = end
-        return wire
+        return request

@@ -6,7 +6,7 @@ the session's file, without the system prompt and the reminders that the program
 typed while the model was busy (`queued_command`) is a message.
 
 The program marks its own texts with tags, and states an interruption as a message of the user. Lines that are not
-messages stay in the journal as they are, and so does the value that a tool returned to the program.
+messages are kept unchanged in the journal, and so is the value that a tool returned to the program.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _SYNTHETIC = "<synthetic>"
 """The `model` of messages that the program itself wrote."""
 _MARKS = ("isMeta", "isCompactSummary", "origin", "promptSource")
 """Members of a user's line that name its author."""
-_ABOUT = ("version", "cwd", "gitBranch", "slug", "entrypoint")
+_SOURCE_MEMBERS = ("version", "cwd", "gitBranch", "slug", "entrypoint")
 """The members of a line that state the program's version, its directory and the branch."""
 _RESULT = ("total_cost_usd", "usage", "modelUsage", "num_turns", "duration_ms", "duration_api_ms")
 """The members of the SDK's last message that are about the run as a whole."""
@@ -101,27 +101,25 @@ def read(source: Source) -> Iterator[ForeignRun]:
     reader.read_lines(lines, run.events)
     added: list[list[Event]] = [[] for _ in files]
     for file, its_lines, events in zip(files, lines_of_agents, added, strict=True):
-        reader.read_lines(its_lines, events, of=file)
+        reader.read_lines(its_lines, events, file)
     reader.threads.finish()
     lists = [run.events, *added]
     started = reader.threads.executions(event for events in lists for event in events)
     untimed = {execution.call_id: execution for execution in started if not execution.time}
-    placed = [[*_behind_their_calls(events, untimed)] for events in lists]
+    placed = [[*_with_executions(events, untimed)] for events in lists]
     timed: list[Event] = [execution for execution in started if execution.time]
     run.events = in_time_order(placed[0], timed, *placed[1:])
     run.executions = reader.executions()
     yield run
 
 
-def _behind_their_calls(events: list[Event], untimed: dict[str | None, ToolRun]) -> Iterator[Event]:
+def _with_executions(events: list[Event], untimed: dict[str | None, ToolRun]) -> Iterator[Event]:
     """Yield the events. After each call, yield the executions without a time that the call's answer asked for."""
     for event in events:
         yield event
         if untimed and isinstance(event, Call):
-            asked = [
-                as_text(as_dict(call).get("call_id")) for call in as_list(as_dict(event.response).get("tool_calls"))
-            ]
-            yield from (untimed.pop(call_id) for call_id in asked if call_id in untimed)
+            ids = [as_text(as_dict(call).get("call_id")) for call in as_list(as_dict(event.response).get("tool_calls"))]
+            yield from (untimed.pop(call_id) for call_id in ids if call_id in untimed)
 
 
 def _entries_of(file: SubAgentFile) -> list[SessionEntry]:
@@ -148,7 +146,7 @@ class _ClaudeSessionReader:
         self._tools: tuple[Payload, ...] = ()
         self._returned: dict[str | None, Payload] = {}
         """The values that tools returned to the program, by the ids of their calls."""
-        self._asked_at: dict[str | None, str] = {}
+        self._call_times: dict[str | None, str] = {}
         """The time of an answer's last line, by the ids of the answer's tool calls."""
 
     def note_requests(self, lines: list[SessionEntry]) -> None:
@@ -158,19 +156,19 @@ class _ClaudeSessionReader:
             if (identity := as_text(entry.line.get("requestRef"))) is not None:
                 self._answered.add(identity)
 
-    def read_lines(self, lines: list[SessionEntry], events: list[Event], of: SubAgentFile | None = None) -> None:
-        """Read the lines of a file. `of` is the sub-agent of the file."""
-        if of is not None:
-            self.threads.add_meta(of.agent_id, of.meta)
+    def read_lines(self, lines: list[SessionEntry], events: list[Event], file: SubAgentFile | None = None) -> None:
+        """Read the lines of the session's file, or of the `file` of a sub-agent."""
+        if file is not None:
+            self.threads.add_meta(file.agent_id, file.meta)
         for entry in lines:
             time = stated_time(entry.line.get("timestamp"))
             if entry.why is not None:
-                name = f"line {entry.number}" if entry.number or of is None else f"to read {of.source.path.name}"
+                name = f"line {entry.number}" if entry.number or file is None else f"to read {file.source.path.name}"
                 events.append(Missing(what=name, why=entry.why, time=time))
                 continue
-            if of is not None:
-                entry.line.setdefault("agentId", of.agent_id)
-                entry.line.setdefault("attributionAgent", as_text(of.meta.get("agentType")))
+            if file is not None:
+                entry.line.setdefault("agentId", file.agent_id)
+                entry.line.setdefault("attributionAgent", as_text(file.meta.get("agentType")))
                 entry.line["isSidechain"] = True
             self._read_line(entry, events, time)
 
@@ -179,11 +177,11 @@ class _ClaudeSessionReader:
 
         A value that a tool returned to the program is its result.
         """
-        found = self.threads.answered_executions()
-        for execution in found:
-            execution.time = self._asked_at.get(execution.call_id, execution.time)
+        executions = self.threads.answered_executions()
+        for execution in executions:
+            execution.time = self._call_times.get(execution.call_id, execution.time)
             execution.result = self._returned.get(execution.call_id, execution.result)
-        return found
+        return executions
 
     def _read_line(self, entry: SessionEntry, events: list[Event], time: str) -> None:
         self._identify(entry.line)
@@ -195,7 +193,7 @@ class _ClaudeSessionReader:
             self._read_answer(entry, history, events, time)
         else:
             self._read_user(entry, history, events, time)
-        self.threads.place(history, entry, is_message=is_message)
+        self.threads.note_position(history, entry, is_message=is_message)
 
     @staticmethod
     def _is_message(entry: SessionEntry) -> bool:
@@ -210,7 +208,7 @@ class _ClaudeSessionReader:
             self._session = self.run.identity = session
             if line.get("isSidechain") is True and (agent := as_text(line.get("agentId"))):
                 self.run.identity = joined_id(session, "agent", agent)
-        self.run.source.update({name: line[name] for name in _ABOUT if line.get(name)})
+        self.run.source.update({name: line[name] for name in _SOURCE_MEMBERS if line.get(name)})
 
     def _read_user(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
         queued = as_dict(entry.line.get("attachment"))
@@ -231,10 +229,10 @@ class _ClaudeSessionReader:
         if history is self.threads.main or not len(self.threads.main.conversation):
             self.run.start_time = self.run.start_time or time
             self._note_prompt(text, entry.line)
-        if (stated := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
+        if (value := entry.line.get("toolUseResult", entry.line.get("tool_use_result"))) is not None:
             ids = [message.call_id for message in messages if message.role == "tool"]
-            self._returned |= {ids[0]: stated} if len(ids) == 1 else {}
-            events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": stated}, time=time))
+            self._returned |= {ids[0]: value} if len(ids) == 1 else {}
+            events.append(Kept(what="toolUseResult", value={"call_ids": ids, "value": value}, time=time))
 
     def _add_message(self, history: AgentHistory, message: Message, events: list[Event], time: str) -> None:
         """Add a message of the user.
@@ -270,8 +268,8 @@ class _ClaudeSessionReader:
             self._fail(history, {"type": as_text(line.get("error")) or "api_error", "message": text}, time)
             events.append(Kept(what="assistant", value=line, time=time))
             return
-        said = anthropic_messages.read_message({**message, "role": "assistant"})
-        answer = said[-1] if said else Message("assistant")
+        read = anthropic_messages.read_message({**message, "role": "assistant"})
+        answer = read[-1] if read else Message("assistant")
         answer = replace(answer, extra={name: answer.extra[name] for name in ("content",) if name in answer.extra})
         if message.get("model") == _SYNTHETIC:
             history.add(answer, time)
@@ -284,16 +282,16 @@ class _ClaudeSessionReader:
         call.parameters = without_none(effort=as_text(line.get("effort")))
         call.model = as_text(line.get("requestedModel")) or call.model
         if (requested := as_text(line.get("requestRef"))) is not None:
-            self._describe(call, requested, events)
+            self._add_details(call, requested, events)
             call.duration_seconds = seconds_between(call.time, stated_time(entry.last.get("timestamp")))
         if line.get("isAbortedMidStream") is True:
             call.complete, call.ended_by = False, "the stream was aborted"
         if (identity := as_text(line.get("requestId"))) and call.response is not None:
             call.response["extra"] = {**as_dict(call.response.get("extra")), "request_id": identity}
         self.run.model = self.run.model or call.model
-        for asked in response.tool_calls:
-            self.threads.add_task(asked, time, history.agent)
-            self._asked_at[asked.call_id] = stated_time(entry.last.get("timestamp")) or time
+        for tool_call in response.tool_calls:
+            self.threads.add_task(tool_call, time, history.agent)
+            self._call_times[tool_call.call_id] = stated_time(entry.last.get("timestamp")) or time
 
     def _read_other(self, entry: SessionEntry, history: AgentHistory, events: list[Event], time: str) -> None:
         line = entry.line
@@ -313,7 +311,7 @@ class _ClaudeSessionReader:
         elif entry.kind == "result" and "is_error" in line:
             self._read_result(line, events, time)
         elif entry.kind == "progress":
-            self.threads.progressed(entry)
+            self.threads.note_progress(entry)
         events.append(Kept(what=" ".join(filter(None, (entry.kind or "line", subtype))), value=line, time=time))
 
     def _read_request(self, identity: str, history: AgentHistory, events: list[Event], time: str) -> None:
@@ -321,21 +319,21 @@ class _ClaudeSessionReader:
         if identity in self._answered:
             return
         if identity:
-            self._answered.add(identity)  # a line that is written twice is one request
+            self._answered.add(identity)  # the same line may be written twice
         call = history.failed_call(time, None)
         call.provider = "anthropic"
         self._waiting[id(history)] = call
-        self._describe(call, identity, events)
+        self._add_details(call, identity, events)
 
-    def _describe(self, call: Call, identity: str, events: list[Event]) -> None:
-        why = self._requests.describe(call, identity)
+    def _add_details(self, call: Call, identity: str, events: list[Event]) -> None:
+        why = self._requests.add_details(call, identity)
         if why is not None:
             events.append(Missing(what=f"the exact messages of request {identity}", why=why, time=call.time))
 
     def _fail(self, history: AgentHistory, error: Members, time: str) -> None:
         """Set the error of the call that waits for its answer.
 
-        If no call waits, add a call whose request is not in the file.
+        If no call waits, add a failed call, because its request is not in the file.
         """
         call = self._waiting.pop(id(history), None) or history.failed_call(time, error)
         call.provider, call.error = "anthropic", error

@@ -62,28 +62,32 @@ class Threads:
     """The id of the tool call that started each sub-agent, by the id of the sub-agent."""
     _parents: dict[str, str | None] = field(default_factory=dict)
     _by_prompt: dict[str, deque[str]] = field(default_factory=dict)
-    _side: dict[str, AgentHistory] = field(default_factory=dict)
+    _sub_agents: dict[str, AgentHistory] = field(default_factory=dict)
     _has_parents: bool = False
 
     def history_of(self, entry: SessionEntry, events: list[Event]) -> AgentHistory:
         """Return the history of the agent to which a line belongs. A new history adds its events to `events`."""
         line = entry.line
         if task := as_text(line.get("parent_tool_use_id")):
-            return self._of_agent(task, self._started_by(task, task, None), events)
+            return self._history_of_sub_agent(task, self._started_by(task, task, None), events)
         if line.get("isSidechain") is not True:
             return self.main
         if identity := as_text(line.get("agentId")):
-            return self._side.get(identity) or self._of_agent(identity, self.agent(identity, entry), events)
+            return self._sub_agents.get(identity) or self._history_of_sub_agent(
+                identity, self.agent(identity, entry), events
+            )
         above = self.positions.get(as_text(line.get("parentUuid")) or "")
         if above is not None and above[0] is not self.main:
             return above[0]
-        identity = f"sidechain-{len(self._side) + 1}"
-        return self._of_agent(identity, self._started_by(identity, self._task_with_prompt(entry), None), events)
+        identity = f"sidechain-{len(self._sub_agents) + 1}"
+        return self._history_of_sub_agent(
+            identity, self._started_by(identity, self._task_with_prompt(entry), None), events
+        )
 
-    def _of_agent(self, identity: str, agent: ForeignAgent, events: list[Event]) -> AgentHistory:
-        if identity not in self._side:
-            self._side[identity] = AgentHistory(events, agent)
-        return self._side[identity]
+    def _history_of_sub_agent(self, identity: str, agent: ForeignAgent, events: list[Event]) -> AgentHistory:
+        if identity not in self._sub_agents:
+            self._sub_agents[identity] = AgentHistory(events, agent)
+        return self._sub_agents[identity]
 
     def add_meta(self, identity: str, meta: Members) -> None:
         """Remember which tool call started a sub-agent, and which agent made this call.
@@ -139,7 +143,7 @@ class Threads:
                 if identity := as_text(as_dict(entry.line.get("toolUseResult")).get("agentId")):
                     self.started[identity] = task.call.call_id
 
-    def progressed(self, entry: SessionEntry) -> None:
+    def note_progress(self, entry: SessionEntry) -> None:
         """Remember the agent that a line about a tool's progress names."""
         identity = as_text(as_dict(entry.line.get("data")).get("agentId"))
         call_id = as_text(entry.line.get("parentToolUseID"))
@@ -164,40 +168,40 @@ class Threads:
         elif len(history.conversation):
             history.restart()
 
-    def place(self, history: AgentHistory, entry: SessionEntry, *, is_message: bool) -> None:
+    def note_position(self, history: AgentHistory, entry: SessionEntry, *, is_message: bool) -> None:
         """Remember an agent's position after a line.
 
         A line without a message has the position of the line that it names as its parent.
         """
         parent = as_text(entry.line.get("parentUuid"))
-        here: Position | None = history.position
+        position: Position | None = history.position
         if not is_message and "parentUuid" in entry.line:
-            here = self.positions.get(parent, (history, here))[1] if parent else None
+            position = self.positions.get(parent, (history, position))[1] if parent else None
         for uuid in entry.uuids:
-            self.positions[uuid] = history, here
+            self.positions[uuid] = history, position
 
     def finish(self) -> None:
         """Add the results that no call saw to the events."""
-        for history in (self.main, *self._side.values()):
+        for history in (self.main, *self._sub_agents.values()):
             history.finish()
 
     def answered_executions(self) -> list[ToolRun]:
         """Return the executions of all agents whose results are in the session."""
-        return [execution for history in (self.main, *self._side.values()) for execution in history.executions()]
+        return [execution for history in (self.main, *self._sub_agents.values()) for execution in history.executions()]
 
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
         """Return the executions that started sub-agents and that `events` lacks.
 
         If `events` has such an execution, the execution gets the id that the sub-agent's events name.
         """
-        stated = {event.call_id: event for event in events if isinstance(event, ToolRun)}
-        runs: list[ToolRun] = []
+        known = {event.call_id: event for event in events if isinstance(event, ToolRun)}
+        executions: list[ToolRun] = []
         for task in filter(None, map(self.tasks.get, dict.fromkeys(self.started.values()))):
-            if task.call.call_id in stated:
-                stated[task.call.call_id].execution_id = task.execution_id
+            if task.call.call_id in known:
+                known[task.call.call_id].execution_id = task.execution_id
             else:
-                runs.append(_execution(task))
-        return sorted(runs, key=lambda event: event.time)
+                executions.append(_execution(task))
+        return sorted(executions, key=lambda execution: execution.time)
 
 
 def _execution(task: Task) -> ToolRun:
@@ -238,14 +242,14 @@ class SubAgentFile:
 
 def _leads_out(session: Source, path: Path) -> bool:
     """Return whether a path leads out of the directory of a session, by a link."""
-    place = Path(realpath(session.path.parent)) / session.path.stem
-    return not Path(realpath(path)).is_relative_to(place)
+    directory = Path(realpath(session.path.parent)) / session.path.stem
+    return not Path(realpath(path)).is_relative_to(directory)
 
 
 def sub_agents(session: Source) -> list[SubAgentFile]:
     """Return the files of a session's sub-agents. An agent comes before the agents that it started."""
-    place = session.path.parent / session.path.stem / "subagents"
-    paths = sorted([*place.glob("agent-*.jsonl"), *place.glob("workflows/*/agent-*.jsonl")])
+    directory = session.path.parent / session.path.stem / "subagents"
+    paths = sorted([*directory.glob("agent-*.jsonl"), *directory.glob("workflows/*/agent-*.jsonl")])
     files = [
         SubAgentFile(session.neighbour(path), _meta(session, path.with_suffix(_META)), _leads_out(session, path))
         for path in paths

@@ -1,1 +1,1 @@
-"""Codex: `sessions.py` has its formats, `rollout.py` reads one file, `outputs.py` results of tools and counts."""
+"""Codex. `sessions.py` has the formats, `rollout.py` reads one file, `outputs.py` reads results of tools and counts."""

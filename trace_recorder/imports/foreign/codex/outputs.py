@@ -1,8 +1,9 @@
 """Reads the results of tools and the token counts in a rollout.
 
-A result has no mark of failure. The result of a command states its exit code in a JSON text, or in the lines before its
-output. `token_count` events state the cumulative totals of the session. An event with the totals of the event before it
-is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events only repeat its counts.
+No member of a result says whether the tool failed. The result of a command states its exit code in a JSON text, or in
+the lines before its output. `token_count` events state the cumulative totals of the session. An event with the totals
+of the event before it is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events only
+repeat its counts.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ def with_failure(result: Message) -> Message:
     code = _exit_code(result.content)
     success = None if code is None else code == 0
     if isinstance(result.content, list) and result.content:
-        stated = as_dict(result.content[0]).get("success")
-        success = stated if isinstance(stated, bool) else success
+        stated_success = as_dict(result.content[0]).get("success")
+        success = stated_success if isinstance(stated_success, bool) else success
     if success is None:
         return result
-    stated_code = {} if code is None else {"exit_code": code}
-    return replace(result, extra={**result.extra, **stated_code, "is_error": not success})
+    exit_code = {} if code is None else {"exit_code": code}
+    return replace(result, extra={**result.extra, **exit_code, "is_error": not success})
 
 
 def _exit_code(content: Payload) -> int | None:
@@ -37,9 +38,9 @@ def _exit_code(content: Payload) -> int | None:
         return None
     if content.startswith("{"):
         return as_int(as_dict(as_dict(json_value(content)).get("metadata")).get("exit_code"))
-    header, found, _ = content.partition(_HEADER_END)
-    stated = _EXIT_CODE.search(header) if found else None
-    return int(stated[1]) if stated else None
+    header, separator, _ = content.partition(_HEADER_END)
+    match = _EXIT_CODE.search(header) if separator else None
+    return int(match[1]) if match else None
 
 
 class TokenCounts:
@@ -63,11 +64,12 @@ class TokenCounts:
             return None
         self._totals = totals
         usage = usage_at(Members(last), _COUNTS)
-        return usage if usage.input_tokens or usage.output_tokens else None  # else it is an estimate of the context
+        has_tokens = usage.input_tokens or usage.output_tokens  # otherwise the event estimates the context's size
+        return usage if has_tokens else None
 
 
 class CompletedTools:
-    """Tools that ended, from events: their exit codes, outputs and times, by the ids of their calls.
+    """Collects exit codes, outputs and times of completed tools from events, by the ids of the tool calls.
 
     From 0.169 on, each tool is the item of an `item_completed` event. Earlier versions have an event for each kind of
     tool, such as `exec_command_end`.

@@ -1,6 +1,6 @@
 """Reads the lines of one rollout. The items between two inputs of the model are the answer of one call.
 
-The version decides whether the tokens of a call come before its items, after them, or after the results of its tools.
+Depending on Codex's version, the tokens of a call come before its items, after them, or after the results of its tools.
 Tokens belong to the last answer of the turn if that answer has no tokens yet, and otherwise to the next answer. If no
 answer follows, they belong to a call whose answer is not in the file, such as the call of a compaction.
 
@@ -35,7 +35,7 @@ from trace_recorder.values.structs import replace
 
 BARE_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "local_shell_call"}
 """The types of items that the oldest rollouts have as lines, without an envelope."""
-_ABOUT = (
+_SOURCE_MEMBERS = (
     "cli_version",
     "originator",
     "cwd",
@@ -129,10 +129,13 @@ class RolloutReader:
             self._answer.items.append(item)
             return
         self._close()
-        messages = [with_failure(one) if one.role == "tool" else one for one in openai_responses.read_message(item)]
+        messages = [
+            with_failure(message) if message.role == "tool" else message
+            for message in openai_responses.read_message(item)
+        ]
         if item.get("type") == "agent_message":
-            about = without_none(**{name: item.get(name) for name in ("type", "author", "recipient")})
-            messages = [Message("user", as_list(item.get("content")) or None, extra=about)]
+            extra = without_none(**{name: item.get(name) for name in ("type", "author", "recipient")})
+            messages = [Message("user", as_list(item.get("content")) or None, extra=extra)]
         if any(message.role == "user" for message in messages):
             self._begin_turn(messages)
         self.history.add_all(messages, time)
@@ -190,21 +193,21 @@ class RolloutReader:
         elif kind == "token_usage_record":
             if self._answer is not None:
                 self._answer.response_id = as_text(payload.get("response_id"))
-            self._take(self._counts.read_record(payload), time)
+            self._add_usage(self._counts.read_record(payload), time)
         elif kind == "event_msg":
             self._read_event(payload, time)
 
     def _identify(self, meta: Members, time: str) -> None:
         """Take the facts of the session from its first line.
 
-        Such lines that follow, of the rollout from which this one was forked, are ignored.
+        A forked rollout also has the first line of its origin, which is ignored.
         """
         if self._is_known:
             return
         self._is_known = True
         self.run.identity = as_text(meta.get("id")) or self.run.identity
         self.run.provider = as_text(meta.get("model_provider")) or self.run.provider
-        self.run.source |= without_none(**{name: meta.get(name) for name in _ABOUT})
+        self.run.source |= without_none(**{name: meta.get(name) for name in _SOURCE_MEMBERS})
         if instructions := as_text(as_dict(meta.get("base_instructions")).get("text")):
             self.history.add(Message("system", instructions), time)
 
@@ -223,7 +226,7 @@ class RolloutReader:
         kind = as_text(payload.get("type")) or ""
         self.completed.read_event(payload)
         if kind == "token_count":
-            self._take(self._counts.read_event(payload), time)
+            self._add_usage(self._counts.read_event(payload), time)
         elif kind in {"error", "stream_error"}:
             self._read_error(payload, time, ends=kind == "error")
         elif kind == "thread_rolled_back":
@@ -238,7 +241,7 @@ class RolloutReader:
             self._end_answers(time)
             self.run.status = "interrupted"
 
-    def _take(self, usage: Usage | None, time: str) -> None:
+    def _add_usage(self, usage: Usage | None, time: str) -> None:
         """Give tokens to the last answer if that answer has none yet. Otherwise keep the tokens for the next answer."""
         if usage is None:
             return

@@ -1,7 +1,7 @@
 """Codex's sessions. The file of a session is called a rollout, and has lines of `{"timestamp", "type", "payload"}`.
 
-`response_item` lines have the model's input and output as items of the Responses dialect. `event_msg` lines have what
-the terminal showed. `rollout.py` reads the lines of one file.
+`response_item` lines have the model's input and output as items of the Responses dialect. `event_msg` lines have the
+texts that the terminal showed. `rollout.py` reads the lines of one file.
 
 A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
 sub-agent must name the sub-agent's thread. Its rollout must be in the same directory, or in the directory of another
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
-from itertools import takewhile
 from pathlib import Path
 
 from trace_recorder.dialects.json_access import as_dict, as_int, as_text
@@ -96,9 +94,8 @@ def _read_file(
             parent_agent_id=agent.agent_id,
             parent_execution_id=None if execution is None else execution.execution_id,
         )
-        limited = source.neighbour(path)
-        of_agent = ForeignRun(identity=started, executions=run.executions)
-        yield from _read_file(limited, first, of_agent, sub_agent, depth + 1)
+        run_of_agent = ForeignRun(identity=started, executions=run.executions)
+        yield from _read_file(source.neighbour(path), first, run_of_agent, sub_agent, depth + 1)
 
 
 def rollout_of(directory: Path, identity: str) -> Path | None:
@@ -141,12 +138,11 @@ def inherited_lines(source: Source, own: Members) -> Iterator[Line | Missing]:
         parts.append((source.neighbour(path), as_int(base.get("end_ordinal_exclusive")) or 0))
         own = session_facts(parts[-1][0].first_lines)
     for part, end in reversed(parts):
-        yield from takewhile(partial(_is_before, end), part.lines())
-
-
-def _is_before(end: int, line: Line) -> bool:
-    ordinal = as_int(as_dict(line.value).get("ordinal"))
-    return (line.number - 1 if ordinal is None else ordinal) < end
+        for line in part.lines():
+            ordinal = as_int(as_dict(line.value).get("ordinal"))
+            if (line.number - 1 if ordinal is None else ordinal) >= end:
+                break
+            yield line
 
 
 FORMAT = ImportFormat(name="codex", recognizes=recognizes, read=read, counting=WHOLE)

@@ -1,4 +1,4 @@
-"""Reads Inspect's chat messages and outputs (`inspect_ai/model/_chat_message.py`, `_model_output.py`) as ours."""
+"""Converts chat messages and outputs of Inspect (`inspect_ai/model/_chat_message.py`, `_model_output.py`)."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from trace_recorder.values.messages import Payload, without_none
 _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "model", "parse_error"}
 
 
-def message_of(stated_message: Payload) -> Members:
+def message_of(value: Payload) -> Members:
     """Return a message in our form.
 
     A log has thoughts among the parts of the content; they become the message's reasoning.
     """
-    message = as_dict(stated_message)
+    message = as_dict(value)
     parts = message.get("content")
     error = as_dict(message.get("error"))
     rest = {name: value for name, value in message.items() if name not in _READ and value is not None}
-    content = content_of(_seen(parts))
+    content = content_of(_visible_parts(parts))
     if error and not content:
         content = as_text(error.get("message"))
-    extra = rest | ({"is_error": True, "error": error} if error else {}) | _signed(parts)
+    extra = rest | ({"is_error": True, "error": error} if error else {}) | _reasoning_parts(parts)
     return {"role": role_of(message.get("role")), "content": content} | without_none(
         tool_calls=[call_of(call) for call in as_list(message.get("tool_calls"))] or None,
         call_id=as_text(message.get("tool_call_id")),
@@ -55,8 +55,8 @@ def response_of(output: Members) -> Members | None:
     """Return the response in a model's output, or None if the output has neither an answer nor token counts."""
     choice = as_dict(next(iter(as_list(output.get("choices"))), None))
     message = message_of(choice.get("message"))
-    stated = as_dict(output.get("usage"))
-    usage = counts_at(stated, _COUNTS) | without_none(cost=as_number(stated.get("total_cost")))
+    stated_usage = as_dict(output.get("usage"))
+    usage = counts_at(stated_usage, _COUNTS) | without_none(cost=as_number(stated_usage.get("total_cost")))
     if not choice and not usage:
         return None
     content = message.get("content")
@@ -83,7 +83,7 @@ _COUNTS = {
 }
 
 
-def _seen(content: Payload) -> Payload:
+def _visible_parts(content: Payload) -> Payload:
     """Return the parts of a content without its thoughts, and images in the form that most formats share."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else None
@@ -109,7 +109,7 @@ def _reasoning(content: Payload) -> str | None:
     return join_texts((text for text in texts if text), "\n\n")
 
 
-def _signed(content: Payload) -> Members:
-    """Return an object with the thoughts that have more than text, unchanged: those that are signed or redacted."""
+def _reasoning_parts(content: Payload) -> Members:
+    """Return the thoughts that are signed or redacted, unchanged, as a member for the message's `extra`."""
     thoughts = [part for part in _thoughts(content) if part.get("signature") or part.get("redacted") is True]
     return {"reasoning_parts": thoughts} if thoughts else {}

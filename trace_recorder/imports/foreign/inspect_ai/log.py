@@ -3,7 +3,8 @@
 `.eval` files, which are zip files with a member for each sample, and `.json` files. Each sample is a run.
 
 Scores are rewards. Scores that are letters become numbers by the rule of Inspect's own `value_to_float`. A sample that
-an error or a limit ended has failed, although the log's status is "success". Token counts leave out cached tokens.
+an error or a limit ended has failed, although the log's status is "success". Counts of input tokens leave out cached
+tokens.
 
 `Archive` reads members that are compressed with deflate or zstd (method 93, which `zipfile` reads from Python 3.14 on).
 Nothing in the zip file is trusted. Its members together may decompress to a multiple of the file's size. A
@@ -57,14 +58,14 @@ class MemberError(Exception):
 
 @dataclass(slots=True)
 class Archive:
-    """A zip file. Its members may still decompress to `left` bytes, from `packed_left` bytes of the file."""
+    """A zip file. Its members may still take `packed_bytes_left` bytes of the file, and decompress to `bytes_left`."""
 
     path: Path
     max_member_bytes: int
     zstd_modules: tuple[str, ...] = ZSTD_MODULES
     members: dict[str, zipfile.ZipInfo] = field(init=False)
-    left: int = field(init=False)
-    packed_left: int = field(init=False)
+    bytes_left: int = field(init=False)
+    packed_bytes_left: int = field(init=False)
 
     def __post_init__(self) -> None:
         try:
@@ -73,7 +74,7 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
             raise TrajectoryFormatError(f"{self.path} is a damaged zip file: {error}") from None
         size = self.path.stat().st_size
-        self.left, self.packed_left = max(FREE_BYTES, MAX_RATIO * size), _MAX_READINGS * size
+        self.bytes_left, self.packed_bytes_left = max(FREE_BYTES, MAX_RATIO * size), _MAX_READINGS * size
 
     def read(self, name: str) -> bytes:
         """Return the content of a member.
@@ -81,16 +82,16 @@ class Archive:
         Raises MemberError, and TrajectoryFormatError if a package that decompresses the member is missing.
         """
         info = self.members[name]
-        if info.file_size > min(self.left, self.max_member_bytes):
+        if info.file_size > min(self.bytes_left, self.max_member_bytes):
             raise MemberError(f"it decompresses to {info.file_size} bytes, more than is read of this file")
         if info.compress_type not in _READ or info.flag_bits & 1:
             raise MemberError(f"it is encrypted or compressed by method {info.compress_type}")
-        if info.compress_size > self.packed_left:
+        if info.compress_size > self.packed_bytes_left:
             raise MemberError("its members take more bytes than the file has: they share their data")
-        self.left -= info.file_size
-        self.packed_left -= info.compress_size
-        opened = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _InflatedMember
-        data = try_call(partial(_decompressed, self.path, info, opened), _refuse_member)
+        self.bytes_left -= info.file_size
+        self.packed_bytes_left -= info.compress_size
+        open_reader = zstd_reader(self.path, self.zstd_modules) if info.compress_type == _ZSTD else _InflatedMember
+        data = try_call(partial(_decompressed, self.path, info, open_reader), _refuse_member)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
             raise MemberError("it is damaged")
         return data
@@ -102,7 +103,7 @@ def _refuse_member(error: Exception) -> bytes:
     raise MemberError(f"it is damaged ({type(error).__name__}: {error})") from None
 
 
-def _decompressed(path: Path, info: zipfile.ZipInfo, opened: Callable[[BinaryIO], Reader]) -> bytes:
+def _decompressed(path: Path, info: zipfile.ZipInfo, open_reader: Callable[[BinaryIO], Reader]) -> bytes:
     with path.open("rb") as file:
         file.seek(max(0, info.header_offset))
         header = file.read(_LOCAL_HEADER)
@@ -110,7 +111,7 @@ def _decompressed(path: Path, info: zipfile.ZipInfo, opened: Callable[[BinaryIO]
         data = file.read(min(info.compress_size, path.stat().st_size))
     if info.compress_type == zipfile.ZIP_STORED:
         return data
-    return opened(io.BytesIO(data)).read(info.file_size + 1)
+    return open_reader(io.BytesIO(data)).read(info.file_size + 1)
 
 
 @dataclass(slots=True)
@@ -161,8 +162,8 @@ def _from_document(document: Members) -> tuple[Members, _Samples]:
     if "eval" not in document:
         return {}, iter([(document, None)])
     header = {name: value for name, value in document.items() if name != "samples"}
-    stated = as_list(document.get("samples"))
-    return header, ((sample, None if isinstance(sample, dict) else "it is not an object") for sample in stated)
+    samples = as_list(document.get("samples"))
+    return header, ((sample, None if isinstance(sample, dict) else "it is not an object") for sample in samples)
 
 
 def _from_zip(source: Source) -> tuple[Members, _Samples]:
@@ -180,14 +181,14 @@ def _member(archive: Archive, name: str) -> tuple[Payload, str | None]:
 
 
 def _run(header: Members, sample: Members, name: str, why: str | None) -> ForeignRun:
-    of_eval = as_dict(header.get("eval"))
-    old = as_dict(sample.get("transcript"))
-    attachments = Attachments(as_dict(sample.get("attachments")) or as_dict(old.get("content")))
-    scores = _scores(attachments.put_in(sample.get("scores")), sample.get("score"))
-    events = [*_events(sample, old, attachments, why), *_rewards(scores), *_kept(sample, attachments)]
-    error, limit = as_dict(sample.get("error")), as_dict(sample.get("limit"))
-    failure = _failure(error, limit)
-    model = as_text(of_eval.get("model"))
+    evaluation = as_dict(header.get("eval"))
+    transcript = as_dict(sample.get("transcript"))
+    attachments = Attachments(as_dict(sample.get("attachments")) or as_dict(transcript.get("content")))
+    score = sample.get("score")
+    scores = as_dict(attachments.put_in(sample.get("scores"))) or ({"score": score} if isinstance(score, dict) else {})
+    events = [*_events(sample, transcript, attachments, why), *_rewards(scores), *_kept(sample, attachments)]
+    failure = _failure(as_dict(sample.get("error")), as_dict(sample.get("limit")))
+    model = as_text(evaluation.get("model"))
     response = chat.response_of(as_dict(attachments.put_in(sample.get("output")))) or {}
     return ForeignRun(
         identity=as_text(sample.get("uuid")) or name,
@@ -200,9 +201,9 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
         status="failed" if failure else "completed" if "messages" in sample else "unknown",
         final_result=response.get("content"),
         error=failure,
-        source=_source(header, of_eval),
+        source=_source(header, evaluation),
         metadata=without_none(
-            **{key: of_eval.get(key) or None for key in _OF_RUN},
+            **{key: evaluation.get(key) or None for key in _OF_RUN},
             sample_id=sample.get("id"),
             epoch=sample.get("epoch"),
             sample_metadata=sample.get("metadata") or None,
@@ -210,10 +211,10 @@ def _run(header: Members, sample: Members, name: str, why: str | None) -> Foreig
     )
 
 
-def _source(header: Members, of_eval: Members) -> Members:
-    stated = {name: of_eval.get(name) for name in ("eval_id", "run_id", "created")}
-    version = as_dict(of_eval.get("packages")).get("inspect_ai")
-    return without_none(**stated, version=version, log_status=header.get("status"), log_error=header.get("error"))
+def _source(header: Members, evaluation: Members) -> Members:
+    ids = {name: evaluation.get(name) for name in ("eval_id", "run_id", "created")}
+    version = as_dict(evaluation.get("packages")).get("inspect_ai")
+    return without_none(**ids, version=version, log_status=header.get("status"), log_error=header.get("error"))
 
 
 def _failure(error: Members, limit: Members) -> Members | None:
@@ -228,15 +229,15 @@ def _failure(error: Members, limit: Members) -> Members | None:
     return None
 
 
-def _events(sample: Members, old: Members, attachments: Attachments, why: str | None) -> Iterator[Event]:
+def _events(sample: Members, transcript: Members, attachments: Attachments, why: str | None) -> Iterator[Event]:
     if why is not None:
         yield Missing(what="a sample", why=why)
     pool = as_list(as_dict(sample.get("events_data")).get("messages")) or as_list(sample.get("message_pool"))
     reader = SampleReader(
         attachments, SamplePrompts([*pool], lambda message: chat.message_of(attachments.put_in(message)))
     )
-    stated = as_list(sample.get("events")) or as_list(old.get("events"))
-    yield from reader.events(stated) if stated else reader.messages(as_list(sample.get("messages")))
+    events = as_list(sample.get("events")) or as_list(transcript.get("events"))
+    yield from reader.events(events) if events else reader.messages(as_list(sample.get("messages")))
     if attachments.exceeded:
         yield Missing(what="some attachments", why="together they are larger than what is read of a sample")
 
@@ -245,29 +246,25 @@ def _task(value: Payload) -> str | None:
     """Return the input of a sample as text. If the input is a list of messages, return the last text in it."""
     if not isinstance(value, list):
         return as_text(value)
-    texts = (chat.message_of(message).get("content") for message in reversed(value))
-    for content in texts:
+    contents = (chat.message_of(message).get("content") for message in reversed(value))
+    for content in contents:
         parts = content if isinstance(content, list) else [{"text": content}]
-        found = [text for text in (as_text(as_dict(part).get("text")) for part in parts) if text]
-        if found:
-            return "\n".join(found)
+        texts = [text for text in (as_text(as_dict(part).get("text")) for part in parts) if text]
+        if texts:
+            return "\n".join(texts)
     return None
-
-
-def _scores(several: Payload, single: Payload) -> Members:
-    return as_dict(several) or ({"score": single} if isinstance(single, dict) else {})
 
 
 def _rewards(scores: Members) -> Iterator[Event]:
     for name, score in scores.items():
-        stated = as_dict(score)
-        explanation = as_text(stated.get("explanation"))
-        value = stated.get("value")
-        for key, number in {name: value}.items() if not isinstance(value, dict) else value.items():
-            named = name if value is number else f"{name}/{key}"
-            reward = _number(number)
+        members = as_dict(score)
+        explanation = as_text(members.get("explanation"))
+        value = members.get("value")
+        for key, part in {name: value}.items() if not isinstance(value, dict) else value.items():
+            reward = _number(part)
             if reward is not None:
-                yield Score(name=named, value=reward, explanation=explanation)
+                reward_name = name if value is part else f"{name}/{key}"
+                yield Score(name=reward_name, value=reward, explanation=explanation)
     if scores:
         yield Annotation(key="scores", value=scores)
 

@@ -50,7 +50,7 @@ class Attachments:
     """
 
     texts: Mapping[str, Payload]
-    left: int = MAX_CHARACTERS
+    characters_left: int = MAX_CHARACTERS
     exceeded: bool = False
 
     def put_in(self, value: Payload) -> Payload:
@@ -71,10 +71,10 @@ class Attachments:
         attached = None if prefix is None else self.texts.get(text.removeprefix(prefix))
         if not isinstance(attached, str):
             return text
-        if len(attached) > self.left:
+        if len(attached) > self.characters_left:
             self.exceeded = True
             return text
-        self.left -= len(attached)
+        self.characters_left -= len(attached)
         return attached
 
 
@@ -94,7 +94,7 @@ class SamplePrompts:
     _numbers: dict[str, int] = field(default_factory=dict)
     _messages: dict[int, Members] = field(default_factory=dict)
     _histories: NumberedHistories = field(init=False)
-    _left: int = MAX_MESSAGES
+    _messages_left: int = MAX_MESSAGES
     _numbers_left: int = MAX_NUMBERS
 
     def __post_init__(self) -> None:
@@ -117,8 +117,8 @@ class SamplePrompts:
             numbers.extend(span)
         numbers.extend(map(self._number, inline))
         conversation, added = self._histories.add(numbers)
-        self._left -= added
-        if self._left < 0:
+        self._messages_left -= added
+        if self._messages_left < 0:
             raise TrajectoryFormatError(f"the prompts of a sample have more than {MAX_MESSAGES} messages")
         return conversation, length
 
@@ -142,7 +142,6 @@ class SamplePrompts:
         return self._messages[number]
 
 
-_STRUCTURE = {"span_begin", "span_end", "step"}
 _AGENTS = {"agent", "scorer"}
 _CALL = {"cache", "retries", "role", "traceback"}
 
@@ -153,7 +152,7 @@ class _SampleSpan:
 
     agent: ForeignAgent
     execution: str | None = None
-    is_agents: bool = False
+    is_in_agent: bool = False
 
 
 @dataclass(slots=True)
@@ -178,10 +177,11 @@ class SampleReader:
             elif kind == "tool":
                 yield from self._tool(event, time, number)
             elif kind == "subtask":
-                yield Kept(what="event subtask", value=_without_events(event), time=time)
+                rest = {name: value for name, value in event.items() if name != "events"}
+                yield Kept(what="event subtask", value=rest, time=time)
                 yield from self.events(as_list(event.get("events")))
             elif isinstance(kind, str):
-                self._structure(event)
+                self._follow(event)
                 yield Kept(what=f"event {kind}", value=event, time=time)
             else:
                 yield Missing(what=f"event {number}", why="it does not name its kind", time=time)
@@ -208,20 +208,20 @@ class SampleReader:
         The tool's event names the agent's span, or the tool's span encloses it.
         """
         tool_span = ""
-        around: dict[str, str] = {}
+        parents: dict[str, str] = {}
         for event in events:
             identity = as_text(event.get("id")) or ""
             if event.get("event") == "span_begin":
-                around[identity] = as_text(event.get("parent_id")) or ""
+                parents[identity] = as_text(event.get("parent_id")) or ""
                 tool_span = identity if event.get("type") == "tool" else tool_span
             elif event.get("event") == "tool" and (execution := as_text(event.get("uuid"))):
-                if named := as_text(event.get("agent_span_id")):
-                    self.execution_of_agent[named] = execution
-                if around.get(tool_span) == as_text(event.get("span_id")):
+                if agent_span := as_text(event.get("agent_span_id")):
+                    self.execution_of_agent[agent_span] = execution
+                if parents.get(tool_span) == as_text(event.get("span_id")):
                     self.execution_of_agent.setdefault(tool_span, execution)
                 tool_span = ""
 
-    def _structure(self, event: Members) -> None:
+    def _follow(self, event: Members) -> None:
         """Remember the agent in a span that begins here. Older logs have steps instead of spans."""
         kind, identity = event["event"], as_text(event.get("id")) or ""
         if kind == "span_begin":
@@ -236,26 +236,26 @@ class SampleReader:
     def _inside(self, event: Members, outer: _SampleSpan, identity: str, execution: str | None) -> _SampleSpan:
         kind = as_text(event.get("type"))
         if kind not in _AGENTS:
-            return _SampleSpan(outer.agent, execution, outer.is_agents)
-        if kind == "agent" and not outer.is_agents:
-            return _SampleSpan(outer.agent, execution, is_agents=True)
+            return _SampleSpan(outer.agent, execution, outer.is_in_agent)
+        if kind == "agent" and not outer.is_in_agent:
+            return _SampleSpan(outer.agent, execution, is_in_agent=True)
         agent = ForeignAgent(
             name=as_text(event.get("name")),
             agent_id=identity,
             parent_agent_id=outer.agent.agent_id,
             parent_execution_id=execution,
         )
-        return _SampleSpan(agent, None, is_agents=True)
+        return _SampleSpan(agent, None, is_in_agent=True)
 
     def _agent(self, event: Members) -> ForeignAgent:
         return self.spans.get(as_text(event.get("span_id")) or "", self.steps[-1]).agent
 
     def _call(self, event: Members, time: str) -> Call:
         conversation, length = self.prompts.add(event.get("input_refs"), as_list(event.get("input")))
-        stated = as_dict(event.get("output"))
-        output = as_dict(self.attachments.put_in(stated))
+        raw_output = as_dict(event.get("output"))
+        output = as_dict(self.attachments.put_in(raw_output))
         response = chat.response_of(output)
-        error = as_text(event.get("error")) or as_text(stated.get("error"))
+        error = as_text(event.get("error")) or as_text(raw_output.get("error"))
         if response is not None and (more := {name: event[name] for name in _CALL if event.get(name)}):
             response["extra"] = {**as_dict(response.get("extra")), **more}
         return Call(
@@ -298,7 +298,7 @@ class SampleReader:
             sub = ForeignAgent(
                 name=name, agent_id=execution, parent_agent_id=agent.agent_id, parent_execution_id=execution
             )
-            self.steps.append(_SampleSpan(sub if name else agent, execution, is_agents=True))
+            self.steps.append(_SampleSpan(sub if name else agent, execution, is_in_agent=True))
             yield from self.events(inner)
             self.steps.pop()
 
@@ -320,7 +320,3 @@ def _unseen_result(message: Members) -> ToolRun:
         result=message.get("content"),
         error=as_text(error.get("message")),
     )
-
-
-def _without_events(event: Members) -> Members:
-    return {name: value for name, value in event.items() if name != "events"}

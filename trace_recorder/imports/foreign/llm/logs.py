@@ -80,10 +80,9 @@ class _StoredMessages:
     def messages(self, identity: str) -> list[Members]:
         """Return a stored message as one message, or as a message for each tool result in it."""
         parts = [self._part(row) for row in self.parts.get(identity, [])]
-        results = [part for part in parts if part.get("type") == "tool_result"]
         others = [part for part in parts if part.get("type") != "tool_result"]
-        found = [result_message(part, self._attachments(part)) for part in results]
-        return found if results and not others else [*found, self._message(self.roles[identity], others)]
+        results = [result_message(part, self._attachments(part)) for part in parts if part.get("type") == "tool_result"]
+        return results if results and not others else [*results, self._message(self.roles[identity], others)]
 
     def _part(self, row: Members) -> Members:
         part = json_of(row.get("payload")) | without_none(type=as_text(row.get("type")), text=as_text(row.get("text")))
@@ -99,8 +98,8 @@ class _StoredMessages:
         return self.fragments.get(identity) if isinstance(identity, int) else None
 
     def _attachments(self, part: Members) -> list[Members]:
-        named = [as_dict(one) for one in (part.get("attachment"), *as_list(part.get("attachments"))) if one]
-        return [attachment_part(attachment(self.database, one.get("id")) or one) for one in named]
+        references = [as_dict(value) for value in (part.get("attachment"), *as_list(part.get("attachments"))) if value]
+        return [attachment_part(attachment(self.database, named.get("id")) or named) for named in references]
 
     def _message(self, role: str, parts: list[Members]) -> Members:
         content: list[Payload] = []
@@ -125,11 +124,11 @@ class _StoredMessages:
 class _ThreadReader:
     """Reads the turns of a thread.
 
-    `places` has, for each message, the conversation and its length up to this message.
+    `ends` has, for each message, the conversation and its length up to this message.
     """
 
     store: _StoredMessages
-    places: dict[str, tuple[ForeignConversation, int]] = field(default_factory=dict)
+    ends: dict[str, tuple[ForeignConversation, int]] = field(default_factory=dict)
     task: str | None = None
 
     def events(self, turn: Members) -> Iterator[Event]:
@@ -138,10 +137,10 @@ class _ThreadReader:
         conversation = self._conversation(parent)
         if parent is not None and conversation is None:
             yield Missing(what=f"the prompt of turn {turn.get('id')}", why="its messages are not there", time=time)
-        said = _joined_response(self._answers(parent, tip))
+        response = _joined_response(self._answers(parent, tip))
         schema = {"schema_json": self.store.schemas.get(turn.get("schema_id"))}
         tools = self.store.tools.get(turn.get("id"), [])
-        yield call_of(turn | schema, conversation or ForeignConversation(), said, tools)
+        yield call_of(turn | schema, conversation or ForeignConversation(), response, tools)
         if turn.get("response_json"):
             value = json_value(turn["response_json"]) if isinstance(turn["response_json"], str) else None
             yield Kept(what="response_json", value=value, time=time)
@@ -149,13 +148,13 @@ class _ThreadReader:
     def _conversation(self, tip: str | None) -> ForeignConversation | None:
         """Return the conversation that ends with a message, or None if one of its messages is missing."""
         missing: list[str] = []
-        place = tip
-        while place is not None and place not in self.places:
-            if place not in self.store.parents or len(missing) > len(self.store.parents):
+        message = tip
+        while message is not None and message not in self.ends:
+            if message not in self.store.parents or len(missing) > len(self.store.parents):
                 return None
-            missing.append(place)
-            place = self.store.parents[place]
-        conversation, length = self.places[place] if place is not None else (ForeignConversation(), 0)
+            missing.append(message)
+            message = self.store.parents[message]
+        conversation, length = self.ends[message] if message is not None else (ForeignConversation(), 0)
         if length < len(conversation):
             conversation = conversation.fork(length)
         for identity in reversed(missing):
@@ -167,15 +166,16 @@ class _ThreadReader:
             if message["role"] == "user" and isinstance(message["content"], str | list):
                 self.task = self.task or text_of(message["content"])
             conversation.add(message)
-        self.places[identity] = conversation, len(conversation)
+        self.ends[identity] = conversation, len(conversation)
 
     def _answers(self, parent: str | None, tip: str | None) -> list[Members]:
         """Return the messages that a turn added, which are its response."""
-        found: list[list[Members]] = []
-        while tip is not None and tip != parent and tip in self.store.parents and len(found) <= len(self.store.parents):
-            found.append(self.store.messages(tip))
-            tip = self.store.parents[tip]
-        return [message for messages in reversed(found) for message in messages]
+        parents = self.store.parents
+        answers: list[list[Members]] = []
+        while tip is not None and tip != parent and tip in parents and len(answers) <= len(parents):
+            answers.append(self.store.messages(tip))
+            tip = parents[tip]
+        return [message for messages in reversed(answers) for message in messages]
 
 
 def _joined_response(messages: list[Members]) -> Members:
@@ -206,7 +206,7 @@ def recognizes(source: Source) -> bool:
     if source.head.startswith(MAGIC):
         with open_database(source.path) as database:
             return _has_threads(database) or _has_responses(database)
-    return _is_entry(next(iter(as_list(source.document)), None))
+    return as_dict(next(iter(as_list(source.document)), None)).keys() >= _ENTRY
 
 
 def _has_threads(database: Database) -> bool:
@@ -218,10 +218,6 @@ def _has_responses(database: Database) -> bool:
     return database.has("responses", "id", "model", "prompt", "response", "conversation_id")
 
 
-def _is_entry(value: Payload) -> bool:
-    return as_dict(value).keys() >= _ENTRY
-
-
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the run of each conversation."""
     if not source.head.startswith(MAGIC):
@@ -229,19 +225,19 @@ def read(source: Source) -> Iterator[ForeignRun]:
         return
     with open_database(source.path) as database:
         if _has_responses(database):
-            for identity, found in conversations(database):
-                yield run_of(identity, found)
+            for identity, entries in conversations(database):
+                yield run_of(identity, entries)
         if _has_threads(database):
             yield from _runs_of_threads(database)
 
 
-def _from_entries(listed: list[Members]) -> Iterator[ForeignRun]:
+def _from_entries(entries: list[Members]) -> Iterator[ForeignRun]:
     grouped: dict[str, list[Members]] = {}
-    for entry in listed:
+    for entry in entries:
         identity = as_text(entry.get("conversation_id")) or as_text(entry.get("id")) or ""
         grouped.setdefault(identity, []).append(entry)
-    for identity, found in grouped.items():
-        yield run_of(identity, found)
+    for identity, conversation in grouped.items():
+        yield run_of(identity, conversation)
 
 
 FORMAT = ImportFormat(name="llm", recognizes=recognizes, read=read, counting=WHOLE)

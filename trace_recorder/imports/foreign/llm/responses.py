@@ -1,7 +1,7 @@
 """Reads llm's responses: the output of `llm logs --json`, and the tables of llm before 0.36, in the same form.
 
-Each response states only the new part of its prompt. The whole prompt is the prompts and answers before it, and this
-part.
+Each response states only the new part of its prompt. The whole prompt consists of the earlier prompts and answers, and
+this part.
 """
 
 from __future__ import annotations
@@ -56,11 +56,8 @@ def call_of(entry: Members, conversation: ForeignConversation, response: Members
 def usage_of(entry: Mapping[str, Payload]) -> Members:
     """Return the token counts of a row."""
     details = json_of(entry.get("token_details"))
-    prompt, completion = (
-        as_dict(details.get("prompt_tokens_details")),
-        as_dict(details.get("completion_tokens_details")),
-    )
-    cached = as_int(prompt.get("cached_tokens"))
+    completion = as_dict(details.get("completion_tokens_details"))
+    cached = as_int(as_dict(details.get("prompt_tokens_details")).get("cached_tokens"))
     return without_none(
         input_tokens=as_int(entry.get("input_tokens")),
         output_tokens=as_int(entry.get("output_tokens")),
@@ -92,17 +89,17 @@ def _events(entries: list[Members]) -> Iterator[Event]:
     conversation = ForeignConversation()
     system: str | None = None
     for entry in entries:
-        said_before, system = system, _joined(entry, "system_fragments", "system", "\n\n")
-        if system and system != said_before:
+        earlier, system = system, _joined(entry, "system_fragments", "system", "\n\n")
+        if system and system != earlier:
             conversation.add({"role": "system", "content": system})
         for result in map(as_dict, as_list(entry.get("tool_results"))):
             conversation.add(result_message(result, _attachments(result)))
         content = _prompt(entry)
         if content:
             conversation.add({"role": "user", "content": content})
-        said = _said(entry)
-        yield call_of(entry, conversation, said, [tool_of(as_dict(tool)) for tool in as_list(entry.get("tools"))])
-        conversation.answer(said)
+        response = _response(entry)
+        yield call_of(entry, conversation, response, [tool_of(as_dict(tool)) for tool in as_list(entry.get("tools"))])
+        conversation.answer(response)
         for name in ("prompt_json", "response_json"):
             if entry.get(name):
                 yield Kept(what=name, value=entry[name], time=stated_time(entry.get("datetime_utc")))
@@ -110,7 +107,7 @@ def _events(entries: list[Members]) -> Iterator[Event]:
 
 def _joined(entry: Members, fragments: str, own: str, between: str) -> str:
     """Return the text of a prompt with its fragments, joined as llm does."""
-    parts = [as_text(as_dict(one).get("content")) for one in as_list(entry.get(fragments))]
+    parts = [as_text(as_dict(fragment).get("content")) for fragment in as_list(entry.get(fragments))]
     return between.join(part for part in (*parts, as_text(entry.get(own))) if part)
 
 
@@ -120,7 +117,7 @@ def _prompt(entry: Members) -> Payload:
     return [*([{"type": "text", "text": text}] if text else []), *attachments] if attachments else text
 
 
-def _said(entry: Members) -> Members:
+def _response(entry: Members) -> Members:
     calls = [
         {"call_id": as_text(call.get("tool_call_id")) or "", "name": call.get("name"), "arguments": _arguments(call)}
         for call in map(as_dict, as_list(entry.get("tool_calls")))
@@ -191,15 +188,15 @@ class _ResponseRows:
             "tool_results": self._grouped("tool_results"),
         }
         self._attachments = self._grouped("prompt_attachments")
-        self._of_results = self._grouped("tool_results_attachments", "tool_result_id")
+        self._result_attachments = self._grouped("tool_results_attachments", "tool_result_id")
 
     def lists_of(self, response_id: Payload) -> Members:
         """Return the lists of a response."""
-        found: Members = {name: grouped.get(response_id, []) for name, grouped in self._lists.items()}
-        found["attachments"] = self._contents(self._attachments.get(response_id, []))
-        for result in found["tool_results"]:
-            result["attachments"] = self._contents(self._of_results.get(result.get("id"), []))
-        return found
+        lists: Members = {name: grouped.get(response_id, []) for name, grouped in self._lists.items()}
+        lists["attachments"] = self._contents(self._attachments.get(response_id, []))
+        for result in lists["tool_results"]:
+            result["attachments"] = self._contents(self._result_attachments.get(result.get("id"), []))
+        return lists
 
     def _grouped(self, table: str, column: str = "response_id") -> dict[Payload, list[Members]]:
         grouped: dict[Payload, list[Members]] = {}
@@ -216,7 +213,8 @@ class _ResponseRows:
         }
 
     def _contents(self, rows: list[Members]) -> list[Members]:
-        return [found for row in rows if (found := attachment(self._database, row.get("attachment_id"))) is not None]
+        contents = (attachment(self._database, row.get("attachment_id")) for row in rows)
+        return [content for content in contents if content is not None]
 
 
 def attachment(database: Database, identity: Payload) -> Members | None:

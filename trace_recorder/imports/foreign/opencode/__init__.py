@@ -1,1 +1,1 @@
-"""opencode (https://opencode.ai): `sessions.py` is the format's module, each session of the user is a run."""
+"""opencode (https://opencode.ai). `sessions.py` is the format's module. Each session of the user is a run."""

@@ -1,7 +1,8 @@
 """opencode's sessions: its database, a session's file in the older storage, or the output of `opencode export`.
 
-Each session of the user is a run, and `stores.py` finds its messages. A sub-agent has a session of its own, which the
-metadata of the tool that started it names. In the database, the sessions of sub-agents become parts of the run.
+Each session of the user is a run, and `stores.py` finds its messages. A sub-agent has a session of its own. The
+metadata of the tool that started the sub-agent names this session. In the database, the sessions of sub-agents become
+parts of the run.
 
 An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is an earlier call that
 failed. Later calls do not see a failed answer, unless the user aborted it after its first text or tool call. After a
@@ -46,7 +47,7 @@ from trace_recorder.imports.foreign.stated_values import counts_at, stated_time
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
-_SPOKEN = {"text", "file", "reasoning", "tool", "step-start", "retry"}
+_ANSWER_PARTS = {"text", "file", "reasoning", "tool", "step-start", "retry"}
 _SUCCEEDED = {"completed": True, "success": True, "error": False}
 
 
@@ -73,9 +74,9 @@ class SessionReader:
     """The executions of commands. Their results have the exit code."""
     _system: list[Members] = field(default_factory=list)
     _conversation: ForeignConversation = field(default_factory=ForeignConversation)
-    _places: dict[str, int] = field(default_factory=dict)
+    _positions: dict[str, int] = field(default_factory=dict)
     """The length of the conversation before each message, by the message's id."""
-    _asked_to_summarize: tuple[Members, Members] | None = None
+    _summary_request: tuple[Members, Members] | None = None
 
     def events(self, messages: list[StoredMessage]) -> Iterator[Event]:
         """Yield the events of the session, and set the facts of the whole session."""
@@ -85,62 +86,62 @@ class SessionReader:
         self._begin(self._system)
         for message, parts in messages:
             time = stated_time(as_dict(message.get("time")).get("created"))
-            self._places[as_text(message.get("id")) or ""] = len(self._conversation)
+            self._positions[as_text(message.get("id")) or ""] = len(self._conversation)
             for part in parts:
-                if as_text(part.get("type")) not in _SPOKEN or _is_unseen(part):
+                if as_text(part.get("type")) not in _ANSWER_PARTS or _is_unseen(part):
                     yield Kept(what=f"part {part.get('type')}", value=part, time=time)
             if message.get("role") == "assistant":
                 yield from self._answer(message, parts, time)
             elif message:
-                self._question(message, parts)
+                self._add_prompt(message, parts)
 
-    def _question(self, message: Members, parts: list[Members]) -> None:
-        spoken = [part for part in parts if part.get("type") in ("text", "file") and not _is_unseen(part)]
-        content = content_of([_seen(part) for part in spoken])
+    def _add_prompt(self, message: Members, parts: list[Members]) -> None:
+        sent = [part for part in parts if part.get("type") in ("text", "file") and not _is_unseen(part)]
+        content = content_of([_content_part(part) for part in sent])
         self.task = self.task or (content if isinstance(content, str) else None)
         summary = {} if content else without_none(summary=message.get("summary"))
-        said = {"role": "user", "content": content} | without_none(extra=summary or None)
-        compacts = next((part for part in parts if part.get("type") == "compaction"), None)
-        self._asked_to_summarize = None if compacts is None else (said, compacts)
-        self._conversation.add(said)
+        prompt = {"role": "user", "content": content} | without_none(extra=summary or None)
+        compaction = next((part for part in parts if part.get("type") == "compaction"), None)
+        self._summary_request = None if compaction is None else (prompt, compaction)
+        self._conversation.add(prompt)
 
     def _answer(self, message: Members, parts: list[Members], time: str) -> Iterator[Event]:
-        named = as_dict(message.get("model"))
-        provider = as_text(message.get("providerID")) or as_text(named.get("providerID"))
-        model = as_text(message.get("modelID")) or as_text(named.get("modelID"))
+        model_members = as_dict(message.get("model"))
+        provider = as_text(message.get("providerID")) or as_text(model_members.get("providerID"))
+        model = as_text(message.get("modelID")) or as_text(model_members.get("modelID"))
         self.provider, self.model = self.provider or provider, self.model or model
         steps, failure = _steps(message, parts), as_dict(message.get("error"))
         for number, (step, finish) in enumerate(steps):
             error = failure if number == len(steps) - 1 else {}
-            began = time if number == 0 else _began(step) or time
-            calls = [*_retries(step), _call(step, finish, error, began)]
+            start = time if number == 0 else _start_time(step) or time
+            calls = [*_retries(step), _call(step, finish, error, start)]
             for call in calls:
                 call.provider, call.model, call.agent = provider, model, self.agent
                 call.conversation, call.length = self._conversation, len(self._conversation)
             if len(steps) == len(calls) == 1:
                 calls[-1].duration_seconds = _seconds(as_dict(message.get("time")), "created", "completed")
             yield from calls
-            is_seen = not error or _is_seen_though_aborted(error, step)
+            is_seen = not error or _is_seen_after_abort(error, step)
             if is_seen:
                 self._conversation.answer(as_dict(calls[-1].response))
             for part in step:
                 if part.get("type") == "tool":
-                    yield self._tool(part, began, is_seen=is_seen)
+                    yield self._tool(part, start, is_seen=is_seen)
         if message.get("summary") is True and not failure:
-            self._begin_anew()
+            self._compact()
 
-    def _begin_anew(self) -> None:
+    def _compact(self) -> None:
         """Begin a new conversation with the messages to keep, the request for a summary, and the summary."""
-        own, (asked, compacts) = self._conversation.own, self._asked_to_summarize or ({}, {})
-        first = self._places.get(as_text(compacts.get("tail_start_id")) or "")
-        kept = [] if first is None else [one for one in own[first:-1] if one is not asked]
-        self._begin([*self._system, *kept, *filter(None, [asked]), own[-1]])
+        own, (request, compaction) = self._conversation.own, self._summary_request or ({}, {})
+        first = self._positions.get(as_text(compaction.get("tail_start_id")) or "")
+        kept = [] if first is None else [message for message in own[first:-1] if message is not request]
+        self._begin([*self._system, *kept, *filter(None, [request]), own[-1]])
 
     def _begin(self, messages: list[Members]) -> None:
         self._conversation = ForeignConversation()
         for message in messages:
             self._conversation.add(message)
-        self._places.clear()
+        self._positions.clear()
 
     def _tool(self, part: Members, time: str, *, is_seen: bool) -> ToolRun:
         state = as_dict(part.get("state"))
@@ -177,14 +178,17 @@ class SessionReader:
         return run
 
 
-def _is_seen_though_aborted(error: Members, step: list[Members]) -> bool:
+def _is_seen_after_abort(error: Members, step: list[Members]) -> bool:
     """Return whether later calls see a failed answer, because the user aborted it."""
-    aborted = error.get("name") == "MessageAbortedError"
-    return aborted and any(part.get("type") not in ("step-start", "reasoning") for part in step)
+    is_abort = error.get("name") == "MessageAbortedError"
+    return is_abort and any(part.get("type") not in ("step-start", "reasoning") for part in step)
 
 
 def _is_unseen(part: Members) -> bool:
-    """Return whether a part of a user's message is not sent. It is ignored, or another part has its text."""
+    """Return whether a part of a user's message is not sent.
+
+    It is marked as ignored, or it is a file whose text is another part.
+    """
     is_text_file = part.get("type") == "file" and part.get("mime") in ("text/plain", "application/x-directory")
     return is_text_file or part.get("ignored") is True
 
@@ -192,7 +196,7 @@ def _is_unseen(part: Members) -> bool:
 def _output(state: Members) -> Payload:
     """Return the result of a tool, with its images and other files."""
     output = state.get("output")
-    attachments = [_seen(as_dict(attachment)) for attachment in as_list(state.get("attachments"))]
+    attachments = [_content_part(as_dict(attachment)) for attachment in as_list(state.get("attachments"))]
     return [{"type": "text", "text": output}, *attachments] if attachments else output
 
 
@@ -212,8 +216,8 @@ def _retries(step: list[Members]) -> list[Call]:
 
 def _failure(error: Members) -> Members:
     data = as_dict(error.get("data"))
-    said = {"type": as_text(error.get("name")) or "error", "message": as_text(data.get("message")) or ""}
-    return said | without_none(status=as_int(data.get("statusCode")))
+    failure = {"type": as_text(error.get("name")) or "error", "message": as_text(data.get("message")) or ""}
+    return failure | without_none(status=as_int(data.get("statusCode")))
 
 
 def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], Members]]:
@@ -225,10 +229,10 @@ def _steps(message: Members, parts: list[Members]) -> list[tuple[list[Members], 
         if part.get("type") == "step-finish":
             steps.append((step, part))
             step = []
-    spoken = any(as_text(part.get("type")) in {"text", "tool", "reasoning"} for part in step)
-    if spoken or not steps:
+    has_content = any(as_text(part.get("type")) in {"text", "tool", "reasoning"} for part in step)
+    if has_content or not steps:
         if len(steps) == 1 and not any(part.get("type") == "step-start" for part in step):
-            steps[0][0].extend(step)  # what was said after the end of the only step
+            steps[0][0].extend(step)  # parts after the end of the only step belong to this step
         else:
             steps.append((step, message if not steps else {}))
     if len(steps) == 1:
@@ -255,14 +259,14 @@ def _call(step: list[Members], finish: Members, error: Members, time: str) -> Ca
         finish_reason=as_text(finish.get("reason")) or as_text(finish.get("finish")),
         usage=_usage(finish) or None,
     )
-    spoken = bool(texts or thoughts or calls)
+    has_content = bool(texts or thoughts or calls)
     return Call(
         time=time,
         conversation=None,
-        response=response if spoken or not error else None,
-        error=_failure(error) if error and not spoken else None,
+        response=response if has_content or not error else None,
+        error=_failure(error) if error and not has_content else None,
         complete=not error,
-        ended_by=as_text(error.get("name")) if error and spoken else None,
+        ended_by=as_text(error.get("name")) if error and has_content else None,
     )
 
 
@@ -275,14 +279,13 @@ _COUNTS = {
 }
 
 
-def _usage(stated: Members) -> Members:
-    cost = stated.get("cost")
-    return counts_at(as_dict(stated.get("tokens")), _COUNTS) | without_none(
-        cost=as_number(as_dict(cost).get("usd", cost))
-    )
+def _usage(finish: Members) -> Members:
+    cost = finish.get("cost")
+    counts = counts_at(as_dict(finish.get("tokens")), _COUNTS)
+    return counts | without_none(cost=as_number(as_dict(cost).get("usd", cost)))
 
 
-def _seen(part: Members) -> Members:
+def _content_part(part: Members) -> Members:
     """Return a part of a user's message. Images have the form that most formats share."""
     url = as_text(part.get("url"))
     if part.get("type") == "file" and url is not None and (as_text(part.get("mime")) or "").startswith("image/"):
@@ -292,14 +295,14 @@ def _seen(part: Members) -> Members:
     return part
 
 
-def _began(step: list[Members]) -> str:
+def _start_time(step: list[Members]) -> str:
     times = (as_dict(part.get("time")).get("start") for part in step)
     return stated_time(next((time for time in times if time), None))
 
 
 def _seconds(clock: Members, start: str, end: str) -> float | None:
-    begun, ended = as_number(clock.get(start)), as_number(clock.get(end))
-    return None if begun is None or ended is None else (ended - begun) / 1000
+    start_ms, end_ms = as_number(clock.get(start)), as_number(clock.get(end))
+    return None if start_ms is None or end_ms is None else (end_ms - start_ms) / 1000
 
 
 def recognizes(source: Source) -> bool:
@@ -312,8 +315,10 @@ def recognizes(source: Source) -> bool:
 
 
 def _is_session(members: Members) -> bool:
-    named = {"id", "directory", "version", "time"} <= members.keys() and ("projectID" in members or "title" in members)
-    return named and "created" in as_dict(members["time"])
+    has_names = {"id", "directory", "version", "time"} <= members.keys() and not members.keys().isdisjoint(
+        {"projectID", "title"}
+    )
+    return has_names and "created" in as_dict(members["time"])
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
@@ -357,13 +362,13 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
     """Yield the events of the session's own agent, and of each sub-agent that it started at any depth."""
     known, unread = {as_text(session.members.get("id"))}, [(session, main)]
     while unread:
-        one, reader = unread.pop()
-        yield [*reader.events(one.messages(missing))]
-        for started in one.sub_sessions():
-            identity = as_text(started.members["id"])
+        current, reader = unread.pop()
+        yield [*reader.events(current.messages(missing))]
+        for sub in current.sub_sessions():
+            identity = as_text(sub.members["id"])
             if identity not in known:
                 known.add(identity)
-                unread.append((started, SessionReader(_agent(started.members, reader), executions=main.executions)))
+                unread.append((sub, SessionReader(_agent(sub.members, reader), executions=main.executions)))
 
 
 def _agent(session: Members, parent: SessionReader) -> ForeignAgent:

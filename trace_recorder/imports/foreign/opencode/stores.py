@@ -35,17 +35,17 @@ class StoredSession(NamedTuple):
 
     members: Members
     messages: Callable[[list[Missing]], list[StoredMessage]]
-    """Returns the messages in the order of time. Appends a gap for each message that cannot be read to the list."""
+    """Returns the messages in the order of time. Appends a gap to the list for each message that cannot be read."""
     sub_sessions: Callable[[], list[StoredSession]] = list
 
 
 def exported_session(document: Members) -> StoredSession:
     """Return the session in the output of `opencode export`."""
-    stated = [as_dict(message) for message in as_list(document.get("messages"))]
-    said = [
-        StoredMessage(as_dict(one.get("info")), [as_dict(part) for part in as_list(one.get("parts"))]) for one in stated
+    messages = [
+        StoredMessage(as_dict(message.get("info")), [as_dict(part) for part in as_list(message.get("parts"))])
+        for message in map(as_dict, as_list(document.get("messages")))
     ]
-    return StoredSession(as_dict(document["info"]), lambda _: _in_order(said))
+    return StoredSession(as_dict(document["info"]), lambda _: _in_order(messages))
 
 
 def stored_session(source: Source) -> StoredSession:
@@ -68,20 +68,20 @@ class _Storage:
     def messages(self, session: str) -> Iterator[StoredMessage]:
         """Yield the messages in a session's directory, with their parts."""
         root = self.source.path.absolute().parent.parent.parent
-        unsorted = self._by_message(root / "part")
+        oldest_parts = self._by_message(root / "part")
         for path in _files(root / "message", session):
             message = self._object(path)
             identity = as_text(message.get("id")) or path.stem
-            found = [self._object(part) for part in _files(root / "part", identity)]
-            yield StoredMessage(message, found or unsorted.get(identity, []))
+            parts = [self._object(part) for part in _files(root / "part", identity)]
+            yield StoredMessage(message, parts or oldest_parts.get(identity, []))
 
     def _by_message(self, directory: Path) -> dict[str, list[Members]]:
         """Return the parts of the oldest storage by their messages. It has no directories for messages."""
-        found: dict[str, list[Members]] = {}
+        parts: dict[str, list[Members]] = {}
         for path in sorted(directory.glob("*.json")):
             part = self._object(path)
-            found.setdefault(as_text(part.get("messageID")) or "", []).append(part)
-        return found
+            parts.setdefault(as_text(part.get("messageID")) or "", []).append(part)
+        return parts
 
     def _object(self, path: Path) -> Members:
         self.source.read_too.add(path)
@@ -116,19 +116,19 @@ def _sessions(database: Database, where: str, *values: str) -> Iterator[StoredSe
         identity = as_text(row["id"]) or ""
         time = {"created": row["time_created"], "updated": row.get("time_updated")}
         members = {**row, "projectID": row["project_id"], "parentID": row["parent_id"], "time": time}
-        yield StoredSession(members, partial(_rows, database, identity), partial(_started_by, database, identity))
+        yield StoredSession(members, partial(_messages, database, identity), partial(_started_by, database, identity))
 
 
 def _started_by(database: Database, session: str) -> list[StoredSession]:
     return [*_sessions(database, "where parent_id = ? and id != parent_id order by time_created, id", session)]
 
 
-def _rows(database: Database, session: str, missing: list[Missing]) -> list[StoredMessage]:
-    found: list[StoredMessage] = []
+def _messages(database: Database, session: str, missing: list[Missing]) -> list[StoredMessage]:
+    messages: list[StoredMessage] = []
     for row in database.rows("message", "where session_id = ? order by time_created, id", session):
         parts = database.rows("part", "where message_id = ? order by id", row["id"])
-        found.append(StoredMessage(_data(row, "message", missing), [_data(part, "part", missing) for part in parts]))
-    return found
+        messages.append(StoredMessage(_data(row, "message", missing), [_data(part, "part", missing) for part in parts]))
+    return messages
 
 
 def _data(row: Members, what: str, missing: list[Missing]) -> Members:
@@ -138,5 +138,5 @@ def _data(row: Members, what: str, missing: list[Missing]) -> Members:
     return {**members, "id": row["id"]}
 
 
-def _in_order(said: Iterable[StoredMessage]) -> list[StoredMessage]:
-    return sorted(said, key=lambda one: as_number(as_dict(one.message.get("time")).get("created")) or 0.0)
+def _in_order(messages: Iterable[StoredMessage]) -> list[StoredMessage]:
+    return sorted(messages, key=lambda stored: as_number(as_dict(stored.message.get("time")).get("created")) or 0.0)

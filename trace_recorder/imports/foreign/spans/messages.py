@@ -10,7 +10,7 @@ messages), and the older names of pydantic-ai.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from trace_recorder.dialects import anthropic_messages, google_generate, openai_chat, openai_responses
 from trace_recorder.dialects.blocks import Blocks
@@ -45,11 +45,11 @@ def kind_of(part: Payload) -> str:
 def has_parts(element: Payload) -> bool:
     """Return whether an element is a message in the form of the conventions."""
     parts = element.get("parts") if isinstance(element, dict) else None
-    return isinstance(parts, list) and all(isinstance(part, dict) and _says_what(part) for part in parts)
+    return isinstance(parts, list) and all(map(_is_part, parts))
 
 
-def _says_what(part: Mapping[str, Payload]) -> bool:
-    return isinstance(part.get("type"), str)
+def _is_part(value: Payload) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str)
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -101,55 +101,55 @@ def _continues(before: Members, part: Members) -> bool:
 
 
 def _of_parts(role: str, parts: list[Members]) -> Message:
-    gathered, calls, content = _gather(parts)
-    signed = [part for part in parts if kind_of(part) in _REASONING and part.keys() - {"type", "content"}]
+    blocks, calls, content = _gather(parts)
+    thoughts = [part for part in parts if kind_of(part) in _REASONING and part.keys() - {"type", "content"}]
     return Message(
         role,
-        gathered.content(content),
+        blocks.content(content),
         tuple(calls),
-        reasoning=gathered.all_reasoning(),
-        extra=without_none(thinking=signed or None),
+        reasoning=blocks.all_reasoning(),
+        extra=without_none(thinking=thoughts or None),
     )
 
 
 def _gather(parts: Iterable[Members]) -> tuple[Blocks, list[ToolCall], list[Payload]]:
-    gathered, calls = Blocks(), list[ToolCall]()
+    blocks, calls = Blocks(), list[ToolCall]()
     content: list[Payload] = []
     for part in parts:
         kind = kind_of(part)
         if kind in _REASONING:
-            gathered.add_reasoning(as_text(part.get("content")))
+            blocks.add_reasoning(as_text(part.get("content")))
         elif kind in _CALL:
-            gathered.add_call()
+            blocks.add_call()
             calls.append(_call(part))
         else:
-            shown = content_part(part)
-            content.append(shown)
-            if is_plain_text(shown):
-                gathered.add_text(shown["text"])
+            element = content_part(part)
+            content.append(element)
+            if is_plain_text(element):
+                blocks.add_text(element["text"])
             else:
-                gathered.add_other(len(content) - 1)
-    return gathered, calls, content
+                blocks.add_other(len(content) - 1)
+    return blocks, calls, content
 
 
 def _call(part: Members) -> ToolCall:
-    left = {name: value for name, value in part.items() if name not in _READ and value is not None}
+    extra = {name: value for name, value in part.items() if name not in _READ and value is not None}
     arguments = arguments_of(part.get("arguments"))
-    return ToolCall(as_text(part.get("id")) or "", as_text(part.get("name")) or "", arguments, extra=left)
+    return ToolCall(as_text(part.get("id")) or "", as_text(part.get("name")) or "", arguments, extra=extra)
 
 
 def _result(part: Members) -> Message:
-    left = {name: value for name, value in part.items() if name not in _READ and value is not None}
-    said = part.get("response", part.get("result"))
-    content = said if isinstance(said, str | None) else _shown(said)
-    return Message("tool", content, call_id=as_text(part.get("id")), name=as_text(part.get("name")), extra=left)
+    extra = {name: value for name, value in part.items() if name not in _READ and value is not None}
+    result = part.get("response", part.get("result"))
+    content = result if isinstance(result, str | None) else _result_content(result)
+    return Message("tool", content, call_id=as_text(part.get("id")), name=as_text(part.get("name")), extra=extra)
 
 
-def _shown(said: Payload) -> str | list[Payload]:
+def _result_content(result: Payload) -> str | list[Payload]:
     """Return the result of a tool as content. A list of parts stays a list. Any other value becomes JSON text."""
-    if isinstance(said, list) and said and all(isinstance(part, dict) and _says_what(part) for part in said):
-        return [content_part(part) for part in said]
-    return to_json(said)
+    if isinstance(result, list) and result and all(map(_is_part, result)):
+        return [content_part(part) for part in result]
+    return to_json(result)
 
 
 def content_part(part: Members) -> Members:
@@ -159,8 +159,8 @@ def content_part(part: Members) -> Members:
     """
     kind, content = kind_of(part), part.get("content")
     if kind in _TEXT and isinstance(text := part.get("text", content), str):
-        left = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
-        return text_part(text, left)
+        extra = {name: value for name, value in part.items() if name not in {"type", "content", "text"} and value}
+        return text_part(text, extra)
     address = _image_address(part)
     return part if address is None else {"type": "image_url", "image_url": {"url": address}}
 
@@ -202,7 +202,7 @@ def read_messages(value: Payload) -> list[Message] | None:
     listed = _flat(parsed(value))
     if not listed or not all(map(is_message, listed)):
         return None
-    return number_messages(_named_tools(_read_all([_unified(element) for element in listed])))
+    return number_messages(_with_tool_roles(_read_all([_unified(element) for element in listed])))
 
 
 def _flat(value: Payload) -> list[Payload]:
@@ -253,12 +253,12 @@ def _read(element: Members) -> list[Message]:
 def _unified(element: Members) -> Members:
     """Return a message with a role, and with tool calls in OpenAI's form."""
     unified = dict(_langchain(element) or element)
-    beside = as_dict(unified.pop("additional_kwargs", None))
-    calls = as_list(unified.get("tool_calls")) or as_list(beside.get("tool_calls"))
+    additional = as_dict(unified.pop("additional_kwargs", None))
+    calls = as_list(unified.get("tool_calls")) or as_list(additional.get("tool_calls"))
     if not calls and (written := _written_calls(unified.get("content"))):
         calls, unified["content"], unified["role"] = written, None, "assistant"
     if calls:
-        unified["tool_calls"] = [_called(call) for call in calls]
+        unified["tool_calls"] = [_with_function(call) for call in calls]
         if isinstance(unified.get("content"), list):
             unified["content"] = [part for part in unified["content"] if kind_of(part) != "tool_use"]
     elif "tool_calls" in unified:
@@ -277,16 +277,16 @@ def _written_calls(content: Payload) -> list[Payload]:
     return listed if all(isinstance(as_dict(call).get("function"), dict) for call in listed) else []
 
 
-def _called(call: Payload) -> Payload:
+def _with_function(call: Payload) -> Payload:
     """Return a tool call with the member `function`. Some frameworks write the name and the arguments beside the id."""
     members = as_dict(call)
     if "name" not in members or "function" in members:
         return call
     known = {"id", "name", "args", "arguments", "type", "tool_call_id"}
     arguments = members.get("arguments", members.get("args"))
-    left = {name: value for name, value in members.items() if name not in known}
+    rest = {name: value for name, value in members.items() if name not in known}
     identity = members.get("id", members.get("tool_call_id"))
-    return {**left, "id": identity, "function": {"name": members["name"], "arguments": arguments}}
+    return {**rest, "id": identity, "function": {"name": members["name"], "arguments": arguments}}
 
 
 def _langchain(element: Members) -> Members | None:
@@ -304,20 +304,20 @@ def _langchain(element: Members) -> Members | None:
     role = _ROLES.get(kind.lower(), kind)
     if role not in _KNOWN:
         return None
-    shown = ("content", "tool_calls", "tool_call_id", "name", "additional_kwargs", "reasoning_content")
-    found: Members = {"role": role} | {name: inner[name] for name in shown if inner.get(name) is not None}
-    return found | ({"is_error": True} if inner.get("status") == "error" else {})
+    names = ("content", "tool_calls", "tool_call_id", "name", "additional_kwargs", "reasoning_content")
+    message: Members = {"role": role} | {name: inner[name] for name in names if inner.get(name) is not None}
+    return message | ({"is_error": True} if inner.get("status") == "error" else {})
 
 
-def _named_tools(messages: Sequence[Message]) -> list[Message]:
+def _with_tool_roles(messages: Sequence[Message]) -> list[Message]:
     """Return messages with the role "tool" for results.
 
     Some frameworks use the tool's name as the role of a result.
     """
-    names: set[str] = set()
-    named = []
+    tools: set[str] = set()
+    result = []
     for message in messages:
-        names.update(call.name for call in message.tool_calls)
-        is_result = message.role in names and message.role not in _KNOWN
-        named.append(replace(message, role="tool", name=message.role) if is_result else message)
-    return named
+        tools.update(call.name for call in message.tool_calls)
+        is_result = message.role in tools and message.role not in _KNOWN
+        result.append(replace(message, role="tool", name=message.role) if is_result else message)
+    return result

@@ -33,9 +33,9 @@ def read_input(value: Payload) -> Reading:
     messages = read_messages(value)
     if messages is None:
         return Reading()
-    declared = [message.content for message in messages if _is_declaration(message)]
-    said = [message for message in messages if not _is_declaration(message)]
-    return Reading(messages=said, tools=[tool for listed in declared for tool in as_list(listed)] or None)
+    schemas = [message.content for message in messages if _is_declaration(message)]
+    rest = [message for message in messages if not _is_declaration(message)]
+    return Reading(messages=rest, tools=[tool for listed in schemas for tool in as_list(listed)] or None)
 
 
 def _is_declaration(message: Message) -> bool:
@@ -69,9 +69,9 @@ def _request_of(body: Members) -> RequestReading | None:
     """Read a request in the dialect that has its members, or return None if there is no such dialect."""
     if "contents" in body:
         config = as_dict(body.get("config"))
-        lifted = {name: config[name] for name in _GOOGLE_CONFIG if name in config}
-        left = {name: value for name, value in config.items() if name not in _GOOGLE_CONFIG}
-        return google_generate.read_request({**body, **lifted, "config": left or None})
+        own = {name: config[name] for name in _GOOGLE_CONFIG if name in config}
+        rest = {name: value for name, value in config.items() if name not in _GOOGLE_CONFIG}
+        return google_generate.read_request({**body, **own, "config": rest or None})
     if "messages" in body:
         return _chat(body)
     if "input" in body and ("model" in body or "instructions" in body):
@@ -91,18 +91,18 @@ def _chat(body: Members) -> RequestReading | None:
         return None
     rest = {name: value for name, value in body.items() if name != "messages"}
     reading = anthropic_messages.read_request({**rest, "messages": []})
-    left = {name: value for name, value in reading.parameters.items() if name != "functions"}
+    parameters = {name: value for name, value in reading.parameters.items() if name != "functions"}
     functions = [manual.read_tool(tool) for tool in as_list(rest.get("functions"))]
-    return RequestReading([*reading.messages, *messages], [*reading.tools, *functions], left, reading.model)
+    return RequestReading([*reading.messages, *messages], [*reading.tools, *functions], parameters, reading.model)
 
 
-def read_exchange(request: Payload, answered: Payload) -> Reading:
+def read_exchange(request: Payload, response: Payload) -> Reading:
     """Read the request and the response of a call. If the request has no messages, it becomes the reading's `input`."""
     reading = read_input(request)
     reading.kind = "call"
     if reading.messages is None:
         reading.input = request
-    reading.take_answer(read_output(answered, reading.messages or ()))
+    reading.take_answer(read_output(response, reading.messages or ()))
     return reading
 
 
@@ -118,9 +118,9 @@ def read_output(value: Payload, prompt: Sequence[Message] = ()) -> LLMResponse |
     made_up = sum(count_made_up(message.tool_calls) for message in prompt)
     if isinstance(value, str):
         return LLMResponse(content=value)
-    found = _read_body(value, made_up) if isinstance(value, dict) else None
-    if found is not None:
-        return found
+    response = _read_body(value, made_up) if isinstance(value, dict) else None
+    if response is not None:
+        return response
     messages = read_messages(value)
     if messages is not None:
         return of_messages(messages, made_up)
@@ -135,10 +135,10 @@ def _read_body(body: Members, made_up: int) -> LLMResponse | None:
     if isinstance(body.get("generations"), list):
         return _of_generations(body, made_up)
     if isinstance(inner := body.get("content"), dict) and "parts" in inner:
-        beside = {name: value for name, value in body.items() if name not in {"content", "usage_metadata"}}
+        rest = {name: value for name, value in body.items() if name not in {"content", "usage_metadata"}}
         usage = body.get("usage_metadata", body.get("usageMetadata"))
         return google_generate.read_response(
-            {"candidates": [{"content": inner, **beside}], "usageMetadata": _camel_counts(usage)}, made_up
+            {"candidates": [{"content": inner, **rest}], "usageMetadata": _camel_counts(usage)}, made_up
         )
     if len(body) == 1 and isinstance(listed := body.get("messages", body.get("output")), list | dict):
         return read_output(listed) if read_messages(listed) is not None else None
@@ -161,10 +161,9 @@ def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
     first = first[0][:1] if first and isinstance(first[0], list) else first
     generation = as_dict(first[0]) if first else {}
     messages = read_messages(generation.get("message"))
-    said = of_messages(messages, made_up) if messages else LLMResponse(content=as_text(generation.get("text")))
-    about = as_dict(generation.get("generation_info")) | as_dict(body.get("llm_output"))
-    reason, model = as_text(about.get("finish_reason")), as_text(about.get("model_name"))
-    return replace(said, finish_reason=reason, model=model)
+    response = of_messages(messages, made_up) if messages else LLMResponse(content=as_text(generation.get("text")))
+    facts = as_dict(generation.get("generation_info")) | as_dict(body.get("llm_output"))
+    return replace(response, finish_reason=as_text(facts.get("finish_reason")), model=as_text(facts.get("model_name")))
 
 
 def _bare_calls(value: Payload) -> list[Message]:
@@ -185,35 +184,35 @@ def _bare_calls(value: Payload) -> list[Message]:
 def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
     """Return one response with the content of the assistant's messages, in their order."""
     answers = [message for message in messages if message.role == "assistant"] or [*messages]
-    gathered, calls = Blocks(), [call for message in answers for call in message.tool_calls]
+    blocks, calls = Blocks(), [call for message in answers for call in message.tool_calls]
     rest: list[Payload] = []
     for message in answers:
-        _gather(gathered, message, rest)
+        _add_blocks(blocks, message, rest)
     numbered = number_calls((replace(call, call_id="") if call.call_id_made_up else call for call in calls), made_up)
     extra: Members = {}
     for message in answers:
         extra |= message.extra
     return LLMResponse(
-        content=gathered.all_text(),
-        reasoning=gathered.all_reasoning(),
+        content=blocks.all_text(),
+        reasoning=blocks.all_reasoning(),
         tool_calls=numbered,
         extra=extra | ({"content": rest} if rest else {}),
-        interleaved=gathered.interleaved(numbered),
+        interleaved=blocks.interleaved(numbered),
     )
 
 
-def _gather(gathered: Blocks, message: Message, rest: list[Payload]) -> None:
+def _add_blocks(blocks: Blocks, message: Message, rest: list[Payload]) -> None:
     """Add the blocks of a message. Append parts that are not text to `rest`."""
     if message.reasoning:
-        gathered.add_reasoning(message.reasoning)
+        blocks.add_reasoning(message.reasoning)
     if isinstance(message.content, str):
-        gathered.add_text(message.content)
+        blocks.add_text(message.content)
     for part in as_list(message.content):
         text = as_text(as_dict(part).get("text"))
         if text is not None and kind_of(part) in {"text", "output_text"}:
-            gathered.add_text(text)
+            blocks.add_text(text)
         else:
-            gathered.add_other(len(rest))
+            blocks.add_other(len(rest))
             rest.append(part)
     for _ in message.tool_calls:
-        gathered.add_call()
+        blocks.add_call()

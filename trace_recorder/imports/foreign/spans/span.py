@@ -48,11 +48,11 @@ def utc_time(value: Payload) -> str:
 
     Return "" if the value is not a time.
     """
-    found = parse_time(stated_time(value))
-    if found is None:
+    time = parse_time(stated_time(value))
+    if time is None:
         return ""
     try:
-        return found.astimezone(UTC).isoformat(timespec="microseconds")
+        return time.astimezone(UTC).isoformat(timespec="microseconds")
     except OverflowError:
         return ""
 
@@ -68,8 +68,8 @@ class ForeignSpanEvent:
 
     def to_members(self) -> Members:
         """Return the event as JSON."""
-        shown: Members = {"name": self.name, "time": self.time, "attributes": self.attributes}
-        return shown if self.body is None else shown | {"body": self.body}
+        members: Members = {"name": self.name, "time": self.time, "attributes": self.attributes}
+        return members if self.body is None else members | {"body": self.body}
 
 
 @dataclass(slots=True)
@@ -133,16 +133,16 @@ class ForeignSpan:
     def unread_parts(self) -> Members:
         """Return the attributes and events that are not marked as read."""
         attributes = {name: value for name, value in self.attributes.items() if name not in self.read}
-        events = [one.to_members() for at, one in enumerate(self.events) if at not in self.read_events]
-        found = {"attributes": attributes, "events": events, **self.more}
-        return {name: value for name, value in found.items() if value}
+        unread = (event for position, event in enumerate(self.events) if position not in self.read_events)
+        parts = {"attributes": attributes, "events": [event.to_members() for event in unread], **self.more}
+        return {name: value for name, value in parts.items() if value}
 
     def seconds_until(self, time: str) -> float | None:
         """Return the seconds from the start to another time, or None if one of them is unknown."""
-        begun, ended = parse_time(self.start), parse_time(time)
-        if begun is None or ended is None:
+        start, end = parse_time(self.start), parse_time(time)
+        if start is None or end is None:
             return None
-        return max(0.0, (ended - begun) / timedelta(seconds=1))
+        return max(0.0, (end - start) / timedelta(seconds=1))
 
 
 Kind = Literal["call", "tool", "agent"]
@@ -196,7 +196,7 @@ def if_known(usage: Usage) -> Usage | None:
     return usage if usage.is_known else None
 
 
-_JOINED_APART = ("parameters", "continues", "api", "usage", "messages")
+_MERGED_APART = ("parameters", "continues", "api", "usage", "messages")
 
 
 def merged(readings: Iterable[Reading]) -> Reading:
@@ -208,7 +208,7 @@ def merged(readings: Iterable[Reading]) -> Reading:
     whole = Reading()
     for reading in readings:
         for member in fields(Reading):
-            if member.name not in _JOINED_APART and getattr(whole, member.name) is None:
+            if member.name not in _MERGED_APART and getattr(whole, member.name) is None:
                 setattr(whole, member.name, getattr(reading, member.name))
         _add_usage(whole, reading)
         if reading.messages is not None and len(reading.messages) > len(whole.messages or ()):
@@ -263,12 +263,12 @@ def origin_of(span: ForeignSpan) -> tuple[ReplayedFrom, Usage, str] | None:
     Return None for a call that was made. Only our own export states such origins. The usage beside the origin counts
     tokens as the conventions do, in every form of spans.
     """
-    stated = span.take_json(f"{OURS}replayed_from")
-    origin = ReplayedFrom.of_document(stated)
-    return None if origin is None else (origin, read_usage(as_dict(as_dict(stated).get("usage"))), "otlp")
+    value = span.take_json(f"{OURS}replayed_from")
+    origin = ReplayedFrom.of_document(value)
+    return None if origin is None else (origin, read_usage(as_dict(as_dict(value).get("usage"))), "otlp")
 
 
-def add_own(run: ForeignRun, root: ForeignSpan) -> None:
+def add_own_facts(run: ForeignRun, root: ForeignSpan) -> None:
     """Add the facts of a run that our own export wrote into its root span."""
     status = root.take_text(f"{OURS}status")
     if status in get_args(Status):

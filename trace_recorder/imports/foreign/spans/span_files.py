@@ -5,8 +5,8 @@ as in OTLP, or base64 as in protobuf's own JSON. Enums are numbers or names. Nam
 Parts in another form are ignored. Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding and
 `opentelemetry/proto/trace/v1`.
 
-Console exporters print spans with a `context`, and Phoenix and MLflow list such spans. Files of MLflow and Langfuse
-have one trace, a list of traces, or a trace in each line.
+Console exporters print spans with a `context`, and Phoenix and MLflow list such spans. A file of MLflow or Langfuse has
+one trace, a list of traces, or a trace in each line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Telemetry:
 
     spans: list[ForeignSpan] = field(default_factory=list)
     logs: dict[tuple[str, str], list[ForeignSpanEvent]] = field(default_factory=dict)
-    loose_logs: list[ForeignSpanEvent] = field(default_factory=list)
+    other_logs: list[ForeignSpanEvent] = field(default_factory=list)
     resources: dict[str, Members] = field(default_factory=dict)
 
     def add(self, value: Payload) -> None:
@@ -64,7 +64,7 @@ class Telemetry:
         if trace_id and span_id:
             self.logs.setdefault((trace_id, span_id), []).append(event)
         else:
-            self.loose_logs.append(event)
+            self.other_logs.append(event)
 
     def joined(self) -> list[ForeignSpan]:
         """Return the spans with their log records.
@@ -72,11 +72,11 @@ class Telemetry:
         If the files lack the span of log records, return a span with only these records.
         """
         known = {(span.trace_id, span.span_id) for span in self.spans}
-        lost = [_span_of_logs(key, events) for key, events in self.logs.items() if key not in known]
+        missing_spans = [_span_of_logs(key, events) for key, events in self.logs.items() if key not in known]
         for span in self.spans:
             events = [*span.events, *self.logs.get((span.trace_id, span.span_id), [])]
             _lift_details(span, events)
-        return [*self.spans, *lost]
+        return [*self.spans, *missing_spans]
 
 
 def _span_of_logs(key: tuple[str, str], events: list[ForeignSpanEvent]) -> ForeignSpan:
@@ -107,8 +107,8 @@ def is_otlp(value: Payload) -> bool:
 
 def _listed(members: Members, *names: str) -> Iterator[Members]:
     """Yield the objects in the first of these members that is a list."""
-    found: list[Payload] = next((members[name] for name in names if isinstance(members.get(name), list)), [])
-    return (element for element in found if isinstance(element, dict))
+    elements: list[Payload] = next((members[name] for name in names if isinstance(members.get(name), list)), [])
+    return (element for element in elements if isinstance(element, dict))
 
 
 def _scope_name(of_scope: Members) -> str:
@@ -118,8 +118,8 @@ def _scope_name(of_scope: Members) -> str:
 
 
 def _span(members: Members, scope: str) -> ForeignSpan | None:
-    found = _first(members, "spanId", "span_id")
-    trace_id, span_id = identity(_first(members, "traceId", "trace_id"), 16), identity(found, 8)
+    trace_id = identity(_first(members, "traceId", "trace_id"), 16)
+    span_id = identity(_first(members, "spanId", "span_id"), 8)
     if not trace_id or not span_id:
         return None
     status = as_dict(members.get("status"))
@@ -185,7 +185,7 @@ def attributes_of(listed: Payload) -> Members:
     """Return attributes as an object, from OTLP's list of keys and values or from an object."""
     if isinstance(listed, dict):
         return listed
-    pairs = [as_dict(one) for one in as_list(listed)]
+    pairs = map(as_dict, as_list(listed))
     return {pair["key"]: any_value(pair.get("value")) for pair in pairs if isinstance(pair.get("key"), str)}
 
 
@@ -193,28 +193,28 @@ def any_value(value: Payload, depth: int = 0) -> Payload:
     """Return the value in an `AnyValue`. OTLP writes integers as texts; they become numbers."""
     if not isinstance(value, dict) or len(value) != 1 or depth > _MAX_DEPTH:
         return value
-    ((kind, held),) = value.items()
+    ((kind, inner),) = value.items()
     if kind in _NUMBERS:
-        return _number(held, _NUMBERS[kind])
+        return _number(inner, _NUMBERS[kind])
     if kind in {"arrayValue", "array_value"}:
-        return [any_value(one, depth + 1) for one in as_list(as_dict(held).get("values"))]
+        return [any_value(element, depth + 1) for element in as_list(as_dict(inner).get("values"))]
     if kind in {"kvlistValue", "kvlist_value"}:
-        pairs = [as_dict(one) for one in as_list(as_dict(held).get("values"))]
+        pairs = map(as_dict, as_list(as_dict(inner).get("values")))
         return {str(pair.get("key")): any_value(pair.get("value"), depth + 1) for pair in pairs}
-    return held if kind.endswith(("Value", "_value")) else value
+    return inner if kind.endswith(("Value", "_value")) else value
 
 
-def _number(held: Payload, convert: type[int | float]) -> Payload:
+def _number(value: Payload, convert: type[int | float]) -> Payload:
     """Return a number, which may be a text.
 
     Return a text that is not a number unchanged, and None for any other value.
     """
-    if not isinstance(held, str):
-        return held if as_number(held) is not None else None
+    if not isinstance(value, str):
+        return value if as_number(value) is not None else None
     try:
-        return convert(held)
+        return convert(value)
     except ValueError:
-        return held
+        return value
 
 
 _READ = {

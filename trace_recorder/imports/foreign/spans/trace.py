@@ -22,7 +22,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.spans.payloads import read_input
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, add_own, merged, origin_of, scores
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, add_own_facts, merged, origin_of, scores
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
 from trace_recorder.imports.foreign.spans.vocabularies.frameworks import read_logfire, read_openllmetry, read_vercel
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_events, read_genai
@@ -57,10 +57,10 @@ def traces(spans: Iterable[ForeignSpan]) -> Iterator[list[ForeignSpan]]:
 
     If a span occurs twice, the last one counts.
     """
-    found: dict[str, dict[str, ForeignSpan]] = {}
+    by_trace: dict[str, dict[str, ForeignSpan]] = {}
     for span in spans:
-        _add(found.setdefault(span.trace_id, {}), span)
-    yield from ([*trace.values()] for trace in found.values())
+        _add(by_trace.setdefault(span.trace_id, {}), span)
+    yield from ([*trace.values()] for trace in by_trace.values())
 
 
 def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
@@ -70,9 +70,9 @@ def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
     It is read as that span, without an end.
     """
     if span.attributes.get("logfire.span_type") == "pending_span":
-        above = span.attributes.get("logfire.pending_parent_id")
+        parent = span.attributes.get("logfire.pending_parent_id")
         span.span_id, span.end = span.parent_id or span.span_id, ""
-        span.parent_id = above if isinstance(above, str) and above.strip("0") else None
+        span.parent_id = parent if isinstance(parent, str) and parent.strip("0") else None
     before = trace.get(span.span_id)
     if before is None or span.end or not before.end:
         trace[span.span_id] = span
@@ -84,7 +84,7 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
     tree = tree_of(_joined_streams([(span, _read_span(span)) for span in ordered]))
     root = tree.root
     status = _status(root)
-    first = min((node for node in tree.nodes if node.reading.kind == "call"), key=_began, default=None)
+    first = min((node for node in tree.nodes if node.reading.kind == "call"), key=_start_of, default=None)
     run = ForeignRun(
         identity=root.span.trace_id,
         task=_task(tree, first),
@@ -95,12 +95,12 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
         status=status,
         final_result=next((node.reading.output for node in _tops(tree) if node.reading.output is not None), None),
         error=_error(root) if status in {"failed", "interrupted"} else None,
-        source=_source(tree),
+        source=without_none(scopes=[*dict.fromkeys(node.span.scope for node in tree.nodes if node.span.scope)] or None),
         metadata=_metadata(tree),
     )
-    add_own(run, root.span)
-    given = [score for node in tree.nodes for score in scores(node.span)]
-    run.events = [*_events(tree), *run.events, *given]  # `_events` is called last: it keeps unread parts
+    add_own_facts(run, root.span)
+    all_scores = [score for node in tree.nodes for score in scores(node.span)]
+    run.events = [*_events(tree), *run.events, *all_scores]  # `_events` is called last, because it keeps unread parts
     if not any(node.reading.kind for node in tree.nodes):
         run.status, run.error = "unknown", None
         run.events.append(_unknown(tree))
@@ -120,8 +120,8 @@ def _unknown(tree: Tree) -> Missing:
     """
     names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    seen = ", ".join(names[:_MAX_NAMES]) + more
-    return Missing(what="what the spans mean", why=f"no span has a vocabulary that is read; their names are: {seen}")
+    listed = ", ".join(names[:_MAX_NAMES]) + more
+    return Missing(what="what the spans mean", why=f"no span has a vocabulary that is read; their names are: {listed}")
 
 
 def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[ForeignSpan, Reading]]:
@@ -134,7 +134,7 @@ def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[Fore
     kept: list[tuple[ForeignSpan, Reading]] = []
     begun: dict[str, list[int]] = {}
     for span, reading in pairs:
-        key = to_json([span.parent_id, reading.model, [one.to_document() for one in reading.messages or ()]])
+        key = to_json([span.parent_id, reading.model, [message.to_document() for message in reading.messages or ()]])
         waiting = begun.setdefault(key, [])
         if reading.continues and waiting:
             _join_stream(kept, waiting.pop(0), span, reading)
@@ -146,12 +146,12 @@ def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[Fore
 
 
 def _join_stream(kept: list[tuple[ForeignSpan, Reading]], position: int, span: ForeignSpan, reading: Reading) -> None:
-    began, request = kept[position]
-    began.end = max(began.end, span.end)
-    began.more |= without_none(stream_span=span.unread_parts() or None)
+    first_span, request = kept[position]
+    first_span.end = max(first_span.end, span.end)
+    first_span.more |= without_none(stream_span=span.unread_parts() or None)
     joined = merged([request, reading])
     joined.continues = False
-    kept[position] = began, joined
+    kept[position] = first_span, joined
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +159,7 @@ def _join_stream(kept: list[tuple[ForeignSpan, Reading]], position: int, span: F
 
 def _events(tree: Tree) -> Iterator[Event]:
     histories, stated_ids = Histories(), _stated_ids(tree)
-    for node in sorted(tree.nodes, key=_began):
+    for node in sorted(tree.nodes, key=_start_of):
         if node.reading.kind == "call":
             yield _call(node, tree, histories)
         elif node.reading.kind == "tool":
@@ -167,7 +167,7 @@ def _events(tree: Tree) -> Iterator[Event]:
         yield from _kept(node)
 
 
-def _began(node: Node) -> str:
+def _start_of(node: Node) -> str:
     return node.span.start or node.span.end
 
 
@@ -202,8 +202,8 @@ def _call(node: Node, tree: Tree, histories: Histories) -> Call:
 
 def _response(node: Node) -> Members | None:
     reading = node.reading
-    told = (reading.response, reading.usage, reading.finish_reason, reading.response_id)
-    if all(one is None for one in told) and (_has_failed(node) or not node.span.end):
+    facts = (reading.response, reading.usage, reading.finish_reason, reading.response_id)
+    if all(fact is None for fact in facts) and (_has_failed(node) or not node.span.end):
         return None
     response = reading.response or LLMResponse()
     whole = replace(
@@ -225,9 +225,9 @@ def _stated_ids(tree: Tree) -> set[str] | None:
 
     A framework may make up ids for its tools, which no tool call has. Such tools are matched by name.
     """
-    asked = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
-    stated = {call.call_id for call in asked if call.call_id and not call.call_id_made_up}
-    return stated if any(call.call_id_made_up or not call.call_id for call in asked) else None
+    calls = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
+    stated = {call.call_id for call in calls if call.call_id and not call.call_id_made_up}
+    return stated if any(call.call_id_made_up or not call.call_id for call in calls) else None
 
 
 def _tool_run(node: Node, tree: Tree, stated_ids: set[str] | None) -> ToolRun:
@@ -254,9 +254,9 @@ def _has_failed(node: Node) -> bool:
 
 def _error(node: Node) -> Members:
     """Return the error of a span from its exception, or otherwise from its status."""
-    raised = next((event.attributes for event in node.span.events if event.name == "exception"), {})
-    kind = raised.get("exception.type") or node.reading.error_type or "error"
-    why = raised.get("exception.message") or node.reading.error or node.span.status_message
+    exception = next((event.attributes for event in node.span.events if event.name == "exception"), {})
+    kind = exception.get("exception.type") or node.reading.error_type or "error"
+    why = exception.get("exception.message") or node.reading.error or node.span.status_message
     return {"type": str(kind), "message": str(why or kind)}
 
 
@@ -309,11 +309,11 @@ def _status(root: Node) -> Status:
 
 def _task(tree: Tree, first: Node | None) -> str | None:
     """Return the task of the run: its input, or otherwise the first message of the user."""
-    given = next((node.reading.input for node in _tops(tree) if node.reading.input), None)
-    if given is not None:
-        return task_of(given)
-    said = first.reading.messages if first and first.reading.messages else []
-    return next((_text(message.content) for message in said if message.role == "user"), None)
+    run_input = next((node.reading.input for node in _tops(tree) if node.reading.input), None)
+    if run_input is not None:
+        return task_of(run_input)
+    messages = first.reading.messages if first and first.reading.messages else []
+    return next((_text(message.content) for message in messages if message.role == "user"), None)
 
 
 def task_of(value: Payload) -> str | None:
@@ -330,11 +330,6 @@ def _text(content: Payload) -> str | None:
     return next(
         (part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)), None
     )
-
-
-def _source(tree: Tree) -> Members:
-    scopes = dict.fromkeys(node.span.scope for node in tree.nodes if node.span.scope)
-    return without_none(scopes=[*scopes] or None)
 
 
 def _metadata(tree: Tree) -> Members:

@@ -47,8 +47,11 @@ class Tree:
     def agent_of(self, node: Node) -> ForeignAgent:
         """Return the agent that a span belongs to."""
         own = node.agent
-        if own is None or own in self.main:
-            return MAIN if own is None else ForeignAgent(name=self._main_name())
+        if own is None:
+            return MAIN
+        if own in self.main:
+            innermost = next((node for node in reversed(self.nodes) if node in self.main), None)
+            return ForeignAgent(name=None if innermost is None else _agent_name(innermost))
         outer = own.agent
         return ForeignAgent(
             name=_agent_name(own),
@@ -56,10 +59,6 @@ class Tree:
             parent_agent_id=None if outer is None or outer in self.main else outer.span.span_id,
             parent_execution_id=None if own.tool is None else own.tool.span.span_id,
         )
-
-    def _main_name(self) -> str | None:
-        innermost = next((node for node in reversed(self.nodes) if node in self.main), None)
-        return None if innermost is None else _agent_name(innermost)
 
 
 def _agent_name(agent: Node) -> str | None:
@@ -70,7 +69,7 @@ def _agent_name(agent: Node) -> str | None:
 
 def tree_of(pairs: Sequence[tuple[ForeignSpan, Reading]]) -> Tree:
     """Return the tree of a trace's spans, of which there is at least one."""
-    nodes = _placed([Node(span, reading) for span, reading in pairs])
+    nodes = _linked([Node(span, reading) for span, reading in pairs])
     known = {node.span.span_id for node in nodes}
     tops = [node for node in nodes if not node.span.parent_id] or [
         node for node in nodes if node.span.parent_id not in known
@@ -80,7 +79,7 @@ def tree_of(pairs: Sequence[tuple[ForeignSpan, Reading]]) -> Tree:
     return Tree(nodes, root, _main_agents(nodes))
 
 
-def _placed(nodes: list[Node]) -> list[Node]:
+def _linked(nodes: list[Node]) -> list[Node]:
     """Return the nodes, each after its parent. Set the agent, the tool and the call around each node."""
     by_id = {node.span.span_id: node for node in nodes}
     children: dict[str, list[Node]] = {}
@@ -91,28 +90,29 @@ def _placed(nodes: list[Node]) -> list[Node]:
             children.setdefault(parent, []).append(node)
         else:
             tops.append(node)
-    placed: dict[int, Node] = {}
-    _spread(tops, children, placed)
-    for node in nodes:  # those in a circle
-        if id(node) not in placed:
-            _spread([node], children, placed)
-    return [*placed.values()]
+    linked: dict[int, Node] = {}
+    _add_below(tops, children, linked)
+    for node in nodes:  # only nodes in a circle are not linked yet
+        if id(node) not in linked:
+            _add_below([node], children, linked)
+    return [*linked.values()]
 
 
-def _spread(tops: Iterable[Node], children: dict[str, list[Node]], placed: dict[int, Node]) -> None:
+def _add_below(tops: Iterable[Node], children: dict[str, list[Node]], linked: dict[int, Node]) -> None:
+    """Add nodes and all nodes below them to `linked`."""
     waiting = deque(tops)
     while waiting:
         node = waiting.popleft()
-        if id(node) in placed:
+        if id(node) in linked:
             continue
-        placed[id(node)] = node
+        linked[id(node)] = node
         for child in children.get(node.span.span_id, ()):
-            if id(child) not in placed:
-                _place(child, node)
+            if id(child) not in linked:
+                _link(child, node)
                 waiting.append(child)
 
 
-def _place(child: Node, parent: Node) -> None:
+def _link(child: Node, parent: Node) -> None:
     kind = parent.reading.kind
     child.agent = parent if kind == "agent" else parent.agent
     child.tool = None if kind == "agent" else parent if kind == "tool" else parent.tool
@@ -125,16 +125,15 @@ def _join_calls(nodes: Iterable[Node]) -> None:
     A single inner call gets the facts that only the outer call has. If there are several inner calls, these facts are
     dropped.
     """
-    listed = [node for node in nodes if node.reading.kind == "call"]
-    for node in listed:
+    calls = [node for node in nodes if node.reading.kind == "call"]
+    for node in calls:
         if node.call is not None:
             node.call.inner_calls.append(node)
-    for node in listed:
+    for node in calls:
         if not node.inner_calls:
             continue
         if len(node.inner_calls) == 1:
-            inner = node.inner_calls[0]
-            _fill(inner, node.reading)
+            _fill(node.inner_calls[0], node.reading)
         node.reading = Reading(input=node.reading.input, output=node.reading.output)
 
 
@@ -162,7 +161,7 @@ def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
     outermost = inside.get(id(None), [])
     if len(outermost) != 1 or id(None) in busy:
         return frozenset()
-    found = outermost
-    while id(found[-1]) not in busy and len(inner := inside.get(id(found[-1]), [])) == 1:
-        found = [*found, inner[0]]
-    return frozenset(found)
+    main = outermost
+    while id(main[-1]) not in busy and len(inner := inside.get(id(main[-1]), [])) == 1:
+        main = [*main, inner[0]]
+    return frozenset(main)

@@ -1,4 +1,5 @@
-"""The vocabularies of spans: for each a function that says what the attributes of a span mean.
+"""The vocabularies of spans.
 
-It returns None for a span without attributes of its vocabulary. `trace.py` above asks all of them.
+Each has a function that returns the meaning of a span's attributes, or None for a span without attributes of the
+vocabulary. `trace.py` in the folder above calls all of these functions.
 """

@@ -40,12 +40,13 @@ def read_openllmetry(span: ForeignSpan) -> Reading | None:
     listed = [_message({"role": "assistant", **as_dict(answer)}) for answer in as_list(answers)]
     completion = read_messages(listed[:1]) if listed else None
     reason = as_text(as_dict(as_list(answers)[0]).get("finish_reason")) if listed else None
+    tools = as_list(take_nested(span, "llm.request.functions"))
     reading = Reading(
         kind="call",
         messages=messages,
         response=of_messages(completion) if completion else None,
         finish_reason=reason,
-        tools=[*map(_tool, as_list(take_nested(span, "llm.request.functions")))] or None,
+        tools=[{name: parsed(value) for name, value in tool.items()} for tool in map(as_dict, tools)] or None,
     )
     return merged([reading, read_call(span)])
 
@@ -54,10 +55,10 @@ def _entity(span: ForeignSpan, kind: str) -> Reading:
     """Read the span of a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
     if kind in _KINDS:
         span.take("traceloop.span.kind")
-    given = span.take_json(_ENTITY + "input")
-    inputs = as_dict(given).get("inputs", as_dict(given).get("kwargs")) or given
-    said = span.take_json(_ENTITY + "output")
-    return Reading(kind=_KINDS.get(kind), name=span.take_text(_ENTITY + "name"), input=inputs, output=said)
+    value = span.take_json(_ENTITY + "input")
+    inputs = as_dict(value).get("inputs", as_dict(value).get("kwargs")) or value
+    output = span.take_json(_ENTITY + "output")
+    return Reading(kind=_KINDS.get(kind), name=span.take_text(_ENTITY + "name"), input=inputs, output=output)
 
 
 def _message(element: Payload) -> Members:
@@ -78,11 +79,6 @@ def _message(element: Payload) -> Members:
     return message
 
 
-def _tool(declared: Payload) -> Payload:
-    members = as_dict(declared)
-    return {name: parsed(value) for name, value in members.items()}
-
-
 _DESCRIBED = ("logfire.json_schema", "logfire.msg", "logfire.span_type", "logfire.level_num", "logfire.tags", "async")
 
 
@@ -91,8 +87,8 @@ def read_logfire(span: ForeignSpan) -> Reading | None:
     if not isinstance(span.attributes.get("request_data"), str | dict):
         return None
     request = as_dict(span.take_json("request_data"))
-    answered = as_dict(span.take_json("response_data"))
-    raw = as_dict(span.take_json("gen_ai.usage.raw") or answered.get("usage"))
+    response = as_dict(span.take_json("response_data"))
+    raw_usage = as_dict(span.take_json("gen_ai.usage.raw") or response.get("usage"))
     is_log = span.attributes.get("logfire.span_type") == "log"
     span.mark_read(*_DESCRIBED)
     if is_log:
@@ -100,18 +96,18 @@ def read_logfire(span: ForeignSpan) -> Reading | None:
     reading = read_input(request) if len(request) > 1 else Reading()
     reading.kind = "call"
     reading.model = as_text(request.get("model"))
-    reading.response = _logged_response(answered)
-    reading.usage = if_known(read_usage(raw))
+    reading.response = _logged_response(response)
+    reading.usage = if_known(read_usage(raw_usage))
     reading.continues = is_log
     reading.stream = True if is_log else reading.stream
     return reading
 
 
-def _logged_response(answered: dict[str, Payload]) -> LLMResponse | None:
-    joined = as_text(answered.get("combined_chunk_content"))
-    if joined is not None:
-        return LLMResponse(content=joined)
-    return read_output(answered.get("message", answered.get("text")))
+def _logged_response(response: dict[str, Payload]) -> LLMResponse | None:
+    text = as_text(response.get("combined_chunk_content"))
+    if text is not None:
+        return LLMResponse(content=text)
+    return read_output(response.get("message", response.get("text")))
 
 
 _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
@@ -139,12 +135,13 @@ def _call(span: ForeignSpan, operation: str) -> Reading:
     span.take("ai.operationId")
     reading = read_input(span.take("ai.prompt"))
     messages = read_messages(span.take("ai.prompt.messages"))
-    spent = span.take_number("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
+    counts: dict[str, Payload] = {name: as_int(span.take_number(*names)) for name, names in _COUNTS.items()}
+    milliseconds = span.take_number("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
     return Reading(
         kind="call",
         messages=messages or reading.messages,
         response=_response(span),
-        usage=_usage(span),
+        usage=if_known(Usage(**counts)),
         finish_reason=span.take_text("ai.response.finishReason", "ai.finishReason"),
         response_id=span.take_text("ai.response.id"),
         response_model=span.take_text("ai.response.model"),
@@ -152,17 +149,17 @@ def _call(span: ForeignSpan, operation: str) -> Reading:
         provider=span.take_text("ai.model.provider"),
         tools=[parsed(tool) for tool in as_list(span.take_json("ai.prompt.tools"))] or None,
         stream=True if "stream" in operation else None,
-        first_token_seconds=None if spent is None else spent / 1000,
+        first_token_seconds=None if milliseconds is None else milliseconds / 1000,
     )
 
 
 def _response(span: ForeignSpan) -> LLMResponse | None:
     text = span.take_text("ai.response.text", "ai.result.text", "ai.response.object")
-    asked = read_output(span.take("ai.response.toolCalls", "ai.result.toolCalls"))
+    tool_calls = read_output(span.take("ai.response.toolCalls", "ai.result.toolCalls"))
     reasoning = span.take_text("ai.response.reasoning")
-    if text is None and asked is None and reasoning is None:
+    if text is None and tool_calls is None and reasoning is None:
         return None
-    return replace(asked or LLMResponse(), content=text, reasoning=reasoning)
+    return replace(tool_calls or LLMResponse(), content=text, reasoning=reasoning)
 
 
 _COUNTS = {
@@ -171,8 +168,3 @@ _COUNTS = {
     "cache_read_input_tokens": ("ai.usage.cachedInputTokens",),
     "reasoning_tokens": ("ai.usage.reasoningTokens",),
 }
-
-
-def _usage(span: ForeignSpan) -> Usage | None:
-    counts: dict[str, Payload] = {name: as_int(span.take_number(*names)) for name, names in _COUNTS.items()}
-    return if_known(Usage(**counts))

@@ -68,8 +68,8 @@ def _kind(span: ForeignSpan) -> Kind | None:
         return "tool"
     if "agent_name" in span.attributes:
         return "agent"
-    told = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.response.model")
-    return "call" if any(name in span.attributes for name in told) else None
+    names = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.response.model")
+    return "call" if any(name in span.attributes for name in names) else None
 
 
 def _tool(span: ForeignSpan) -> Reading:
@@ -100,6 +100,7 @@ def _agent(span: ForeignSpan) -> Reading:
 def read_call(span: ForeignSpan) -> Reading:
     """Read a span that is a call."""
     outputs = _outputs(span)
+    stream = span.take("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")
     return Reading(
         kind="call",
         messages=_messages(span),
@@ -111,9 +112,9 @@ def read_call(span: ForeignSpan) -> Reading:
         model=span.take_text("gen_ai.request.model"),
         provider=span.take_text("gen_ai.provider.name", "gen_ai.system"),
         tools=_tools(span),
-        stream=_as_bool(span.take("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")),
+        stream=stream if isinstance(stream, bool) else None,
         first_token_seconds=span.take_number("gen_ai.response.time_to_first_chunk"),
-        parameters={name.removeprefix(_REQUEST): value for name, value in _others(span, _REQUEST)},
+        parameters={name.removeprefix(_REQUEST): value for name, value in _take_unread(span, _REQUEST)},
         error_type=span.take_text("error.type"),
     )
 
@@ -123,31 +124,27 @@ def _tools(span: ForeignSpan) -> list[Payload] | None:
 
     Older releases of pydantic-ai have them among the request's parameters.
     """
-    stated = as_list(span.take_json("gen_ai.tool.definitions"))
-    asked = as_dict(span.take_json("model_request_parameters"))
-    older = [tool for name in ("function_tools", "output_tools") for tool in as_list(asked.get(name))]
-    return stated or older or None
-
-
-def _as_bool(value: Payload) -> bool | None:
-    return value if isinstance(value, bool) else None
+    tools = as_list(span.take_json("gen_ai.tool.definitions"))
+    parameters = as_dict(span.take_json("model_request_parameters"))
+    older = [tool for name in ("function_tools", "output_tools") for tool in as_list(parameters.get(name))]
+    return tools or older or None
 
 
 def _messages(span: ForeignSpan) -> list[Message] | None:
     """Return the messages that the model saw, beginning with its instructions, or None if the span states none."""
-    stated = read_messages(span.take("gen_ai.input.messages"))
-    given = parts_in(span.take("gen_ai.system_instructions"))
-    if not given:
-        return stated
-    return [*read_message({"role": "system", "parts": given}), *(stated or [])]
+    messages = read_messages(span.take("gen_ai.input.messages"))
+    instructions = parts_in(span.take("gen_ai.system_instructions"))
+    if not instructions:
+        return messages
+    return [*read_message({"role": "system", "parts": instructions}), *(messages or [])]
 
 
 def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
     """Return the finish reason. If the span has several, return the reason in the answer itself."""
     reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
-    stated = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
+    own = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
     first = as_text(reasons[0]) if reasons else None
-    return stated or first if len(reasons) != 1 else first
+    return own or first if len(reasons) != 1 else first
 
 
 def _outputs(span: ForeignSpan) -> list[Payload]:
@@ -168,10 +165,10 @@ def _response(outputs: list[Payload]) -> LLMResponse | None:
     messages = read_messages(outputs[0]) if outputs else None
     if not messages:
         return None
-    said = of_messages([replace(message, role="assistant") for message in messages])
+    response = of_messages([replace(message, role="assistant") for message in messages])
     if has_parts(outputs[0]):
-        said = replace(said, interleaved=blocks_of(map(as_dict, outputs[0]["parts"]), said.tool_calls))
-    return replace(said, extra=said.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else said
+        response = replace(response, interleaved=blocks_of(map(as_dict, outputs[0]["parts"]), response.tool_calls))
+    return replace(response, extra=response.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else response
 
 
 _COUNTS = {
@@ -185,23 +182,15 @@ _COUNTS = {
 
 
 def _usage(span: ForeignSpan) -> Usage | None:
-    names = {name: span.take(_USAGE + name) for name in _names_of_counts(span)}
-    counts = {name: as_int(parsed(value) if not isinstance(value, str) else value) for name, value in names.items()}
+    numbers = [name for name, value in span.attributes.items() if name.startswith(_USAGE) and as_int(value) is not None]
+    counts = {name.removeprefix(_USAGE): as_int(span.take(name)) for name in numbers}
     cost = span.take_number("operation.cost", "gen_ai.usage.cost")
     known = {"total_tokens", *" ".join(_COUNTS.values()).split(" ")}
     extra = {name: count for name, count in counts.items() if count is not None and name not in known}
     return if_known(Usage(**counts_at({**counts}, _COUNTS), cost=cost, extra=extra))
 
 
-def _names_of_counts(span: ForeignSpan) -> list[str]:
-    return [
-        name.removeprefix(_USAGE)
-        for name, value in span.attributes.items()
-        if name.startswith(_USAGE) and as_int(value) is not None
-    ]
-
-
-def _others(span: ForeignSpan, prefix: str) -> Iterator[tuple[str, Payload]]:
+def _take_unread(span: ForeignSpan, prefix: str) -> Iterator[tuple[str, Payload]]:
     """Yield the attributes with this prefix that were not read yet, and mark them as read."""
     for name, value in span.attributes.items():
         if name.startswith(prefix) and name not in span.read:
@@ -216,20 +205,22 @@ _ROLES_OF_EVENTS = {
     "gen_ai.tool.message": "tool",
 }
 _CHOICE = "gen_ai.choice"
-_NOT_SAID = ("gen_ai.", "event.name", "logfire.")
+_NOT_MESSAGE = ("gen_ai.", "event.name", "logfire.")
 
 
 def read_events(span: ForeignSpan) -> Reading | None:
     """Read the messages in a span's events."""
-    said = [*_events_of(span)]
+    events = [*_events_of(span)]
     older = _older(span)
-    messages = read_messages([_event_message(name, body) for name, body in said if name in _ROLES_OF_EVENTS])
-    choices = [body for name, body in said if name == _CHOICE]
+    messages = read_messages([_event_message(name, body) for name, body in events if name in _ROLES_OF_EVENTS])
+    choices = [body for name, body in events if name == _CHOICE]
     if messages is None and not choices:
         return older
     if not choices:
         return Reading(kind="call", messages=messages)
-    answer = read_messages(_event_message("gen_ai.assistant.message", _chosen_message(choices[0])))
+    message = parsed(choices[0].get("message"))
+    body = {**(message if isinstance(message, dict) else choices[0]), "role": "assistant"}
+    answer = read_messages(_event_message("gen_ai.assistant.message", body))
     reason = as_text(choices[0].get("finish_reason"))
     response = of_messages(answer) if answer else None
     return Reading(kind="call", messages=messages, response=response, finish_reason=reason)
@@ -240,18 +231,19 @@ def _events_of(span: ForeignSpan) -> Iterator[tuple[str, Members]]:
     for position, event in enumerate(span.events):
         if event.name in _ROLES_OF_EVENTS or event.name == _CHOICE:
             yield event.name, _body(span.take_event(position))
-    listed = as_list(parsed(span.attributes.get("events")))
-    if any(isinstance(as_dict(one).get("event.name"), str) for one in listed):
+    listed = map(as_dict, as_list(parsed(span.attributes.get("events"))))
+    named = [event for event in listed if isinstance(event.get("event.name"), str)]
+    if named:
         span.take("events")
-        yield from ((one["event.name"], one) for one in map(as_dict, listed) if isinstance(one.get("event.name"), str))
+        yield from ((event["event.name"], event) for event in named)
 
 
 def _body(event: ForeignSpanEvent) -> Members:
     """Return the content of an event: its body, or the JSON text `gen_ai.event.content`, or its attributes."""
     body = as_dict(parsed(event.body))
-    inside = as_dict(parsed(event.attributes.get("gen_ai.event.content")))
-    beside = {name: parsed(value) for name, value in event.attributes.items() if not name.startswith(_NOT_SAID)}
-    return body or inside or beside
+    content = as_dict(parsed(event.attributes.get("gen_ai.event.content")))
+    attributes = {name: parsed(value) for name, value in event.attributes.items() if not name.startswith(_NOT_MESSAGE)}
+    return body or content or attributes
 
 
 def _event_message(name: str, body: Members) -> Members:
@@ -259,7 +251,7 @@ def _event_message(name: str, body: Members) -> Members:
 
     The body lacks the role, and `id` is the tool call's id.
     """
-    message = {member: value for member, value in body.items() if not member.startswith(_NOT_SAID)}
+    message = {member: value for member, value in body.items() if not member.startswith(_NOT_MESSAGE)}
     message["role"] = as_text(message.get("role")) or _ROLES_OF_EVENTS[name]
     if message["role"] == "tool" and "id" in message:
         message["tool_call_id"] = message.pop("id")
@@ -267,11 +259,6 @@ def _event_message(name: str, body: Members) -> Members:
     for member in ("index", "finish_reason"):
         message.pop(member, None)
     return message
-
-
-def _chosen_message(choice: Members) -> Members:
-    message = parsed(choice.get("message"))
-    return {**message, "role": "assistant"} if isinstance(message, dict) else {**choice, "role": "assistant"}
 
 
 def _older(span: ForeignSpan) -> Reading | None:

@@ -51,10 +51,10 @@ class _Branch(Members):
 
 
 def _with_lists(tree: Members) -> Payload:
-    found = {name: _with_lists(value) if isinstance(value, _Branch) else value for name, value in tree.items()}
-    if not found or not all(name.isascii() and name.isdigit() and len(name) < 10 for name in found):
-        return found
-    return [found[name] for name in sorted(found, key=int)]
+    members = {name: _with_lists(value) if isinstance(value, _Branch) else value for name, value in tree.items()}
+    if not members or not all(name.isascii() and name.isdigit() and len(name) < 10 for name in members):
+        return members
+    return [members[name] for name in sorted(members, key=int)]
 
 
 FIRST_TOKEN = "First Token Stream Event"  # noqa: S105 no secret
@@ -67,10 +67,10 @@ _NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
 
 def read_openinference(span: ForeignSpan) -> Reading | None:
     """Read a span that has OpenInference's kind, or OpenInference's attributes of a call."""
-    stated = as_text(span.attributes.get(_KIND))
-    if stated is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
+    stated_kind = as_text(span.attributes.get(_KIND))
+    if stated_kind is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
         return None
-    kind = _KINDS.get(stated.upper()) if stated else "call"
+    kind = _KINDS.get(stated_kind.upper()) if stated_kind else "call"
     if kind is not None:
         span.take(_KIND)
     if kind == "call":
@@ -88,14 +88,15 @@ def read_openinference(span: ForeignSpan) -> Reading | None:
 
 def _call(span: ForeignSpan) -> Reading:
     parameters = as_dict(span.take_json("llm.invocation_parameters"))
-    served = span.take_text("llm.response.model_name", "llm.model_name")
+    response_model = span.take_text("llm.response.model_name", "llm.model_name")
     reading = Reading(
         kind="call",
-        messages=[one for element in _elements(span, "llm.input_messages") for one in _message(element)] or None,
+        messages=[message for element in _elements(span, "llm.input_messages") for message in _message(element)]
+        or None,
         response=_response(_elements(span, "llm.output_messages")),
         usage=_usage(span),
         finish_reason=span.take_text("llm.finish_reason"),
-        response_model=served,
+        response_model=response_model,
         model=span.take_text("llm.request.model_name") or as_text(parameters.get("model")),
         provider=span.take_text("llm.provider", "llm.system"),
         tools=_tools(span),
@@ -104,9 +105,9 @@ def _call(span: ForeignSpan) -> Reading:
         parameters={name: value for name, value in parameters.items() if name not in _NO_PARAMETERS},
     )
     span.mark_read("input.mime_type", "output.mime_type")
-    found = merged([reading, _raw(span, reading)])
-    found.model = found.model or served
-    return found
+    whole = merged([reading, _raw(span, reading)])
+    whole.model = whole.model or response_model
+    return whole
 
 
 def _raw(span: ForeignSpan, reading: Reading) -> Reading:
@@ -116,10 +117,10 @@ def _raw(span: ForeignSpan, reading: Reading) -> Reading:
     if reading.messages is None and raw_input.messages is None:
         raw_input.input = request
     raw_input.parameters = {} if reading.parameters else raw_input.parameters
-    answered = span.take_json("output.value")
+    response = span.take_json("output.value")
     raw_output = (
-        read_output(answered, raw_input.messages or ())
-        if reading.response is None or isinstance(answered, dict)
+        read_output(response, raw_input.messages or ())
+        if reading.response is None or isinstance(response, dict)
         else None
     )
     if raw_output is not None:
@@ -137,9 +138,9 @@ def _message(message: Members) -> list[Message]:
     listed = [*_parts(message)]
     if role == "tool":
         content = message.get("content")
-        said = content if content is not None else [part for part in listed if part["type"] != "tool_call"]
-        answered = {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": said}
-        listed = [{**answered, "name": message.get("name")}]
+        result = content if content is not None else [part for part in listed if part["type"] != "tool_call"]
+        response = {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": result}
+        listed = [{**response, "name": message.get("name")}]
     return read_message({"role": role, "parts": listed})
 
 
@@ -159,8 +160,8 @@ def _part(element: Members) -> Members:
     content = as_dict(element.get("message_content"))
     kind = as_text(content.get("type")) or "unknown"
     if kind in {"text", "reasoning"}:
-        left = {name: value for name, value in content.items() if name not in {"type", "text"}}
-        return {"type": kind, "content": as_text(content.get("text")) or "", **left}
+        rest = {name: value for name, value in content.items() if name not in {"type", "text"}}
+        return {"type": kind, "content": as_text(content.get("text")) or "", **rest}
     if kind == "tool_use":
         return _tool_call(as_dict(element.get("tool_call")) or as_dict(content.get("tool_call")))
     address = as_text(as_dict(as_dict(content.get("image")).get("image")).get("url"))
@@ -183,15 +184,15 @@ def _response(elements: list[Members]) -> LLMResponse | None:
     if not elements:
         return None
     listed = _parts(elements[0])
-    said = of_messages([message for element in elements for message in _message({**element, "role": "assistant"})])
+    response = of_messages([message for element in elements for message in _message({**element, "role": "assistant"})])
     if len(elements) > 1:
-        return said
-    return replace(said, interleaved=blocks_of(listed, said.tool_calls))
+        return response
+    return replace(response, interleaved=blocks_of(listed, response.tool_calls))
 
 
 def _tools(span: ForeignSpan) -> list[Payload] | None:
-    declared = [as_dict(as_dict(element).get("tool")) for element in as_list(take_nested(span, "llm.tools"))]
-    return [parsed(tool.get("json_schema", tool)) for tool in declared] or None
+    tools = [as_dict(as_dict(element).get("tool")) for element in as_list(take_nested(span, "llm.tools"))]
+    return [parsed(tool.get("json_schema", tool)) for tool in tools] or None
 
 
 _COUNTS = {
@@ -204,9 +205,9 @@ _COUNTS = {
 
 
 def _usage(span: ForeignSpan) -> Usage | None:
-    counted = as_dict(take_nested(span, "llm.token_count"))
-    extra = other_counts(counted, ("prompt_details", "completion_details"), _COUNTS)
-    return if_known(Usage(**counts_at(counted, _COUNTS), cost=span.take_number("llm.cost.total"), extra=extra))
+    counts = as_dict(take_nested(span, "llm.token_count"))
+    extra = other_counts(counts, ("prompt_details", "completion_details"), _COUNTS)
+    return if_known(Usage(**counts_at(counts, _COUNTS), cost=span.take_number("llm.cost.total"), extra=extra))
 
 
 def first_token(span: ForeignSpan) -> str | None:

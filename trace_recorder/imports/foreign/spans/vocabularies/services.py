@@ -66,8 +66,7 @@ def read_langfuse(span: ForeignSpan) -> Reading | None:
     reading.parameters |= {name: value for name, value in parameters.items() if value is not None}
     reading.usage = _usage_of_langfuse(span)
     reading.api = API
-    began = stated_time(span.take(_PREFIX + "completion_start_time"))
-    reading.first_token = began or None
+    reading.first_token = stated_time(span.take(_PREFIX + "completion_start_time")) or None
     return reading
 
 
@@ -84,9 +83,9 @@ def _usage_of_langfuse(span: ForeignSpan) -> Usage | None:
 
 
 def _total(costs: dict[str, Payload]) -> float | None:
-    stated = as_number(costs.get("total"))
+    total = as_number(costs.get("total"))
     parts = [cost for cost in map(as_number, costs.values()) if cost is not None]
-    return stated if stated is not None else sum(parts) if parts else None
+    return total if total is not None else sum(parts) if parts else None
 
 
 _LANGSMITH_KINDS: dict[str, Kind] = {"llm": "call", "tool": "tool"}
@@ -96,18 +95,19 @@ _OUTPUTS = ("langsmith.outputs", "gen_ai.completion")
 
 def read_langsmith(span: ForeignSpan) -> Reading | None:
     """Read a run of LangSmith."""
-    stated = as_text(span.attributes.get("langsmith.span.kind"))
-    if stated is None:
+    run_type = as_text(span.attributes.get(_LANGSMITH))
+    if run_type is None:
         return None
-    kind = _LANGSMITH_KINDS.get(stated)
+    kind = _LANGSMITH_KINDS.get(run_type)
     if kind is not None:
-        span.take("langsmith.span.kind")
+        span.take(_LANGSMITH)
     request, answer = span.take_json(*_INPUTS), span.take_json(*_OUTPUTS)
     if kind != "call":
-        return Reading(kind=kind, input=request, output=_plain(answer))
+        return Reading(kind=kind, input=request, output=_function_result(answer))
     metadata = as_dict(span.take("langsmith.metadata"))
     reading = read_exchange(request, None if as_dict(answer) == {"output": None} else answer)
-    reading.usage = _usage_of_langsmith(as_dict(metadata.pop("usage_metadata", None)) or _usage_in(answer))
+    usage = as_dict(metadata.pop("usage_metadata", None)) or as_dict(as_dict(answer).get("usage_metadata"))
+    reading.usage = _usage_of_langsmith(usage)
     if reading.response is not None:
         reading.response.extra.pop("usage_metadata", None)
         reading.usage = reading.usage or if_known(reading.response.usage)
@@ -118,13 +118,9 @@ def read_langsmith(span: ForeignSpan) -> Reading | None:
     return reading
 
 
-def _plain(said: Payload) -> Payload:
+def _function_result(output: Payload) -> Payload:
     """Return the result of a function. LangSmith puts any result that is not an object into `{"output": …}`."""
-    return said["output"] if isinstance(said, dict) and said.keys() == {"output"} else said
-
-
-def _usage_in(said: Payload) -> dict[str, Payload]:
-    return as_dict(as_dict(said).get("usage_metadata"))
+    return output["output"] if isinstance(output, dict) and output.keys() == {"output"} else output
 
 
 _LANGSMITH_COUNTS = {
@@ -136,11 +132,9 @@ _LANGSMITH_COUNTS = {
 }
 
 
-def _usage_of_langsmith(counted: dict[str, Payload]) -> Usage | None:
-    extra = other_counts(counted, ("input_token_details", "output_token_details"), _LANGSMITH_COUNTS)
-    return if_known(
-        Usage(**counts_at(counted, _LANGSMITH_COUNTS), cost=as_number(counted.get("total_cost")), extra=extra)
-    )
+def _usage_of_langsmith(usage: dict[str, Payload]) -> Usage | None:
+    extra = other_counts(usage, ("input_token_details", "output_token_details"), _LANGSMITH_COUNTS)
+    return if_known(Usage(**counts_at(usage, _LANGSMITH_COUNTS), cost=as_number(usage.get("total_cost")), extra=extra))
 
 
 _TYPE = "mlflow.spanType"
@@ -151,43 +145,44 @@ def read_mlflow(span: ForeignSpan) -> Reading | None:
     """Read a span of MLflow."""
     if not any(name.startswith("mlflow.span") for name in span.attributes):
         return None
-    kind = _MLFLOW_KINDS.get(as_text(_value(span.attributes.get(_TYPE))) or "")
+    kind = _MLFLOW_KINDS.get(as_text(_json_value(span.attributes.get(_TYPE))) or "")
     if kind is not None:
         span.take(_TYPE)
     span.mark_read("mlflow.traceRequestId", "mlflow.spanLogLevel")
-    request, answer = _value(span.take("mlflow.spanInputs")), _value(span.take("mlflow.spanOutputs"))
+    request, answer = _json_value(span.take("mlflow.spanInputs")), _json_value(span.take("mlflow.spanOutputs"))
     if kind != "call":
-        name = as_text(_value(span.take("mlflow.spanFunctionName")))
+        name = as_text(_json_value(span.take("mlflow.spanFunctionName")))
         return Reading(kind=kind, name=name if kind == "tool" else None, input=request, output=answer)
     reading = read_exchange(request, answer)
-    reading.tools = as_list(_value(span.take("mlflow.chat.tools"))) or reading.tools
-    reading.model = reading.model or as_text(_value(span.take("mlflow.llm.model")))
-    reading.provider = as_text(_value(span.take("mlflow.llm.provider")))
+    reading.tools = as_list(_json_value(span.take("mlflow.chat.tools"))) or reading.tools
+    reading.model = reading.model or as_text(_json_value(span.take("mlflow.llm.model")))
+    reading.provider = as_text(_json_value(span.take("mlflow.llm.provider")))
     span.take("mlflow.message.format")
     reading.usage = _usage_of_mlflow(span, Usage() if reading.response is None else reading.response.usage)
     return reading
 
 
-def _value(value: Payload) -> Payload:
+def _json_value(value: Payload) -> Payload:
     """Parse a JSON text, even one that is only a string or a number. Return any other value unchanged."""
-    read_value = parsed(value)
-    if not isinstance(read_value, str):
-        return read_value
+    value = parsed(value)
+    if not isinstance(value, str):
+        return value
     try:
-        return read_value if read_value[:1] in {"[", "{"} else json.loads(read_value)
+        return value if value[:1] in {"[", "{"} else json.loads(value)
     except (ValueError, RecursionError):
-        return read_value
+        return value
 
 
-def _usage_of_mlflow(span: ForeignSpan, answered: Usage) -> Usage | None:
+def _usage_of_mlflow(span: ForeignSpan, response_usage: Usage) -> Usage | None:
     """Return MLflow's counts. If MLflow lacks a count, the count is taken from the usage in the response."""
-    counted = as_dict(_value(span.take("mlflow.chat.tokenUsage")))
-    cost = as_number(as_dict(_value(span.take("mlflow.llm.cost"))).get("total_cost"))
+    usage = as_dict(_json_value(span.take("mlflow.chat.tokenUsage")))
+    cost = as_number(as_dict(_json_value(span.take("mlflow.llm.cost"))).get("total_cost"))
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    stated: dict[str, Payload] = {name: as_int(counted.get(name)) for name in names}
-    known = {name: getattr(answered, name) if count is None else count for name, count in stated.items()}
-    extra = {name: value for name, value in answered.extra.items() if name != "total_tokens"}
-    return if_known(Usage(**known, reasoning_tokens=answered.reasoning_tokens, cost=cost or answered.cost, extra=extra))
+    stated: dict[str, Payload] = {name: as_int(usage.get(name)) for name in names}
+    counts = {name: getattr(response_usage, name) if count is None else count for name, count in stated.items()}
+    counts |= {"reasoning_tokens": response_usage.reasoning_tokens, "cost": cost or response_usage.cost}
+    extra = {name: value for name, value in response_usage.extra.items() if name != "total_tokens"}
+    return if_known(Usage(**counts, extra=extra))
 
 
 _ATOF_KINDS: dict[str, Kind] = {"llm": "call", "tool": "tool", "agent": "agent"}
