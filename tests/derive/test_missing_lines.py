@@ -50,7 +50,7 @@ def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, kept: in
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:kept]))
 
     assert [gap.why for gap in load(path).gaps if gap.what == "lines of the journal"] == [
-        "its end is missing: the document beside it is of a run that is completed"
+        "its end is missing, but the document beside it states that the run is completed"
     ]
 
 

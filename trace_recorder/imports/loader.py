@@ -75,7 +75,7 @@ def load(path: str | Path) -> Trajectory:
     if len(runs) == 1:
         return runs[0]
     raise TrajectoryFormatError(
-        f"{path} holds {'several runs' if runs else 'no run'}: "
+        f"{path} has {'several runs' if runs else 'no run'}: "
         "`trace-recorder import` writes a journal for each run, and load_all() reads all of them."
     )
 
@@ -240,7 +240,7 @@ def cut_off_gaps(path: Path, fold: Fold) -> list[Gap]:
         return []
     if status not in {"completed", "failed", "interrupted"}:
         return []
-    return [Gap(None, MISSING_LINES, f"its end is missing: the document beside it is of a run that is {status}")]
+    return [Gap(None, MISSING_LINES, f"its end is missing, but the document beside it states that the run is {status}")]
 
 
 def refuse_others(fold: Fold, data: bytes, path: Path) -> None:

@@ -323,7 +323,7 @@ def test_sessions_that_go_back_often_are_followed_up_to_a_limit(tmp_path: Path) 
         lines += [_user(f"u{at}", "a", f"Try {at}."), _said(f"a{at}", f"u{at}", f"m{at}", _text("x"))]
     (run,) = loaded(_written(tmp_path, lines))
     assert len(run.llm_interactions) == 601
-    assert [gap.what for gap in run.gaps] == ["to follow a session that goes back"]
+    assert [gap.what for gap in run.gaps] == ["the branches of a session that goes back"]
 
 
 @pytest.mark.parametrize(

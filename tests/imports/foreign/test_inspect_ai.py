@@ -202,7 +202,7 @@ def test_a_sample_without_events_has_the_calls_of_its_messages(tmp_path: Path) -
 
 
 def test_a_log_without_samples_says_how_it_ended(tmp_path: Path) -> None:
-    with pytest.raises(TrajectoryFormatError, match=r"holds no sample\. The log's status is cancelled"):
+    with pytest.raises(TrajectoryFormatError, match=r"has no sample\. The log's status is cancelled"):
         load(_json_log(tmp_path, status="cancelled"))
 
 
@@ -224,7 +224,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path, method: int) -> None:
     path.write_bytes(zip_of({"header.json": json.dumps(_HEADER).encode(), "samples/1.json": bomb}, method))
     (run,) = runs_of(path)
     assert [event.why for event in run.events if isinstance(event, Missing)] == [
-        f"samples/1.json: it decompresses to {len(bomb)} bytes, more than is read of this file"
+        f"samples/1.json: it decompresses to {len(bomb)} bytes, more than the limit for this file"
     ]
 
 
@@ -240,7 +240,7 @@ def test_many_small_members_cannot_take_more_than_one_large_one(tmp_path: Path) 
     archive = Archive(_eval_log(tmp_path, DEFLATED, _SAMPLE), 1_000_000)
     archive.bytes_left = archive.members["header.json"].file_size
     assert archive.read("header.json")
-    with pytest.raises(Exception, match="more than is read of this file"):
+    with pytest.raises(Exception, match="more than the limit for this file"):
         archive.read("samples/0_epoch_1.json")
 
 

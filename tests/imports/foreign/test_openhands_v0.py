@@ -152,7 +152,7 @@ def test_a_line_that_is_no_json_costs_only_its_run(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "\n{broken\n" + path.read_text())
     first, broken, last = loaded(path)
     assert [len(run.llm_interactions) for run in (first, broken, last)] == [2, 0, 2]
-    assert [gap.what for gap in broken.gaps] == ["a line that holds a run"]
+    assert [gap.what for gap in broken.gaps] == ["a line with a run"]
 
 
 def test_real_files(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ class AgentHistory:
         if self._forks > MAX_FORKS:
             if self._forks == MAX_FORKS + 1:
                 self.events.append(
-                    Missing(what="to follow a session that goes back", why=f"it goes back more than {MAX_FORKS} times")
+                    Missing(
+                        what="the branches of a session that goes back", why=f"it goes back more than {MAX_FORKS} times"
+                    )
                 )
             return
         self.conversation = position.conversation.fork(position.length)

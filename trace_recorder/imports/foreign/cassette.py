@@ -127,7 +127,7 @@ def _checked(yaml: Any, loader: Any, data: bytes, source: Source) -> Payload:
         depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
         if depth > MAX_DOCUMENT_DEPTH or count > source.max_values or kind == "AliasEvent":
             raise TrajectoryFormatError(
-                f"{source.path} has aliases, too many values, or too deep ones: it is not read."
+                f"{source.path} has aliases, too many values or too many levels, so it is not read."
             )
     value: Payload = yaml.load(data, Loader=loader)
     return value

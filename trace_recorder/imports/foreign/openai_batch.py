@@ -164,7 +164,7 @@ def _events(name: str, request: Members | None, response: Members, error: Member
     url = _HOST + (as_text(request.get("url")) or "")
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None:
-        return [Missing(what=f"the request {name}", why="it goes to no model that is known", time=time)]
+        return [Missing(what=f"the request {name}", why="its URL is not that of a known model API", time=time)]
     status = as_int(response.get("status_code"))
     return [
         HttpExchange(

@@ -160,7 +160,7 @@ def _run(identity: str, members: Members, unreadable: str | None = None) -> Fore
     events = [*reader.events(history)]
     add_costs(reader.calls, as_dict(members.get("metrics")))
     if unreadable is not None:
-        events.append(Missing(what="a line that holds a run", why=unreadable))
+        events.append(Missing(what="a line with a run", why=unreadable))
     error = members.get("error")
     metadata = {name: value for name, value in members.items() if name not in _OUTCOME and value is not None}
     totals = {"metrics": {name: value for name, value in as_dict(members.get("metrics")).items() if name != "costs"}}

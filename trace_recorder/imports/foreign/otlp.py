@@ -145,13 +145,14 @@ def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[P
             check_depth(text, _MAX_DEPTH, position, end)
         except (NotJsonError, ValueError, RecursionError) as error:
             if missing is not None:
-                missing.append(Missing(what=f"what follows character {position}", why=f"it is not JSON ({error})"))
+                missing.append(Missing(what=f"the text after character {position}", why=f"it is not JSON ({error})"))
             return
         values_left -= 1 + text.count(",", position, end)
         if values_left < 0 and missing is not None:
             missing.append(
                 Missing(
-                    what=f"what follows character {position}", why=f"the file has more than {source.max_values} values"
+                    what=f"the text after character {position}",
+                    why=f"the file has more than {source.max_values} values",
                 )
             )
         if values_left < 0:

@@ -222,7 +222,9 @@ class _PiSessionReader:
         kept = [] if first is None else [message for message in sent if self._line_of(message) >= first]
         self._may_copy -= len(kept)
         if self._may_copy < 0 or (first is not None and first > number):
-            self.run.events.append(Missing(what="the messages that a compaction kept", why="they are not at hand"))
+            self.run.events.append(
+                Missing(what="the messages that a compaction kept", why="the file does not have them")
+            )
             kept = []
         self.history.restart()
         self._add(Message("user", as_text(line.get("summary")), extra={"type": "compaction"}), time, number)

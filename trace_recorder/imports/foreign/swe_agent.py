@@ -163,7 +163,7 @@ class _SweAgentReader:
             )
         rest = without_none(state=step.get("state") or None, extra_info=step.get("extra_info") or None)
         if rest:
-            yield Kept(what="what else a step states", value=rest)
+            yield Kept(what="more of a step", value=rest)
 
 
 def _is_response(item: Members) -> bool:

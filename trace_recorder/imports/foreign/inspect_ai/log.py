@@ -83,7 +83,7 @@ class Archive:
         """
         info = self.members[name]
         if info.file_size > min(self.bytes_left, self.max_member_bytes):
-            raise MemberError(f"it decompresses to {info.file_size} bytes, more than is read of this file")
+            raise MemberError(f"it decompresses to {info.file_size} bytes, more than the limit for this file")
         if info.compress_type not in _READ or info.flag_bits & 1:
             raise MemberError(f"it is encrypted or compressed by method {info.compress_type}")
         if info.compress_size > self.packed_bytes_left:
@@ -151,7 +151,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     for number, (sample, why) in enumerate(samples, start=1):
         yield _run(header, as_dict(sample), f"{name}-{number}", why)
     if not number:
-        raise TrajectoryFormatError(f"{source.path} holds no sample. The log's status is {header.get('status')}.")
+        raise TrajectoryFormatError(f"{source.path} has no sample. The log's status is {header.get('status')}.")
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
@@ -239,7 +239,7 @@ def _events(sample: Members, transcript: Members, attachments: Attachments, why:
     events = as_list(sample.get("events")) or as_list(transcript.get("events"))
     yield from reader.events(events) if events else reader.messages(as_list(sample.get("messages")))
     if attachments.exceeded:
-        yield Missing(what="some attachments", why="together they are larger than what is read of a sample")
+        yield Missing(what="some attachments", why="together they are larger than the limit for a sample")
 
 
 def _task(value: Payload) -> str | None:

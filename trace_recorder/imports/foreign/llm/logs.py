@@ -136,7 +136,9 @@ class _ThreadReader:
         parent, tip = as_text(turn.get("parent_message_hash")), as_text(turn.get("tip_message_hash"))
         conversation = self._conversation(parent)
         if parent is not None and conversation is None:
-            yield Missing(what=f"the prompt of turn {turn.get('id')}", why="its messages are not there", time=time)
+            yield Missing(
+                what=f"the prompt of turn {turn.get('id')}", why="its messages are not in the file", time=time
+            )
         response = _joined_response(self._answers(parent, tip))
         schema = {"schema_json": self.store.schemas.get(turn.get("schema_id"))}
         tools = self.store.tools.get(turn.get("id"), [])

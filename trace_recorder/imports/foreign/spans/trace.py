@@ -121,7 +121,8 @@ def _unknown(tree: Tree) -> Missing:
     names = [*dict.fromkeys(default_redactor(node.span.name) for node in tree.nodes)]
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     listed = ", ".join(names[:_MAX_NAMES]) + more
-    return Missing(what="what the spans mean", why=f"no span has a vocabulary that is read; their names are: {listed}")
+    why = f"no span has attributes of a known vocabulary; the names of the spans are: {listed}"
+    return Missing(what="the meaning of the spans", why=why)
 
 
 def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[ForeignSpan, Reading]]:
