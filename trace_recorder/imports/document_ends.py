@@ -17,7 +17,10 @@ from trace_recorder.values.messages import Payload
 HEAD_BYTES = 4096
 TAIL_BYTES = 8192
 MAX_BYTES = 1024 * 1024
-"""The most bytes that are searched at either end of a file. A task, a final result or annotations may be long."""
+"""The largest number of bytes that are searched at either end of a file.
+
+A task, a final result or annotations may be long.
+"""
 
 _BEGINNING = b"{\n"
 _BEFORE_CALLS = b'"llm_interactions": ['

@@ -131,7 +131,10 @@ def _parsed_time(timestamp: str) -> datetime:
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
-    """Return the members to keep of the root, and those of each sub-agent by the id of its first call."""
+    """Return the members to keep of the root.
+
+    The members to keep of sub-agents are in `subagents`, by the id of each agent's first call.
+    """
     root, *subs = readers
     members_of_subs = {
         sub.first_call_id: kept for sub in subs if sub.calls and (kept := sub.extra_members(root.document, model))

@@ -172,7 +172,7 @@ def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
 
 
 def with_costs(summed: dict[str, Payload], subs: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
-    """Add the costs of sub-agents to those of their parent."""
+    """Add the costs of sub-agents to the costs of their parent."""
     costs = [cost for sub in subs if (cost := as_dict(sub.get("final_metrics")).get("total_cost_usd")) is not None]
     return summed | ({"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)} if costs else {})
 

@@ -1,4 +1,4 @@
-"""Cassettes of vcrpy (also those of pytest-recording), in YAML or JSON: their calls to models.
+"""The calls to models in cassettes of vcrpy or pytest-recording, in YAML or JSON.
 
 Source: vcrpy 9.4. `interactions` is a list of `request` (`method`, `uri`, `body`, `headers`) and `response` (`status`
 with `code`, `headers`, `body` with `string` or `base64_string`). Each header has a list of values. The body of a

@@ -128,7 +128,7 @@ def _add_shown(request: ShownRequest, kind: str, text: str | None, time: str) ->
         arguments = {key: value for key, value in shown.items() if key != "tool"} or {kind: text}
         if not any(
             tool.arguments == arguments for tool in request.tools[-1:]
-        ):  # an `ask` and a `say` may show one tool
+        ):  # an `ask` and a `say` may show the same tool
             request.tools.append(ShownTool(name, arguments, time))
     elif text and kind in _OUTPUTS and request.tools:
         request.tools[-1].outputs.append(text)

@@ -1,4 +1,4 @@
-"""HAR files (HTTP Archive 1.2), as browsers, mitmproxy and other proxies write them: their calls to models.
+"""The calls to models in HAR files (HTTP Archive 1.2), as browsers, mitmproxy and other proxies write them.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/. An entry in `log.entries` has `startedDateTime`, `time` in
 milliseconds, `request.postData.text` and `response.content.text`. The text is base64 if `encoding` is "base64". Bodies

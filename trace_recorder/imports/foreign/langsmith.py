@@ -78,7 +78,7 @@ def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
 
 
 def _drop_inherited(run: Members, root: Members) -> None:
-    """Remove metadata and tags of a run that repeat those of its trace's root."""
+    """Remove the metadata and tags of a run that repeat the metadata and tags of its trace's root."""
     if run is root:
         return
     extra, inherited = as_dict(run.get("extra")), as_dict(as_dict(root.get("extra")).get("metadata"))

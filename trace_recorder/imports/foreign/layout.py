@@ -91,7 +91,7 @@ class _ItemList:
     checks: list[int]
 
     def first(self, length: int) -> tuple[list[list[int]], str]:
-        """Return the ranges of the first elements, and their check value."""
+        """Return the ranges of the first `length` elements, and the check value of these elements."""
         ranges: list[list[int]] = []
         remaining = length
         for first, last in self.ranges:

@@ -82,7 +82,7 @@ def _other_half(source: Source) -> list[Source]:
     """Return the files with the other half of a batch: the outputs of the requests, or the requests of the outputs.
 
     They are in the same directory. The outputs of a batch may be in two files, one of them for failures. Such files
-    have no id in common. If several other files are possible, no file is returned.
+    have no id in common. If other files are possible, too, no file is returned.
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):

@@ -77,7 +77,7 @@ _COUNTS = {
 
 @dataclass(slots=True)
 class EventView:
-    """The messages that a model sees of a list of events, each with the id of its event."""
+    """The messages in a list of events that a model sees, each with the id of its event."""
 
     conversation: ForeignConversation = field(default_factory=ForeignConversation)
     _messages: list[tuple[object, Members]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class EventView:
 
 
 _NO_CALLS = {"change_agent_state", "null", "recall", "condensation", "condensation_request", "system"}
-"""Actions of an agent that no model asked for."""
+"""The actions of an agent for which no model was called."""
 _NOT_SEEN = {"agent_state_changed", "null", "recall"}
 """Observations that no model sees."""
 _FAILED = {"error", "user_rejected"}

@@ -308,7 +308,7 @@ _OF_A_LINE = {"timestamp", "model", _INTERACTION, ORIGIN}
 
 
 def recognizes_session_traces(source: Source) -> bool:
-    """Return whether the first line is the header of a session trace, and no line is pi's.
+    """Return whether the first line is the header of a session trace, and no line is a line of pi.
 
     Lines of pi have ids, or content in parts.
     """

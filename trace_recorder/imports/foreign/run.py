@@ -57,7 +57,7 @@ class ForeignConversation:
         self.add({"role": "assistant", "content": response.get("content")} | without_none(**members))
 
     def messages(self) -> list[Members]:
-        """Return all messages, beginning with those of the base."""
+        """Return all messages, beginning with the messages of the base."""
         parts: list[Sequence[Members]] = []
         conversation, length = self, len(self)
         while True:
@@ -256,9 +256,9 @@ class ForeignRun:
 
     `events` are in the order of time. `identity` is the id that the source gives the run. `source` has facts about the
     tool and its session, such as the tool's version. `formats.py` sets `format`. `status` is "unknown" if the source
-    does not say how the run ended. `executions` are the executions whose results are messages. An import ignores them,
-    because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that the proxy
-    recorded.
+    does not say how the run ended. `executions` are the executions whose results are messages. An import ignores
+    `executions`, because the fold finds these results. `proxy/joining.py` adds them, with their times, to a run that
+    the proxy recorded.
     """
 
     identity: str

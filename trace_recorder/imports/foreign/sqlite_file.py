@@ -70,7 +70,10 @@ class Database:
 
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
-    """Open a file without changing the file or those beside it. Raises TrajectoryFormatError if the file is damaged."""
+    """Open a file without changing the file, or the files beside it.
+
+    Raises TrajectoryFormatError if the file is damaged.
+    """
     has_log = path.with_name(f"{path.name}-wal").is_file()
     address = f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'mode=ro&immutable=1'}"
     try:

@@ -57,7 +57,7 @@ def _from_text(text: str) -> str:
 
 
 def seconds_between(start: str, end: str) -> float | None:
-    """Return the seconds between two times, at least 0, or None if one of them is unknown."""
+    """Return the seconds between two times, at least 0, or None if one of the times is unknown."""
     seconds = clocks.seconds_between(stated_time(start), stated_time(end))
     return None if seconds is None else max(0.0, seconds)
 

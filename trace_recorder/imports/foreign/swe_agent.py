@@ -171,7 +171,7 @@ def _is_response(item: Members) -> bool:
 
 
 def _matched(history: list[Members], steps: list[Members]) -> dict[int, int]:
-    """Return the position of each response's step, by the position of the response in the history.
+    """Return a mapping from the position of a response in the history to the position of its step.
 
     The step of a response is the next step with the same text. Between two such pairs, responses and steps are paired
     in their order, if their numbers are equal. Replayed files may have a text in one list and the corrected text in the

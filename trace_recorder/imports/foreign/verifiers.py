@@ -166,8 +166,8 @@ class _GraphReader:
             conversation, length = self._ends[parent]
             if length < len(conversation):
                 conversation = self._forked(conversation, length)
-        read = _read_message(as_dict(node.get("message")))
-        messages = [self._numbering.number(message).to_document() for message in read]
+        unnumbered = _read_message(as_dict(node.get("message")))
+        messages = [self._numbering.number(message).to_document() for message in unnumbered]
         for message in messages:
             conversation.add(message)
         self._ends.append((conversation, len(conversation)))

@@ -40,7 +40,7 @@ class MLflow:
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the experiment, the newest first."""
         client, location, token = self._connected(), self._experiment(), None
-        # The server counts traces to find a page. If a trace is added meanwhile, the next page repeats one.
+        # The server counts traces to find a page. If a trace is added meanwhile, the next page repeats a trace.
         progress = ListedIds(self.address)
         while True:
             page = client.search_traces(

@@ -1,4 +1,4 @@
-"""Claude Code's sessions: its session files, with those of sub-agents, and the lines that its SDK writes to a pipe.
+"""Claude Code's sessions: session files, with the files of sub-agents, and the lines that the SDK writes to a pipe.
 
 A session is a file of lines, `<session>.jsonl`. `user` and `assistant` lines have a message of the Anthropic dialect;
 other lines are other events. `lines.py` reads the different forms of these lines, and the exact requests. `threads.py`

@@ -194,7 +194,7 @@ def _blocks(entry: SessionEntry) -> list[Payload]:
 
 SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
 MAX_COPIED = 5_000_000
-"""The largest number of messages that are copied, for requests that do not continue the end of an earlier request."""
+"""A request that keeps only a part of an earlier request copies this part. At most this many messages are copied."""
 
 
 @dataclass(slots=True)

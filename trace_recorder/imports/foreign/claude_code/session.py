@@ -173,9 +173,9 @@ class _ClaudeSessionReader:
             self._read_line(entry, events, time)
 
     def executions(self) -> list[ToolRun]:
-        """Return the executions whose results are in the session.
+        """Return the executions that have a result in the session.
 
-        A value that a tool returned to the program is its result.
+        If a tool returned a value to the program, the value is the result.
         """
         executions = self.threads.answered_executions()
         for execution in executions:
@@ -268,8 +268,8 @@ class _ClaudeSessionReader:
             self._fail(history, {"type": as_text(line.get("error")) or "api_error", "message": text}, time)
             events.append(Kept(what="assistant", value=line, time=time))
             return
-        read = anthropic_messages.read_message({**message, "role": "assistant"})
-        answer = read[-1] if read else Message("assistant")
+        messages = anthropic_messages.read_message({**message, "role": "assistant"})
+        answer = messages[-1] if messages else Message("assistant")
         answer = replace(answer, extra={name: answer.extra[name] for name in ("content",) if name in answer.extra})
         if message.get("model") == _SYNTHETIC:
             history.add(answer, time)

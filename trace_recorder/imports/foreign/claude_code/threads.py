@@ -186,7 +186,7 @@ class Threads:
             history.finish()
 
     def answered_executions(self) -> list[ToolRun]:
-        """Return the executions of all agents whose results are in the session."""
+        """Return the executions of all agents that have a result in the session."""
         return [execution for history in (self.main, *self._sub_agents.values()) for execution in history.executions()]
 
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:

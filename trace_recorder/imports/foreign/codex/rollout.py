@@ -5,7 +5,7 @@ Tokens belong to the last answer of the turn if that answer has no tokens yet, a
 answer follows, they belong to a call whose answer is not in the file, such as the call of a compaction.
 
 A `compacted` line begins a new conversation with the history that it states. A session that was rolled back continues a
-fork. If a rollout has no items, its events with the same texts are read as items.
+fork. If a rollout has no items, the events that show its messages are read as items.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class ForeignSpan:
         return {name: value for name, value in parts.items() if value}
 
     def seconds_until(self, time: str) -> float | None:
-        """Return the seconds from the start to another time, or None if one of them is unknown."""
+        """Return the seconds from the start to another time, or None if one of the two times is unknown."""
         start, end = parse_time(self.start), parse_time(time)
         if start is None or end is None:
             return None
@@ -235,7 +235,7 @@ _COUNTS = (
 
 
 OURS = "trace_recorder."
-"""The prefix of the attributes that our own export adds to those of the conventions."""
+"""The prefix of the attributes that our own export adds to the attributes of the conventions."""
 _EVALUATION = "gen_ai.evaluation."
 
 

@@ -205,10 +205,7 @@ def any_value(value: Payload, depth: int = 0) -> Payload:
 
 
 def _number(value: Payload, convert: type[int | float]) -> Payload:
-    """Return a number, which may be a text.
-
-    Return a text that is not a number unchanged, and None for any other value.
-    """
+    """Convert a number, which may be a text. Return any other text unchanged, and None for any other value."""
     if not isinstance(value, str):
         return value if as_number(value) is not None else None
     try:
