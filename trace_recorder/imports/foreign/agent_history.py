@@ -43,7 +43,7 @@ MAX_FORKS = 500
 
 @dataclass(slots=True)
 class Position:
-    """A place to which a session may go back: the first `length` messages of a conversation.
+    """A point to which a session may go back: the first `length` messages of a conversation.
 
     They end with a message, or with the results that follow its tool calls.
     """

@@ -13,7 +13,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_num
 from trace_recorder.imports.foreign.agent_history import AgentHistory, add_answer, add_message, first_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, Call, ForeignRun, Kept, Members, Missing
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.sqlite_file import MAGIC, Database, json_of, open_database
 from trace_recorder.imports.foreign.stated_values import stated_time
 from trace_recorder.values.messages import Payload, without_none
@@ -108,12 +108,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         yield _run(name, document, as_list(document.get("conversation")), [])
         return
     missing: list[Missing] = []
-    lines: list[Payload] = []
-    for line in source.lines():
-        if line.why is None:
-            lines.append(line.value)
-        else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why))
+    lines = [*line_values(source.lines(), missing.append)]
     has_head = bool(lines) and "role" not in as_dict(lines[0])
     run = _run(name, as_dict(lines[0]) if has_head else {}, lines[has_head:], [])
     run.events += missing

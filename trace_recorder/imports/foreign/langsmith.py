@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.spans.span import OURS, ForeignSpan, ForeignSpanEvent, utc_time
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
 from trace_recorder.values.messages import Payload, without_none
@@ -53,11 +53,8 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
     if source.document is not None:
         yield from _listed(source.document)
         return
-    for line in source.lines():
-        if line.why is None:
-            yield from _listed(line.value)
-        else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why))
+    for value in line_values(source.lines(), missing.append):
+        yield from _listed(value)
 
 
 def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:

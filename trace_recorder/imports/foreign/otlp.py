@@ -17,7 +17,7 @@ from pathlib import Path
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import ForeignRun, Kept, Missing
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.spans.span import ForeignSpan
 from trace_recorder.imports.foreign.spans.span_files import Telemetry, has_context, is_otlp, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
@@ -125,12 +125,8 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
     is_array = source.head.lstrip().startswith(b"[")
     if is_array or not any(_is_span(line.value) for line in source.first_lines):
         yield from _objects(source, missing)
-        return
-    for line in source.lines():
-        if line.why is None:
-            yield line.value
-        else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why))
+    else:
+        yield from line_values(source.lines(), missing.append)
 
 
 def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:

@@ -13,7 +13,7 @@ from itertools import chain
 from trace_recorder.dialects.json_access import as_dict, as_list, as_number, as_text
 from trace_recorder.imports.foreign.formats import ImportFormat
 from trace_recorder.imports.foreign.run import Annotation, ForeignRun, Members, Missing, Score
-from trace_recorder.imports.foreign.source import Source
+from trace_recorder.imports.foreign.source import Source, line_values
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, utc_time
 from trace_recorder.imports.foreign.spans.span_files import has_context, read_context_span
 from trace_recorder.imports.foreign.spans.trace import run_of, traces
@@ -98,14 +98,7 @@ def _annotation(annotation: Members) -> Iterator[Score | Annotation]:
 
 def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
     lists = _lists(source.document)
-    if lists:
-        yield from chain.from_iterable(lists)
-        return
-    for line in source.lines():
-        if line.why is None:
-            yield line.value
-        else:
-            missing.append(Missing(what=f"line {line.number}", why=line.why))
+    return chain.from_iterable(lists) if lists else line_values(source.lines(), missing.append)
 
 
 FORMAT = ImportFormat(name="phoenix", recognizes=recognizes, read=read, counting=WHOLE)

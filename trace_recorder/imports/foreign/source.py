@@ -291,6 +291,15 @@ def parse_json(data: bytes, max_values: int = MAX_VALUES) -> tuple[Payload, str 
         return None, f"it is not JSON ({error})"
 
 
+def line_values(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Payload]:
+    """Yield the JSON values of lines. Call `add_missing` with a gap for each line without a value."""
+    for line in lines:
+        if line.why is None:
+            yield line.value
+        else:
+            add_missing(Missing(what=f"line {line.number}", why=line.why))
+
+
 def session_lines(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Members]:
     """Yield the objects in lines. Call `add_missing` with a gap for each line that is not an object."""
     for line in lines:

@@ -73,25 +73,22 @@ def time_after(time: str, seconds: float | None) -> str:
         return ""
 
 
-Places = Mapping[str, str]
+CountNames = Mapping[str, str]
 """For each count, the names of the members that may have the count, separated by spaces.
 
 The first member with a whole number is taken. `a/b` is the member `b` of the member `a`.
 """
 
 
-def counts_at(members: Members, places: Places) -> dict[str, Payload]:
-    """Return the counts that an object states, by our names of the counts."""
-    counts = ((name, _first(members, names.split(" "))) for name, names in places.items())
+def counts_at(members: Members, names: CountNames) -> dict[str, Payload]:
+    """Return the counts in `names` that an object states."""
+    counts = ((name, _first(members, alternatives.split(" "))) for name, alternatives in names.items())
     return {name: count for name, count in counts if count is not None}
 
 
-def usage_at(remaining: Remaining, places: Places, extra: Members | None = None, **more: Payload) -> Usage:
-    """Return the usage with the counts that `places` names, and with `more` members.
-
-    All other members are in its `extra`.
-    """
-    counts: dict[str, Payload] = {name: remaining.integer(place) for name, place in places.items()}
+def usage_at(remaining: Remaining, names: CountNames, extra: Members | None = None, **more: Payload) -> Usage:
+    """Return a usage with the counts in `names`, and with `more` members. Its `extra` has all other members."""
+    counts: dict[str, Payload] = {name: remaining.integer(member) for name, member in names.items()}
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
 
@@ -104,9 +101,9 @@ def _value_at(members: Members, name: str) -> Payload:
     return as_dict(members.get(outer)).get(inner) if slash else members.get(outer)
 
 
-def other_counts(members: Members, details: Iterable[str], places: Places) -> Members:
-    """Return the counts in the members `details` that `places` does not name. Counts of 0 are left out."""
-    known = {name.partition("/")[2] for names in places.values() for name in names.split(" ")}
+def other_counts(members: Members, details: Iterable[str], names: CountNames) -> Members:
+    """Return the counts in the members `details` that are not in `names`. Counts of 0 are left out."""
+    known = {name.partition("/")[2] for alternatives in names.values() for name in alternatives.split(" ")}
     counts = chain.from_iterable(as_dict(members.get(detail)).items() for detail in details)
     return {name: count for name, count in counts if name not in known and count}
 

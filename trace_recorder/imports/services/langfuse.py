@@ -109,8 +109,8 @@ def _client() -> Payload:
         raise FetchError(
             f"There are no keys for Langfuse: put them into the environment variables {' and '.join(_KEYS)}."
         )
-    place = os.environ.get("LANGFUSE_BASE_URL") or os.environ.get("LANGFUSE_HOST") or _PUBLIC
-    return api.LangfuseAPI(base_url=place.rstrip("/"), username=public, password=secret)
+    address = os.environ.get("LANGFUSE_BASE_URL") or os.environ.get("LANGFUSE_HOST") or _PUBLIC
+    return api.LangfuseAPI(base_url=address.rstrip("/"), username=public, password=secret)
 
 
 def _version(root: Members) -> str:
