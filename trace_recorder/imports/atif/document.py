@@ -52,7 +52,7 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
     readers = [*_readers(document)]
     interactions = _in_order_of_time(readers)
     steps = _with_tool_steps([*_steps(interactions)], [*tool_steps(document)])
-    status = extra.get("status")
+    status: Payload = extra.get("status")
     begin, end = (None, None) if status else _span(document["steps"])
     return Trajectory(
         trajectory_id=document.get("session_id") or document.get("trajectory_id"),

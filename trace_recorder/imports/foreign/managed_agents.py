@@ -179,8 +179,8 @@ class _ManagedSessionReader:
             self._is_interrupted = True
         elif kind == "session.error":
             error = as_dict(event.get("error"))
-            kind, text = as_text(error.get("type")), as_text(error.get("message"))
-            self.run.error = {"type": kind or "error", "message": text or ""}
+            error_type, text = as_text(error.get("type")), as_text(error.get("message"))
+            self.run.error = {"type": error_type or "error", "message": text or ""}
         elif kind == "session.status_running":
             self.run.status = "unknown"
         elif kind == "session.status_idle" and stop in {"end_turn", "retries_exhausted"}:
