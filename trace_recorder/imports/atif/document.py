@@ -131,9 +131,9 @@ def _parsed_time(timestamp: str) -> datetime:
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
-    """Return the members to keep of the root.
+    """Return the kept members of the root.
 
-    The members to keep of sub-agents are in `subagents`, by the id of each agent's first call.
+    The kept members of sub-agents are in `subagents`, by the id of each agent's first call.
     """
     root, *subs = readers
     members_of_subs = {

@@ -66,7 +66,7 @@ def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
-    """Return the members to keep of a step that is not a call.
+    """Return the kept members of a step that is not a call.
 
     Its time is left out if it equals `follows`, the time of the next request.
     """
@@ -77,7 +77,7 @@ def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Pa
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
-    """Return the members to keep of a call's step. `refs` are its results that have references but no content."""
+    """Return the kept members of a call's step. `refs` are its results that have references but no content."""
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
     return without_none(
@@ -89,7 +89,7 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 
 
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
-    """Return the members to keep of a result, with its references to trajectories outside of the document.
+    """Return the kept members of a result, with its references to trajectories outside of the document.
 
     `in_step` says whether the result is in a step of the agent. The member `in_step` is kept if the result belongs to
     no tool call.
@@ -111,7 +111,7 @@ def external_references(result: Mapping[str, Payload], embedded: frozenset[str])
 def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
-    """Return the members to keep of a trajectory. `called` is true if one of its steps is a call."""
+    """Return the kept members of a trajectory. `called` is true if one of its steps is a call."""
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))

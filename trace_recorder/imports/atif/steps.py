@@ -77,7 +77,7 @@ class TrajectoryReader:
     execution_ids: dict[str, str] = field(default_factory=dict)
 
     def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
-        """Return the members to keep of the trajectory, with the steps after its last call."""
+        """Return the kept members of the trajectory, with the steps after its last call."""
         steps = self._steps()
         last = max((number for number, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         kept = members.of_document(self.document, root=root, model=model, called=bool(self.calls))

@@ -281,8 +281,8 @@ class ForeignRun:
     def times(self) -> tuple[str, str]:
         """Return the times of the start and the end.
 
-        A time that the source does not state is the first or the latest time of an event. If the source has a single
-        time, the end is unknown.
+        If the source does not state the start or the end, return the first or the latest time of an event. If the
+        source has a single time, the end is unknown.
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
         times = [time for time in chain((event.time for event in self.events), ends) if time]

@@ -76,7 +76,10 @@ class _Storage:
             yield StoredMessage(message, parts or oldest_parts.get(identity, []))
 
     def _by_message(self, directory: Path) -> dict[str, list[Members]]:
-        """Return the parts of the oldest storage by their messages. It has no directories for messages."""
+        """Return the parts of the oldest storage, by the ids of their messages.
+
+        This storage has no directories for messages.
+        """
         parts: dict[str, list[Members]] = {}
         for path in sorted(directory.glob("*.json")):
             part = self._object(path)
