@@ -219,7 +219,7 @@ def test_rows_with_more_bytes_than_the_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "logs.db"
     database(path, "options_json")
     with open_database(path) as found:
-        found.left = 100
+        found.bytes_left = 100
         with pytest.raises(TrajectoryFormatError, match="more bytes than its file"):
             list(found.rows("responses"))
 

@@ -179,7 +179,7 @@ def test_requests_that_all_branch_off_a_long_one_are_read_within_a_limit() -> No
     for line in lines:
         requests.note(line)
     calls = [Call(time="", conversation=None) for _ in range(4)]
-    reasons = [requests.describe(call, f"r{at}") for at, call in enumerate(calls)]
+    reasons = [requests.add_details(call, f"r{at}") for at, call in enumerate(calls)]
     assert reasons == [None, None, *["not all of its messages are in the session"] * 2]
     assert [call.length for call in calls] == [402, 402, 0, 0]
 
