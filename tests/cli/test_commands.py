@@ -200,7 +200,7 @@ def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path
         "  note   document: there is no by_hand.json next to the journal\n"
         f"{changed}: 1 error (16 records, 4 LLM interactions)\n"
         "  error  journal, record 16 (llm_response): missing before it: record 15\n"
-        "  note   journal: the run has no end on file: it goes on, or it was broken off\n"
+        "  note   journal: the run has no end on file: it is still running, or it was killed\n"
         "  note   document: there is no captured.json next to the journal\n"
         f"{none}: 1 error\n"
         "  error  file: No such file or directory\n"

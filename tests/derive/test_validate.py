@@ -18,9 +18,9 @@ from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.values.messages import Payload
 
-DIFFERS = "differs from what its stream gives when it is put together again"
+DIFFERS = "differs from the response that its stream gives"
 UNPACKED = "its stream is missing, or cannot be unpacked"
-GOES_ON = Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
+GOES_ON = Finding("note", "journal", "the run has no end on file: it is still running, or it was killed")
 
 
 def errors(report: Report) -> list[tuple[str, str]]:
@@ -125,7 +125,7 @@ def test_no_prefix_of_a_journal_is_in_error(cut: int, tmp_path_factory: pytest.T
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
 
-    nothing = [("journal", "it has no whole record: nothing is on file")]
+    nothing = [("journal", "it has no whole record")]
     assert errors(validate(path)) == ([] if cut > whole.index(b"\n") else nothing)
 
 
@@ -230,10 +230,10 @@ CHANGES = [
     (without(5, 6), "record 7 (llm_request)", "missing before it: records 5 to 6"),
     (without(3), "record 4 (llm_response)", "missing before it: record 3"),
     (renumbered, "record 6 (llm_request)", "it comes after record 6"),
-    (led_astray, "record 7 (llm_request)", "it leads to other items than its check value was made of"),
+    (led_astray, "record 7 (llm_request)", "it refers to other items than its writer used"),
     (retold, "record 9 (llm_response)", f"the assembled response {DIFFERS}"),
     (garbled, "record 9 (llm_response)", UNPACKED),
-    (cut_elsewhere, "record 9 (llm_response)", "what is said of its stream's chunks does not fit the stream"),
+    (cut_elsewhere, "record 9 (llm_response)", "the sizes and times of its stream's chunks do not fit the stream"),
     (misshaped, "record 4 (llm_response)", "data.status: an integer is expected"),
     (of_another_kind, "record 10 (reward)", "data.name: it is missing"),
 ]
@@ -265,7 +265,7 @@ def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
     """A kind that is not known is passed over, and said to be."""
     change(journal, dreamt)
 
-    dream = Finding("note", "journal, record 10 (dream)", "a record of a kind that is not known here")
+    dream = Finding("note", "journal, record 10 (dream)", "a record of a kind that this version does not know")
     assert validate(journal).findings[0] == dream
 
 
@@ -274,14 +274,14 @@ def test_a_file_without_any_record_is_no_journal(content: bytes, journal: Path) 
     """The fault is reported once, and not line by line."""
     journal.write_bytes(content)
 
-    assert validate(journal).findings == (Finding("error", "journal", "no line of it is a record of this package"),)
+    assert validate(journal).findings == (Finding("error", "journal", "no line is a record of this package"),)
 
 
 def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
     """The only finding is that the journal is newer."""
     change(journal, newer)
 
-    told = Finding("error", "journal", "it has version 2, and 1 is the newest known here")
+    told = Finding("error", "journal", "it has version 2, and 1 is the newest that this version knows")
     assert validate(journal) == Report(journal, (told,), records=10)
 
 
@@ -289,7 +289,7 @@ def test_a_journal_in_which_nothing_stands_is_not_whole(journal: Path) -> None:
     """A process may have been killed before its first record: there is nothing of it on file."""
     journal.write_bytes(b"")
 
-    assert errors(validate(journal)) == [("journal", "it has no whole record: nothing is on file")]
+    assert errors(validate(journal)) == [("journal", "it has no whole record")]
 
 
 def test_a_secret_that_spans_several_events_may_be_masked_in_the_assembly_only(tmp_path: Path) -> None:
@@ -316,13 +316,13 @@ def rewritten(path: Path, edit: Callable[[dict[str, Payload]], object]) -> None:
 
 
 DOCUMENTS = [
-    (lambda one: one.update(success=False), "it is not what the journal says: success"),
-    (lambda one: one["metrics"].update(attempts=5.0), "it is not what the journal says: metrics.attempts"),
+    (lambda one: one.update(success=False), "it differs from the journal: success"),
+    (lambda one: one["metrics"].update(attempts=5.0), "it differs from the journal: metrics.attempts"),
     (
         lambda one: one["llm_interactions"][2]["response"].update(content="?"),
-        "it is not what the journal says: llm_interactions[2].response.content",
+        "it differs from the journal: llm_interactions[2].response.content",
     ),
-    (lambda one: one["agent_steps"].pop(), "it is not what the journal says: agent_steps"),
+    (lambda one: one["agent_steps"].pop(), "it differs from the journal: agent_steps"),
     (
         lambda one: one["rewards"][0].update(name=7),
         "it is a damaged trajectory document: TypeError: name is int, and must be str",

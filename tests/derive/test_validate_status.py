@@ -22,4 +22,4 @@ def test_a_run_without_an_end_has_not_completed(status: str, is_error: bool, tmp
     found = [finding.what for finding in validate(path).findings if finding.severity == "error"]
 
     recorder.finalize()
-    assert found == (["it is not what the journal says: status"] if is_error else [])
+    assert found == (["it differs from the journal: status"] if is_error else [])

@@ -137,8 +137,8 @@ def test_a_description_that_an_earlier_version_left_in_a_document_is_no_differen
         return [finding.what for finding in validate(path).findings if finding.severity == "error"]
 
     assert findings("'\\ud800'", "b'thinking'") == []
-    assert findings("'\\ud800'", "b'other'") == ["it is not what the journal says: agent_steps[0].state"]
-    assert findings("'\\ud801'", "b'thinking'") == ["it is not what the journal says: task"]
+    assert findings("'\\ud800'", "b'other'") == ["it differs from the journal: agent_steps[0].state"]
+    assert findings("'\\ud801'", "b'thinking'") == ["it differs from the journal: task"]
 
 
 START: Payload = {

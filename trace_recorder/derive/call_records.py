@@ -34,7 +34,7 @@ ENDINGS = frozenset({"llm_response", "llm_error"})
 
 
 class CallRecords(Struct, gc=False, eq=False):
-    """The records of one interaction, and what can be expanded from them.
+    """The records of one interaction. The methods read its request and its response from them.
 
     If `keeps_request` is True, a request is read once and kept. Otherwise each call of `request` reads it again. The
     garbage collector skips these objects, because a long run has many, and none of them is part of a cycle.
@@ -84,7 +84,7 @@ class CallRecords(Struct, gc=False, eq=False):
         if kind in ENDINGS:
             attempt = record.data.get("attempt", 0)
             if attempt not in self.endings or "polled" not in self.endings[attempt].data or "polled" in record.data:
-                self.endings[attempt] = record  # the end of a stream says less than its polled response
+                self.endings[attempt] = record  # the end of a stream never replaces the final response to a poll
         elif kind == "llm_stream":
             self.streams.append(record)
         else:
@@ -107,12 +107,12 @@ class CallRecords(Struct, gc=False, eq=False):
         if record is self.newest:
             return self
         earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
-        for one in self._records[: self._records.index(record) + 1]:
-            earlier.add(one)
+        for added in self._records[: self._records.index(record) + 1]:
+            earlier.add(added)
         return earlier
 
     def put_away(self) -> PutAwayCall:
-        """Return the call without its records: their places, and the part of the request that other requests share."""
+        """Return the call with the places of its records, instead of the records."""
         places = tuple([record.offset for record in self._records])
         reading = None if self.incremental is None else self.incremental.put_away()
         return PutAwayCall(self.interaction_id, self.first_seq, reading, places)
@@ -123,7 +123,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.streams[-1].data if self.streams else {}
 
     def has_request(self) -> bool:
-        """Whether the request can be put together, with the items that its writer meant."""
+        """Whether the request, and every item that it consists of, is on file."""
         if self.incremental is not None:
             return True
         if self._whole is None:
@@ -184,7 +184,7 @@ class CallRecords(Struct, gc=False, eq=False):
         return sum(call.call_id_made_up for message in self.request().messages for call in message.tool_calls)
 
     def raw_stream(self) -> str | None:
-        """Return the text of the newest attempt's stream, or of a plain body without an end on file."""
+        """Return the text of the newest attempt's stream, or of a plain body whose end is not on file yet."""
         raw = self.stream_bytes() if self.ending else self.bytes_in_parts(plain="plain" in self.last_part)
         return None if raw is None else raw.decode("utf-8", "replace")
 
@@ -215,7 +215,7 @@ class CallRecords(Struct, gc=False, eq=False):
     def body_of_attempt(self, attempt: int) -> Mapping[str, Payload]:
         """Return the body of a plain response that was written in parts.
 
-        The result has one member, which a short response has in its last record: `body`, `text` or `base64`. The result
+        The result has the member that the last record of a short response has: `body`, `text` or `base64`. The result
         is empty until the response has ended, and if a part is missing.
         """
         return self.body_in_parts if attempt == self.request_data.get("attempt", 0) else self._body_of_attempt(attempt)
@@ -242,7 +242,10 @@ class CallRecords(Struct, gc=False, eq=False):
         return self.ending is not None and "parts" in self.ending.data and not self.body_in_parts
 
     def _parts(self, attempt: int, *, plain: bool = False) -> list[tuple[bytes, Mapping[str, Payload]]] | None:
-        """Return the parts of an attempt's stream, or of its plain body: the bytes and the data of each, or None."""
+        """Return the bytes and the record's data of each part of a stream, or of a plain body.
+
+        Return None if none can be read.
+        """
         if not self.streams:
             return None
         parts = [record.data for record in self.streams if record.data.get("attempt", 0) == attempt]
@@ -256,7 +259,7 @@ class CallRecords(Struct, gc=False, eq=False):
 
     @property
     def joined(self) -> JoinedStream | None:
-        """The stream as its dialect's reader joins it, or None if there is no stream."""
+        """The stream, joined by its dialect's reader, or None if there is no stream."""
         if self._joined is _NOT_READ:
             data = self.stream_bytes()
             joined = None if data is None else join_stream(self.dialect, data)
@@ -285,7 +288,10 @@ class CallRecords(Struct, gc=False, eq=False):
         return any(part.data.get("framing") == FRAMING for part in self.streams)
 
     def raw_response(self) -> Payload:
-        """Return the response as JSON or text. A stream is read as it was assembled on file, or else joined now."""
+        """Return the response as JSON or text.
+
+        For a stream, return the assembled response on file, or else join the stream.
+        """
         if self.is_manual:
             return self.request_data.get("response")
         data = self.ending.data if self.ending else {}
@@ -302,7 +308,10 @@ class CallRecords(Struct, gc=False, eq=False):
         return raw if data.keys().isdisjoint({"text", "base64"}) else read_body(data)
 
     def read_response(self) -> LLMResponse:
-        """Return the response as its dialect's reader reads it, or NO_RESPONSE for an error or while there is none."""
+        """Return the response as its dialect's reader reads it.
+
+        Return NO_RESPONSE if the call failed, or if there is no response yet.
+        """
         if self.ending is None and not self.is_manual and not self.streams:
             return NO_RESPONSE
         body, reader = self.raw_response(), dialect_of(self.dialect)
@@ -334,7 +343,7 @@ class PutAwayCall(Struct, frozen=True, gc=False):
 
 
 def _contains(texts: Iterable[bytes], word: bytes) -> bool:
-    """Whether a word is in a text that is given in parts. Other threads may run between two parts."""
+    """Whether a word is in a text that consists of parts. Other threads may run between two parts."""
     end = b""
     for text in texts:
         if text.find(word) >= 0 or (end + text[: len(word)]).find(word) >= 0:

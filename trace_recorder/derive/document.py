@@ -1,9 +1,9 @@
-"""The document: a trajectory as one JSON object, with the keys and the order of the format that it follows.
+"""The document: a trajectory as one JSON object. `docs/format.md` lists its keys and their order.
 
 `Trajectory.to_document` writes it; `from_document` reads a document without its journal. An interaction has either
 `input_messages`, the complete list of what the model saw, or in its place
 
-    "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
+"input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
 This means: the first 12 messages of `llm_3`'s complete list, then the messages of the delta. If `since` is null, no
 message is kept. If messages were removed from the history, `kept` is a list of inclusive ranges of positions, [[0, 0],
@@ -92,11 +92,13 @@ def _trajectory(document: Mapping[str, Payload]) -> Trajectory:
 
 
 def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **known: Payload) -> Value:
-    """Read a value from its object in a document. The fields `known` are not read.
+    """Make a value of the class `kind` from its JSON object in a document.
 
-    If a member is null or missing, its field gets the default. The same applies if other tools wrote an empty value of
-    another type in place of an object or a list. Raises TypeError, ValueError or AttributeError if a member does not
-    have the type of its field.
+    `known` has the fields that are known already.
+
+    If a member is null or missing, its field gets the default. A field for an object or a list also gets the default if
+    the member is empty, because other tools may write "" there. Raises TypeError, ValueError or AttributeError if a
+    member does not have the type of its field.
     """
     for member in members_of(kind):
         stated = document.get(member.name)
@@ -107,7 +109,7 @@ def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **kn
 
 
 def _read_member(member: Member, value: Payload) -> Payload:
-    """Return the value of a field. A description in place of a text becomes its `repr`, as in a loaded journal."""
+    """Return the value of a field. If a text field has the description of a value, return the `repr` in it."""
     kind = member.value_class
     if tuple in member.classes:
         return tuple(read_value(kind, element) for element in value) if kind else tuple(value)
@@ -118,7 +120,7 @@ def _read_member(member: Member, value: Payload) -> Payload:
 
 
 def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the metrics that are numbers. Those that an older document lacks, or counts differently, are counted."""
+    """Return the metrics that are numbers. Compute those that an older document lacks or counted in another way."""
     numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
         numbers = metrics_of(interactions, ()) | numbers
@@ -193,7 +195,10 @@ class _DocumentMessages:
     def read(
         self, name: str | None, delta: Mapping[str, Payload] | None, elements: Iterable[Payload]
     ) -> NumberedMessages:
-        """Return the messages of a delta, or the messages `elements` without a delta. Later deltas may name them."""
+        """Return the messages of a delta, or of the list `elements` if there is no delta.
+
+        Later deltas refer to `name`.
+        """
         kept = self._table.prompt() if delta is None else kept_elements(delta, self._lists)
         kept = kept if isinstance(kept, NumberedMessages) else self._table.prompt(kept)
         messages = kept.extended(map(self._message, elements if delta is None else delta["messages"]))

@@ -49,7 +49,7 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
     if are_of_older_version(document.get("metrics") or {}):
         expected["metrics"] = {name: value for name, value in expected["metrics"].items() if name not in COMPUTED}
     if list(document) != list(expected):
-        return "it"
+        return "its members"
     for name, value in document.items():
         if name == _INTERACTIONS:
             place = _Interactions(name).first_difference(value, interactions)
@@ -63,19 +63,22 @@ def first_difference(document: Mapping[str, Payload], trajectory: Trajectory) ->
 
 
 def _has_time_of_newest_attempt(document: Mapping[str, Payload]) -> bool:
-    """Whether a retried call has only the time of its newest attempt, as earlier versions wrote it."""
+    """Whether the duration of a retried call is only that of its newest attempt, as earlier versions wrote it."""
     attempts: Sequence[Payload] = document.get("attempts") or ()
     duration = document.get("duration_seconds")
     return len(attempts) > 1 and duration is not None and duration == attempts[-1].get("duration_seconds")
 
 
-def _with_time_of_newest_attempt(one: LLMInteraction) -> LLMInteraction:
-    return replace(one, duration_seconds=one.attempts[-1].duration_seconds) if len(one.attempts) > 1 else one
+def _with_time_of_newest_attempt(call: LLMInteraction) -> LLMInteraction:
+    return replace(call, duration_seconds=call.attempts[-1].duration_seconds) if len(call.attempts) > 1 else call
 
 
 @dataclass(slots=True)
 class _Parts(Generic[Part]):
-    """Compares the interactions or the steps of a document, in their order. Equal messages have equal numbers."""
+    """Compares the interactions or the steps of a document with those of a run, in order.
+
+    Equal messages get equal numbers.
+    """
 
     array: str
     _lists: dict[str, Numbers] = field(default_factory=dict)
@@ -85,13 +88,13 @@ class _Parts(Generic[Part]):
     def first_difference(self, documents: Sequence[Payload], parts: Sequence[Part]) -> str | None:
         if len(documents) != len(parts):
             return self.array
-        for number, (document, one) in enumerate(zip(documents, parts, strict=True)):
-            place = self.difference(document, one, f"{self.array}[{number}]")
+        for number, (document, part) in enumerate(zip(documents, parts, strict=True)):
+            place = self.difference(document, part, f"{self.array}[{number}]")
             if place is not None:
                 return place
         return None
 
-    def difference(self, document: Mapping[str, Payload], one: Part, place: str) -> str | None:
+    def difference(self, document: Mapping[str, Payload], part: Part, place: str) -> str | None:
         raise NotImplementedError
 
     def _members_difference(
@@ -101,27 +104,28 @@ class _Parts(Generic[Part]):
         messages: tuple[str, Numbers, Numbers],
         place: str,
     ) -> str | None:
-        """Compare the members of a part.
+        """Return the place of the first difference between the members of an interaction or a step.
 
         `messages` has the name of the member with messages, the document's numbers, and the expected numbers.
         """
-        name_of_messages, numbers, wanted = messages
-        found = {name_of_messages if name == f"{name_of_messages}_delta" else name: document[name] for name in document}
-        if list(found) != list(expected):
+        name_of_messages, numbers, expected_numbers = messages
+        delta = f"{name_of_messages}_delta"
+        members = {name_of_messages if name == delta else name: value for name, value in document.items()}
+        if list(members) != list(expected):
             return place
-        for name, value in found.items():
+        for name, value in members.items():
             if name == name_of_messages:
-                inner = self._message_difference(numbers, wanted, f"{place}.{name}")
+                inner = self._message_difference(numbers, expected_numbers, f"{place}.{name}")
             else:
                 inner = _difference(value, expected[name], f"{place}.{name}")
             if inner is not None:
                 return inner
         return None
 
-    def _numbers(self, delta: Payload, given: Sequence[Payload]) -> Numbers:
-        """Return the numbers of all messages of a part, from its own list, or from its delta to an earlier part."""
+    def _numbers(self, delta: Payload, messages: Sequence[Payload]) -> Numbers:
+        """Return the numbers of all messages of an interaction or a step, from its own list or from its delta."""
         kept = array("q", () if delta is None else kept_elements(delta, self._lists))
-        kept.extend(map(self._number, given if delta is None else delta["messages"]))
+        kept.extend(map(self._number, messages if delta is None else delta["messages"]))
         return kept
 
     def _number(self, message: Payload) -> int:
@@ -131,16 +135,14 @@ class _Parts(Generic[Part]):
             self._others.append(message)
         return -len(self._others) if number is None else number
 
-    def _message(self, number: int) -> Payload:
-        return self._others[-number - 1] if number < 0 else self._messages.messages[number].to_document()
-
     def _message_difference(self, numbers: Numbers, expected: Numbers, place: str) -> str | None:
         if len(numbers) != len(expected):
             return place
         index = equal_length(numbers, 0, expected, 0)
         while index < len(numbers):
-            wanted = self._messages.messages[expected[index]].to_document()
-            inner = _difference(self._message(numbers[index]), wanted, f"{place}[{index}]")
+            number, in_run = numbers[index], self._messages.messages[expected[index]].to_document()
+            message = self._others[-number - 1] if number < 0 else self._messages.messages[number].to_document()
+            inner = _difference(message, in_run, f"{place}[{index}]")
             if inner is not None:
                 return inner
             index += 1
@@ -150,11 +152,11 @@ class _Parts(Generic[Part]):
 
 class _Interactions(_Parts[LLMInteraction]):
     def difference(self, document: Mapping[str, Payload], call: LLMInteraction, place: str) -> str | None:
-        wanted = self._messages.numbers_of(call.input_messages)
-        found = self._numbers(document.get("input_messages_delta"), document.get("input_messages", []))
-        self._lists[document["interaction_id"]] = found
+        in_run = self._messages.numbers_of(call.input_messages)
+        numbers = self._numbers(document.get("input_messages_delta"), document.get("input_messages", []))
+        self._lists[document["interaction_id"]] = numbers
         expected = call.to_document({"input_messages": None})
-        return self._members_difference(document, expected, ("input_messages", found, wanted), place)
+        return self._members_difference(document, expected, ("input_messages", numbers, in_run), place)
 
 
 class _Steps(_Parts[AgentStep]):
@@ -166,11 +168,11 @@ class _Steps(_Parts[AgentStep]):
             return _difference(document, expected, place)
         if has_none or step.messages is None:
             return place
-        wanted = self._messages.numbers_of(step.messages)
-        found = self._numbers(delta, messages or [])
+        in_run = self._messages.numbers_of(step.messages)
+        numbers = self._numbers(delta, messages or [])
         if delta is not None:
-            self._lists[delta["id"]] = found
-        return self._members_difference(document, expected, ("llm_messages", found, wanted), place)
+            self._lists[delta["id"]] = numbers
+        return self._members_difference(document, expected, ("llm_messages", numbers, in_run), place)
 
 
 def _text_of(message: Message) -> bytes:
@@ -193,8 +195,8 @@ def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
         pairs = [(f"{place}[{n}]", *pair) for n, pair in enumerate(zip(actual, expected, strict=True))]
     else:
         return place
-    inner = (_difference(one, other, at) for at, one, other in pairs)
-    return next((at for at in inner if at is not None), None)
+    inner = (_difference(value, expected_value, value_place) for value_place, value, expected_value in pairs)
+    return next((difference for difference in inner if difference is not None), None)
 
 
 _COMPUTED = {"metrics", "gaps", "schema_version", "history", "journal_records"}
@@ -205,7 +207,7 @@ _MAX_LISTED = 5
 
 
 def describe_losses(old: Payload, new: Payload) -> str | None:
-    """Return where `new` has less than `old`, or None if it has everything. Both are JSON values of documents."""
+    """Return the places where the document `new` has less than the document `old`, or None if it has everything."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return None
     kept = {name: value for name, value in old.items() if name not in _COMPUTED}
@@ -215,7 +217,7 @@ def describe_losses(old: Payload, new: Payload) -> str | None:
 
 
 def _losses(old: Payload, new: Payload, where: str) -> Iterator[str]:
-    """Yield the places where a value has less. A value that differs is not less."""
+    """Yield the places where a value is missing or empty in `new`. A value that only differs is not reported."""
     if old in _EMPTY:
         return
     if new in _EMPTY:

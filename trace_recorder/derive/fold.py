@@ -1,4 +1,6 @@
-"""The fold: the records of a journal → a `Trajectory`. A pure function of the records, even if some are missing.
+"""The fold: the records of a journal → a `Trajectory`.
+
+It is a pure function of the records, and works if some are missing.
 
 Every prefix of a journal folds. A record that cannot be read affects only the interactions that use it, and `gaps`
 reports it. Records of one interaction are joined by `interaction_id`. Interactions are in the order in which they
@@ -9,8 +11,9 @@ runs.
 tools in the records that were read. The result does not depend on whether records are read one by one or together,
 except for a fold that `is_stale`.
 
-A fold of an open `journal` keeps at most `max_kept_bytes` of the records of calls that have ended. After `put_away`, it
-reads the other records again by their places in the file. So it needs little memory, however long the texts are.
+A fold of an open `journal` keeps at most `max_kept_bytes` of the records of calls that have ended. `put_away` drops the
+other records, and they are read from the file again when they are needed. So the fold needs little memory, however long
+the texts are.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
-from itertools import count
+from itertools import chain, count
 from operator import attrgetter
 from typing import Any
 
@@ -54,7 +57,7 @@ class Fold:
     - `table`: the messages of all requests and steps
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
-    - `steps`, `steps_by_id`: the steps that the agent recorded; the steps with a block, by their `step_id`
+    - `steps`, `steps_by_id`: the steps that the agent recorded; those that are `with` blocks, by their `step_id`
     - `duplicates`: which interactions were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools belong to other
@@ -135,7 +138,7 @@ class Fold:
         call = self.calls.get(identity)
         if call is None:
             if not isinstance(identity, str):
-                raise TypeError("the interaction_id is no text")
+                raise TypeError("the interaction_id is not a text")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
             self.calls[identity] = call
             if self.tools.steps.has_started and not is_embedding(record.data.get("api")):
@@ -270,21 +273,21 @@ class Fold:
 
     def _shown_interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
         """Return an interaction, or None if it cannot be read, or if it was recorded by hand and captured too."""
-        one = self._interactions.get(call.interaction_id) or self.interaction(call)
-        return one if one is not None and (one.api is not None or not self.duplicates.has(one)) else None
+        shown = self._interactions.get(call.interaction_id) or self.interaction(call)
+        return shown if shown is not None and (shown.api is not None or not self.duplicates.has(shown)) else None
 
     def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
         """Return the value of an interaction, made once. If its records cannot be read, add a gap and return None."""
         identity = call.interaction_id
-        made = self._interactions.get(identity)
-        if identity in self.unreadable_ids or (made is not None and made.source is call):
-            return made
+        interaction = self._interactions.get(identity)
+        if identity in self.unreadable_ids or (interaction is not None and interaction.source is call):
+            return interaction
         if isinstance(call, PutAwayCall):
             call = call.read_again(self.items)
-        made = try_call(interaction_of, partial(self._note_unreadable, call), call)
-        if made is not None and self.calls.get(identity) is call:  # not a call as it was before its newest record
-            self._interactions[identity] = made
-        return made
+        interaction = try_call(interaction_of, partial(self._note_unreadable, call), call)
+        if interaction is not None and self.calls.get(identity) is call:  # not an `as_of` copy with fewer records
+            self._interactions[identity] = interaction
+        return interaction
 
     def _note_unreadable(self, call: CallRecords, error: Exception) -> None:
         self.unreadable_ids.add(call.interaction_id)
@@ -343,9 +346,9 @@ class Fold:
     def recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
         calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
-        made = [one for call in calls if (one := self._shown_interaction(call)) is not None]
-        attached = (execution for one in made for execution in self.tools.executions.get(one.interaction_id, ()))
-        return step.step(made, self.tools.answers, [one for one in attached if one.requested_by])
+        shown = [*filter(None, map(self._shown_interaction, calls))]
+        attached = chain.from_iterable(self.tools.executions.get(call.interaction_id, ()) for call in shown)
+        return step.step(shown, self.tools.answers, [tool for tool in attached if tool.requested_by])
 
     def with_summary(self, step: AgentStep) -> AgentStep:
         """Add to a step the summary that was recorded for its number.
@@ -358,7 +361,7 @@ class Fold:
 
 
 def _ignore(_: Exception) -> None:
-    """Do nothing with a request that cannot be read. `CallRecords.has_request` reports it."""
+    """Return None for a request that cannot be read. `CallRecords.has_request` reports the request."""
 
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {

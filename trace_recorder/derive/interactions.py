@@ -1,4 +1,4 @@
-"""An `LLMInteraction` from the records of one call (`call_records.py`), and which of them were recorded twice.
+"""Makes an `LLMInteraction` from the records of one call (`call_records.py`), and finds calls that were recorded twice.
 
 Nothing here raises if a record is missing: an unknown value is None. Errors come from three places: the record of a
 failed exchange, the body of an HTTP error, and an error event in the stream.
@@ -61,7 +61,7 @@ _TEXTS = ("provider", "api", "agent", "agent_id", "parent_agent_id", "parent_exe
 
 
 def _how_it_ended(call: CallRecords, end: Mapping[str, Payload]) -> tuple[bool, str | None]:
-    """Return whether an answer is complete, and the reason if it is not, if the reason is known.
+    """Return whether an answer is complete, and why not. The reason is None if it is unknown.
 
     Older journals do not say whether the last event of a stream came. For them, the stream itself is examined.
     """
@@ -82,18 +82,21 @@ def _undamaged_stream(call: CallRecords, end: Mapping[str, Payload]) -> JoinedSt
 
 
 def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
-    """Whether the data of a request, or its body, asks for a stream. `body` may be without its items."""
+    """Whether the data of a request, or its body, asks for a stream.
+
+    `body` may lack the members that are stored as items.
+    """
     return request_data.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
 
 
 def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    """Return the members of a request's body, without those that are items."""
+    """Return the members of a request's body, without those that are stored as items."""
     body = request_data["body"] if "body" in request_data else read_body(request_data)
     return body if isinstance(body, dict) else {}
 
 
 def _stream_error(call: CallRecords, end: Mapping[str, Payload]) -> ErrorInfo | None:
-    """Return the error in the stream of a call, or None if it has no error."""
+    """Return the error that the stream of a call carries, or None."""
     carried = call.stream_error()
     if carried is None:
         return None
@@ -126,7 +129,7 @@ def stated_error(error: Payload) -> ErrorInfo | None:
 
 
 def _attempts(call: CallRecords, ending_error: ErrorInfo | None) -> tuple[Attempt, ...]:
-    """Return every HTTP exchange of an interaction, in order. `ending_error` is the error of the newest one."""
+    """Return every HTTP exchange of an interaction, in order. `ending_error` is the error of the newest exchange."""
     parts = {part.data.get("attempt", 0): part.data for part in call.streams} if call.streams else {}
     attempts = []
     for request in call.requests:
@@ -160,7 +163,7 @@ def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float 
 
 
 def _seconds(value: Payload) -> float | None:
-    """Return a duration that a record states, or None if it is not a number or leaves the range of dates."""
+    """Return a duration that a record states, or None if it is not a number or is longer than dates allow."""
     return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
 
 
@@ -180,7 +183,9 @@ def unreadable_gaps(interactions: Iterable[LLMInteraction]) -> list[Gap]:
 
 @dataclass(slots=True)
 class Duplicates:
-    """Takes the responses of a run in the order of their records.
+    """Finds interactions recorded by hand whose responses were captured too.
+
+    Takes responses in the order of the records.
 
     - `_captured`: the response ids of captured interactions
     - `_manual`: the response ids of interactions recorded by hand, each with the ids of these interactions
@@ -189,9 +194,9 @@ class Duplicates:
     _captured: dict[str, None] = field(default_factory=dict)
     _manual: dict[str, dict[str, None]] = field(default_factory=dict)
 
-    def has(self, one: LLMInteraction) -> bool:
-        """Whether an interaction was recorded by hand after its response had been captured."""
-        return one.response.id in self._captured
+    def has(self, call: LLMInteraction) -> bool:
+        """Whether the response of an interaction recorded by hand was captured too."""
+        return call.response.id in self._captured
 
     def add(self, call: LLMInteraction) -> Mapping[str, None]:
         """Add a response. If it was captured, return the interactions recorded by hand that have the same response."""

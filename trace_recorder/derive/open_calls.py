@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from trace_recorder.derive.steps import ToolExecution, agent_key
 from trace_recorder.values.llm_interaction import LLMInteraction
@@ -27,7 +28,8 @@ from trace_recorder.values.structs import replace
 class _Response:
     """The calls of one response.
 
-    - `first_seq`, `step`: the number of the interaction's first record, and the step with a block that has it
+    - `first_seq`: the number of the interaction's first record
+    - `step`: the `step_id` of the `with` block in which the interaction was made
     - `without_tool`: the calls for which a tool may still run, by call id
     - `without_id`: the unanswered calls with made-up ids
     - `agent_ids`: the ids that the agent gave to calls with made-up ids
@@ -81,10 +83,10 @@ class OpenCalls:
     # ── tools that run ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def match(self, execution: ToolExecution) -> None:
-        """Find the call that a tool runs for. No other tool can run for it then."""
-        found = self._stated(execution) if "call_id" in execution.call_data else self._same(execution)
-        if found is not None:
-            response, key = found
+        """Find the call that a tool runs for. No later tool is matched to the same call."""
+        match = self._find_by_id(execution) if "call_id" in execution.call_data else self._find_by_name(execution)
+        if match is not None:
+            response, key = match
             execution.requested_by, execution.requested_call = response.interaction_id, response.without_tool.pop(key)
 
     def reopen(self, execution: ToolExecution) -> None:
@@ -99,7 +101,10 @@ class OpenCalls:
         return self._latest.get(agent_key(execution.call_data))
 
     def close(self, interaction_id: str, call_id: str | None = None) -> None:
-        """Close a call, or all calls of an interaction, so that no tool runs for it: the model got the result."""
+        """Close a call, or all calls of an interaction, because the model got the result.
+
+        No later tool is matched to it.
+        """
         response = self._responses.get(interaction_id)
         if response is None:
             return
@@ -108,13 +113,13 @@ class OpenCalls:
         if call_id is None or not response.without_tool:
             _remove(self._without_tool, response)
 
-    def _stated(self, execution: ToolExecution) -> tuple[_Response, str] | None:
+    def _find_by_id(self, execution: ToolExecution) -> tuple[_Response, str] | None:
         key = execution.call_data["call_id"]
-        others = (one for of_agent in self._without_tool.values() for one in reversed(of_agent.values()))
-        candidates = (one for some in (self._candidates(execution), others) for one in some)
+        of_all_agents = chain.from_iterable(reversed(of_agent.values()) for of_agent in self._without_tool.values())
+        candidates = chain(self._candidates(execution), of_all_agents)
         return next(((response, key) for response in candidates if key in response.without_tool), None)
 
-    def _same(self, execution: ToolExecution) -> tuple[_Response, str] | None:
+    def _find_by_name(self, execution: ToolExecution) -> tuple[_Response, str] | None:
         arguments = execution.call_data.get("arguments")
         named = [
             (response, key)
@@ -147,16 +152,20 @@ class OpenCalls:
         for result in results:
             keys = (agent, result.call_id), (None, result.call_id)
             key = next((key for key in keys if key in self._by_id), None)
-            found = self._match_id_of_agent(agent, result) if key is None else self._by_id[key]
-            if found is None:
+            match = self._match_id_of_agent(agent, result) if key is None else self._by_id[key]
+            if match is None:
                 yield None, result
                 continue
-            response, call = found
-            self._answer_without_id(response, call.call_id)
+            response, call = match
+            if response.without_id.pop(call.call_id, None) is not None and not response.without_id:
+                _remove(self._without_id, response)
             yield response.interaction_id, replace(result, call_id=call.call_id, name=call.name)
 
     def _match_id_of_agent(self, agent: Hashable, result: ToolResult) -> tuple[_Response, ToolCall] | None:
-        """Find the call to which the agent gave this id, because the provider gave none. The call keeps this id."""
+        """Find the call to which the agent gave the id of this result, and note the id.
+
+        The provider gave the call no id.
+        """
         newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
         named = (
             (response, call)
@@ -170,10 +179,6 @@ class OpenCalls:
             response.agent_ids[call.call_id] = result.call_id
             self._by_id[agent, result.call_id] = self._by_id[None, result.call_id] = match
         return match
-
-    def _answer_without_id(self, response: _Response, call_id: str) -> None:
-        if response.without_id.pop(call_id, None) is not None and not response.without_id:
-            _remove(self._without_id, response)
 
 
 def _remove(responses: dict[Hashable, dict[str, _Response]], response: _Response) -> None:

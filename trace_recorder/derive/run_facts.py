@@ -1,4 +1,4 @@
-"""The facts of the run itself in the records: its start and end, annotations, rewards, gaps, and damaged lines.
+"""Collects the facts of the run itself: its start and end, annotations, rewards, gaps, and damaged journal lines.
 
 `fold.py` handles LLM interactions, tools and steps, and passes each other record to its method here.
 """
@@ -64,18 +64,18 @@ class RunFacts:
 
     @property
     def damage(self) -> int:
-        """How many gaps the reader of the file found: damaged and missing lines."""
+        """How many damaged lines, and groups of missing lines, the journal has."""
         return self._reported_lines + self._unreported_lines + sum(gap.what == MISSING_LINES for gap in self.gaps)
 
     @property
     def ends_in_damage(self) -> bool:
-        """Whether the newest line is damaged and not only torn, so that a gap reports it already."""
+        """Whether the newest line is damaged, and not just cut off. A gap reports such a line already."""
         return self.damaged_since > 0 and self.torn is None
 
     def count(self, record: Record) -> None:
         """Count the secrets that were masked in a record, and the records that are missing before it.
 
-        A record need not be passed if it follows the last one directly and no secret was masked in it.
+        The caller may skip a record that directly follows the last one and has no masked secret.
         """
         if "redacted" in record.data and (redacted := as_int(record.data["redacted"])):
             self.redactions += redacted
@@ -93,7 +93,10 @@ class RunFacts:
             self.gaps.append(Gap(record.time, MISSING_LINES, f"{which} missing"))
 
     def add_bad_line(self, line: BadLine) -> None:
-        """Add a line that is not a record. A torn last line is not a gap: the writer was killed in its middle."""
+        """Add a line that is not a record.
+
+        A cut-off last line gets no gap, because the writer was killed while writing it.
+        """
         self.damaged_since += 1
         if line.torn:
             self.torn = line

@@ -1,4 +1,4 @@
-"""The steps of a run: those that the agent recorded, one for each other call, and those of tools without either.
+"""The steps of a run: the steps that the agent recorded, a step for each other call, and steps for the remaining tools.
 
 A `ToolExecution` is shown in the step of the call that it ran for, which `open_calls.py` finds. If a tool matches no
 call, no model asked for it, and its call id is made up. `ToolSteps` decides where such tools are shown.
@@ -42,7 +42,7 @@ class ToolExecution:
     - `call_data`, `result_data`: the data of its `tool_call` and `tool_result` records
     - `requested_by`, `requested_call`: the interaction and the call by which a model asked for the tool, or None
     - `attached_to`: the interaction that the tool is shown with: `requested_by`, or else the agent's last one before it
-    - `tool_step`: the step that shows the tool if no other step does; None if the tool ran in a step with a block
+    - `tool_step`: the step that shows the tool if no other step does; None if the tool ran in a step's `with` block
     - `has_sub_agent`: whether an agent was started in the tool
     """
 
@@ -71,24 +71,27 @@ class ToolExecution:
         """Return the call as the model made it, or else as the tool got it."""
         if self.requested_call is not None:
             return self.requested_call
-        stated = as_text(self.call_data.get("call_id"))
-        return ToolCall(stated or self.identity, self.name, self.call_data.get("arguments", {}), stated is None)
+        call_id = as_text(self.call_data.get("call_id"))
+        return ToolCall(call_id or self.identity, self.name, self.call_data.get("arguments", {}), call_id is None)
 
     def result(self, answer: ToolResult | None) -> ToolResult | None:
-        """Return the result. `answer` is the result that the model got, which is the only one while the tool runs."""
+        """Return the result.
+
+        `answer` is the result that the model got; while the tool runs, there is no other result.
+        """
         if self.result_data is None:
             return answer
-        error, gave = self.result_data.get("error"), self.result_data.get("result")
+        error, result = self.result_data.get("error"), self.result_data.get("result")
         success, duration = self.result_data.get("success"), self.result_data.get("duration_seconds")
-        told = None if answer is None else answer.error if answer.result is None else answer.result
+        sent = None if answer is None else answer.error if answer.result is None else answer.result
         return ToolResult(
             self.call().call_id,
             name=self.name,
             success=success if isinstance(success, bool) else None,
-            result=gave,
+            result=result,
             error=_error_text(as_dict(error)) if error else None,
             duration_seconds=duration if isinstance(duration, int | float) else None,
-            sent=None if told == gave else told,
+            sent=None if sent == result else sent,
             execution_id=self.identity if self.has_sub_agent else None,
             timestamp=self.time,
             replayed=self.result_data.get("replayed") is True,
@@ -104,17 +107,17 @@ def _error_text(error: Mapping[str, Payload]) -> str:
 def tool_calls_and_results(
     interactions: Iterable[LLMInteraction], answers: Mapping[str, Answers], executions: Iterable[ToolExecution]
 ) -> tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]]:
-    """Return the tool calls of some interactions and executions, each once, and their known results."""
+    """Return the tool calls of these interactions and executions, each call once, and the known results."""
     calls: dict[tuple[str, str], tuple[ToolCall, ToolResult | None]] = {}
-    for one in interactions:
-        for number, call in enumerate(one.response.tool_calls):
-            answer = answers.get(one.interaction_id, {}).get(call.call_id)
-            calls[one.interaction_id, call.call_id or f"#{number}"] = call, answer
+    for interaction in interactions:
+        for number, call in enumerate(interaction.response.tool_calls):
+            answer = answers.get(interaction.interaction_id, {}).get(call.call_id)
+            calls[interaction.interaction_id, call.call_id or f"#{number}"] = call, answer
     for execution in executions:
         call = execution.call()
         key = (execution.requested_by, call.call_id) if execution.requested_by else ("", execution.identity)
-        asked = calls[key][0] if key in calls else call
-        calls[key] = asked, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
+        requested = calls[key][0] if key in calls else call
+        calls[key] = requested, execution.result(answers.get(execution.requested_by or "", {}).get(call.call_id))
     results = (result for _, result in calls.values() if result is not None)
     return tuple(call for call, _ in calls.values()), tuple(results)
 
@@ -153,11 +156,24 @@ def _state(call: LLMInteraction, *, answered: bool, calls_tools: bool) -> str:
     return "completed" if call.response.finish_reason or not is_in_progress(call.response) else "thinking"
 
 
+_STATED_AT_END = (
+    "state",
+    "messages",
+    "llm_response",
+    "tool_calls",
+    "tool_results",
+    "reflection",
+    "error",
+    "duration_seconds",
+)
+"""The values of a step that the agent may state when the step ends."""
+
+
 @dataclass(slots=True, eq=False)
 class RecordedStep:
-    """A step that the agent recorded: the values that it stated, and for a step with a block, what ran in the block.
+    """A step that the agent recorded: the stated values, and the calls and tools of the step's `with` block, if any.
 
-    `identity` is the `step_id`, or None for a step that was recorded as a whole, without a block. `first_seq` is the
+    `identity` is the `step_id`, or None for a step that was recorded by one call, without a block. `first_seq` is the
     number of the step's first record.
     """
 
@@ -170,16 +186,15 @@ class RecordedStep:
 
     @classmethod
     def begin(cls, record: Record) -> RecordedStep:
-        """Make a step with a block from the first record that names it."""
+        """Make the step of a `with` block from the first record that names it."""
         data = record.data
         of_agent = texts_of_members(data, AGENT_MEMBERS)
         stated = AgentStep(data["step_number"], record.time, "", **of_agent)
         return cls(stated, record.seq, data["step_id"], closed=False)
 
     def update(self, step: AgentStep) -> None:
-        """Add the values that the agent stated at the end of the block. They replace earlier and collected values."""
-        said = ("state", "messages", "llm_response", "tool_calls", "tool_results", "reflection", "error")
-        members = {name: getattr(step, name) for name in (*said, "duration_seconds")}
+        """Add the values that the agent stated at the end of the block. They replace earlier values."""
+        members = {name: getattr(step, name) for name in _STATED_AT_END}
         self.stated = replace(self.stated, **{name: value for name, value in members.items() if _is_stated(value)})
         self.closed = self.closed or step.duration_seconds is not None
 
@@ -199,13 +214,13 @@ class RecordedStep:
             tool_calls=recorded.tool_calls or calls,
             tool_results=recorded.tool_results or results,
             interaction=last,
-            interaction_ids=tuple(one.interaction_id for one in inside),
+            interaction_ids=tuple(interaction.interaction_id for interaction in inside),
         )
         return replace(step, state=step.state or self._state(step))
 
     def _last_of_agent(self, inside: Sequence[LLMInteraction]) -> LLMInteraction | None:
         """Return the last interaction of the step's own agent, or else the last one of any agent."""
-        own = [one for one in inside if one.agent_id == self.stated.agent_id] or inside
+        own = [interaction for interaction in inside if interaction.agent_id == self.stated.agent_id] or inside
         return own[-1] if own else None
 
     def _state(self, step: AgentStep) -> str:
@@ -226,8 +241,8 @@ class ToolStep:
 
     - `opening_seq`: the number of the first record of such a tool, which identifies the step
     - `agent_data`: the data of that record, for the agent's name and ids
-    - `first_seq`: the place of the step among the steps: the first record of a tool without another place when it ran
-    - `placed`: how many tools got a place in this step, even if other steps show them now
+    - `first_seq`: the number of the first record of the first tool that the step showed; steps are in this order
+    - `placed`: how many tools were reserved for this step, even if other steps show them now
     - `closed`: whether the step takes no more tools
     """
 
@@ -239,7 +254,7 @@ class ToolStep:
     closed: bool = False
 
     def step(self, number: int, answers: Mapping[str, Answers]) -> AgentStep:
-        """Make the step, which must have at least one tool. Its state is "error" if the last tool failed."""
+        """Make the step. It must have at least one tool. Its state is "error" if the last tool failed."""
         executions = sorted(self.executions.values(), key=attrgetter("first_seq"))
         calls, results = tool_calls_and_results((), answers, executions)
         failed = results[-1].error if executions[-1].failed else None
@@ -258,14 +273,14 @@ class ToolStep:
 MAX_TOOLS_PER_STEP = 64
 """A new step begins after this many tools, so that no step grows without limit if no calls are recorded."""
 MAX_WAITING_CLAIMS = 256
-"""How many calls of recorded steps are kept until their tools run, and how many tools until a step names them."""
+"""How many calls of recorded steps wait for their tools, and how many tools wait for a step that names them."""
 
 
 class ToolSteps:
     """The tool steps of a run. Methods are called in the order of the records.
 
-    `steps` are the steps with at least one tool. `has_started` is True if any tool ran outside of all steps with a
-    block.
+    `steps` are the tool steps that show at least one tool. `has_started` is True if any tool ran outside of all `with`
+    blocks of steps.
     """
 
     def __init__(self, *, max_tools: int = MAX_TOOLS_PER_STEP) -> None:
@@ -284,7 +299,7 @@ class ToolSteps:
             step.closed = True
 
     def start(self, identity: str, record: Record) -> None:
-        """Reserve a tool step for a tool that runs outside of all steps with a block.
+        """Reserve a tool step for a tool that runs outside of all `with` blocks of steps.
 
         `record` is the first record of the tool.
         """
@@ -302,11 +317,11 @@ class ToolSteps:
         self._step_of[identity] = step
 
     def pop_step(self, identity: str) -> ToolStep | None:
-        """Return the step that was reserved for a tool, or None if the tool ran in a step with a block."""
+        """Return the step that was reserved for a tool, or None if the tool ran in the `with` block of a step."""
         return self._step_of.pop(identity, None)
 
     def place(self, execution: ToolExecution, *, elsewhere: bool) -> None:
-        """Show a tool in its tool step. If it is shown elsewhere, or a recorded step names it, remove it there."""
+        """Show a tool in its tool step, or remove it there if another step shows it or names it."""
         step = execution.tool_step
         if step is None:
             return
@@ -348,7 +363,10 @@ class ToolSteps:
 
 
 def _matches(call: ToolCall, execution: ToolExecution) -> bool:
-    """Whether a tool ran for a call of a recorded step: by id, or by name and arguments if one of them has no id."""
+    """Whether a tool ran for a call of a recorded step.
+
+    Compare ids, or names and arguments if the tool or the call has no id.
+    """
     ran = execution.call()
     if call.call_id and not ran.call_id_made_up:
         return call.call_id == ran.call_id

@@ -1,9 +1,9 @@
 """Reads the requests of a loaded run as prompts: arrays of the numbers that messages have in the run's table.
 
-A prompt that continues an earlier one shares its array, and only the new elements of its history are read. If the
-history is an edited form of an earlier one, the prompt is put together from pieces of the earlier array, and only the
-elements at the edits are read. A history with tool calls or results that need made-up ids is read from its beginning,
-because each made-up id depends on all calls before it.
+A prompt that continues an earlier prompt shares the array of the earlier prompt, and only the new elements of its
+history are read. If the agent has edited the history, the prompt is put together from pieces of the earlier array, and
+only the elements at the edits are read. A history with tool calls or results that need made-up ids is read from its
+beginning, because each made-up id depends on all calls before it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
 
 
 def result_of(message: Message) -> ToolResult:
-    """Read a tool message as a result. Whether the tool failed is unknown in dialects that do not say so."""
+    """Read a tool message as a result. In a dialect that does not state failures, `success` is None."""
     failed = message.extra.get("is_error")
     if failed is True:
         return ToolResult(message.call_id or "", name=message.name, success=False, error=_error_text(message.content))
@@ -45,18 +45,20 @@ def _error_text(content: Payload) -> str:
     """Return an error as text: a list of text parts with one part on each line, any other value as JSON."""
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    said = [text for text in texts if isinstance(text, str)]
-    if len(said) == len(texts):
-        return "\n".join(said)
+    if all(isinstance(text, str) for text in texts):
+        return "\n".join(texts)
     return "" if content is None else json.dumps(content, ensure_ascii=False)
 
 
 PREAMBLE = -1
 """The number of everything before the history, such as a system prompt."""
 MAX_PROMPTS = 64
-"""How many conversations are remembered. If several agents take turns, each needs its own array."""
+"""How many prompts are remembered, for agents that take turns. A request is compared with each of them."""
 MIN_ELEMENTS = 16
-"""A shorter prompt is remembered only for the next request, because reading it again costs no more than a search."""
+"""A prompt with fewer elements is remembered only for the next request.
+
+Reading it again costs no more than finding it.
+"""
 _Group: TypeAlias = "tuple[int, list[Message]]"
 Key = TypeVar("Key", int, tuple[int, ...])
 
@@ -83,13 +85,16 @@ class IncrementalReading(Struct, frozen=True, gc=False):
         return NumberedMessages(self.table, numbers, 0, self.count)
 
     def put_away(self) -> IncrementalReading:
-        """Return the reading without its tool results, with a tuple of numbers, which the garbage collector skips."""
+        """Return the reading without its tool results.
+
+        A short prompt gets a tuple of numbers, which the garbage collector skips.
+        """
         is_short = self.count <= MIN_ELEMENTS
         return replace(self, results=(), numbers=(*self.numbers[: self.count],) if is_short else self.numbers)
 
 
 class ElementReadings:
-    """Reads the elements of a dialect's histories, which are numbers of items. Each distinct element is read once.
+    """Reads the elements of a dialect's histories into messages. An element is the number of an item.
 
     The messages of the newest `max_kept` elements stay in memory. Those of older elements are read again when needed.
     """
@@ -124,7 +129,7 @@ class ElementReadings:
         return messages
 
     def groups(self, elements: Numbers) -> Iterable[_Group]:
-        """Return the messages of elements in groups, and for each group the number of its elements."""
+        """Yield groups: the number of elements, and the messages that these elements become together."""
         if self.merge_rule is None:
             return zip(repeat(1), map(self.read, elements))
         rule = MergeRule(self.merge_rule.continues, partial(self._merge, self.merge_rule))
@@ -140,7 +145,7 @@ class ElementReadings:
         return merged[0]
 
     def _put_away(self, kept: dict[Key, list[Message]], again: Callable[[Key], list[Message]]) -> None:
-        """Drop the messages that were read first. The table reads them again with `again`.
+        """Drop the messages of the oldest element. The table calls `again` if it needs them.
 
         `again` must not refer to these readings.
         """
@@ -162,9 +167,9 @@ def _merge_again(
 
 @dataclass(slots=True, eq=False)
 class TablePrompt:
-    """The part of a conversation that was read: its elements, how many messages each has, and the messages' numbers.
+    """The part of a conversation that was read: its elements, how many messages each element has, and their numbers.
 
-    A message that was read from several elements is counted with the last of them. The requests of a conversation share
+    A message that was read from several elements is counted with the last element. The requests of a conversation share
     these arrays, which only grow. `results` are the tool results after the model's last message. `numbering` makes up
     ids if a call or a result had none. Requests with the same `key` differ only in their histories.
     """
@@ -202,7 +207,7 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> IncrementalReading:
-        """Read a request with these elements. The first element is the preamble.
+        """Read a request with these elements, of which the first is `PREAMBLE`.
 
         `begin` reads the request without its history, and the messages of the preamble. Raises KeyError if a record
         that the request needs is missing.
@@ -229,7 +234,7 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> TablePrompt:
-        """Read all elements of a request. A message that was read before costs little."""
+        """Read all elements of a request. Elements whose messages are in memory are not read again."""
         beginning = self._beginnings.get(key)
         if beginning is None:
             offer, messages = begin()
@@ -243,7 +248,10 @@ class TablePrompts:
         return prompt
 
     def _extend(self, prompt: TablePrompt, elements: Numbers, readings: ElementReadings) -> bool:
-        """Append the elements that a prompt lacks. Return False if the first one merges with its last message."""
+        """Append the elements that a prompt lacks.
+
+        Return False if the first new element merges with the prompt's last message.
+        """
         new = elements[len(prompt.elements) :]
         if not new:
             return True
@@ -277,7 +285,10 @@ class TablePrompts:
                 prompt.messages.append(self._table.number_of(message))
 
     def _with_ids(self, prompt: TablePrompt, message: Message, readings: ElementReadings) -> Message:
-        """Return a message with all its ids. No id is made up before the first missing one."""
+        """Return a message with all its ids.
+
+        Ids are counted from the start of the prompt as soon as one id is missing.
+        """
         if prompt.numbering is None:
             if not readings.makes_up_ids or not _lacks_id(message):
                 return message
@@ -289,7 +300,7 @@ class TablePrompts:
     # ── edited histories ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
-        """Put a prompt together from the newest earlier prompt that has its middle element.
+        """Put a prompt together from pieces of an earlier prompt: the newest one that contains the middle element.
 
         Return None if there is no such prompt, or if made-up ids depend on the edited part.
         """
@@ -328,7 +339,7 @@ class _Edit(NamedTuple):
 def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edit]:
     """Return the edits that turn an earlier prompt into a list of elements.
 
-    If elements merge, an edit includes the message before it and the message after it.
+    If elements may merge into one message, an edit also covers the messages directly before and after it.
     """
     edits: list[_Edit] = []
     moved = 0
@@ -346,7 +357,7 @@ def _edits(before: TablePrompt, elements: Numbers, *, merges: bool) -> list[_Edi
 
 
 def _begin_of_message(counts: Numbers, position: int) -> int:
-    """Return the position of the first element of the message before a position. The preamble is not part of it."""
+    """Return the position of the first element of the message before a position, but at least 1, after the preamble."""
     last = position - 1
     while last > 0 and not counts[last]:
         last -= 1
@@ -356,7 +367,7 @@ def _begin_of_message(counts: Numbers, position: int) -> int:
 
 
 def _end_of_message(counts: Numbers, position: int) -> int:
-    """Return the position after the last element of the message that begins at a position, or after it."""
+    """Return the position after the last element of the first message that ends at or after a position."""
     while position < len(counts) and not counts[position]:
         position += 1
     return min(position + 1, len(counts))

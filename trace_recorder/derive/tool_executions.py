@@ -1,8 +1,8 @@
-"""The executions of tools: for which call each ran, which result the model got, and where it is shown.
+"""The executions of tools: for which call each tool ran, which result the model got, and which step shows the tool.
 
 A tool is shown with the interaction that asked for it, or else with the last interaction of its agent before it. If no
-step shows that interaction, the tool has a step of its own (`steps.py`). The calls of an open stream are unknown. Tools
-that ran meanwhile, and results that came meanwhile, are matched again when the stream has ended.
+step shows that interaction, the tool has a step of its own (`steps.py`). The tool calls in an open stream are unknown.
+So tools and results that come while it is open are matched again when it has ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DuringStream:
 class ToolExecutions:
     """Takes requests, responses and tools in the order of their records.
 
-    - `step_of_interaction`: the `step_id` of the block that an interaction belongs to
+    - `step_of_interaction`: the `step_id` of the `with` block that an interaction belongs to
     - `has_recorded_steps`: whether the agent recorded any step itself
     - `executions`: the executions that are attached to an interaction, by the id of the interaction
     - `answers`: the results that the model got for each interaction's calls
@@ -52,7 +52,10 @@ class ToolExecutions:
     _open_streams: dict[str, DuringStream] = field(default_factory=dict)
 
     def start(self, record: Record, step: RecordedStep | None) -> None:
-        """Note that a tool begins, before its record is read. `step` is the step with a block that has the tool."""
+        """Note that a tool begins, before its record is read.
+
+        `step` is the `with` block in which the tool runs, or None.
+        """
         identity = record.data["execution_id"]
         if step is None and identity not in self._running:
             self.steps.start(identity, record)
@@ -89,7 +92,7 @@ class ToolExecutions:
             for execution in during.executions.values():
                 self._find_late(execution, identity)
             for agent, result in during.results:
-                self._assign_results(agent, [result])  # results without a call wait with the other open streams already
+                self._assign_results(agent, [result])  # the other open streams have the result already
 
     def read_record(self, record: Record, step: RecordedStep | None) -> None:
         """Read one record of an execution, and find the call that it runs for."""
@@ -97,9 +100,9 @@ class ToolExecutions:
         execution = self._running.get(identity)
         if execution is None:
             began, call_id = as_text(record.data.get("began")), as_text(record.data.get("interaction_id"))
-            at = self.steps.pop_step(identity)
+            tool_step = self.steps.pop_step(identity)
             execution = ToolExecution(
-                identity, record.seq, began or record.time, record.data, None, call_id, tool_step=at
+                identity, record.seq, began or record.time, record.data, None, call_id, tool_step=tool_step
             )
             self._running[identity] = execution
             if step is not None:
@@ -147,7 +150,10 @@ class ToolExecutions:
         return unclaimed
 
     def _find_late(self, execution: ToolExecution, identity: str) -> None:
-        """Find the call of a tool that ran before the stream ended which may have asked for it."""
+        """Find the call of a tool that ran while a stream was open.
+
+        `identity` is the interaction whose stream has now ended.
+        """
         if execution.requested_by is None:
             self._open_calls.match(execution)
             self._attach(execution, identity if self._latest_before(execution) == identity else execution.attached_to)
@@ -163,12 +169,9 @@ class ToolExecutions:
 
     def _place_in_tool_step(self, execution: ToolExecution) -> None:
         """Show a tool in a tool step if no other step shows it."""
-        elsewhere = (
-            execution.requested_by in self.step_of_interaction
-            if self.has_recorded_steps
-            else execution.attached_to is not None
-        )
-        self.steps.place(execution, elsewhere=elsewhere)
+        has_block = execution.requested_by in self.step_of_interaction
+        has_call = execution.attached_to is not None
+        self.steps.place(execution, elsewhere=has_block if self.has_recorded_steps else has_call)
 
     def _latest_before(self, execution: ToolExecution) -> str | None:
         return None if "step_id" in execution.call_data else self._open_calls.latest(execution)

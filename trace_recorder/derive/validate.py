@@ -1,7 +1,7 @@
 """Validation: whether the files of a run are complete, well-formed, and consistent with themselves and each other.
 
-`validate(path)` only reads. A finding is an error if something was lost, was changed, or contradicts something else. It
-is a note if a reader should know it, such as the torn last line of a process that was killed. The shape of a file is
+`validate(path)` only reads. A finding is an error if data was lost or changed, or contradicts other data. It is a note
+if a reader should only know it, such as the cut-off last line of a process that was killed. The shape of a file is
 checked by `schemas/violations.py`, its meaning by the fold.
 """
 
@@ -65,7 +65,7 @@ class Report:
 
 
 def validate(path: str | Path) -> Report:
-    """Validate the files of a run: the journal and the document, or the only one that exists. `path` names either.
+    """Validate the journal and the document of a run, or the one that exists. `path` is the path of either file.
 
     Raises OSError if the file cannot be read. No content of a file raises; the report describes it.
     """
@@ -95,22 +95,24 @@ def validate(path: str | Path) -> Report:
 def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
     """Return a finding if the journal cannot be validated any further, or None."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
-        return Finding("error", "journal", "no line of it is a record of this package")
+        return Finding("error", "journal", "no line is a record of this package")
     if not records:
-        return Finding("error", "journal", "it has no whole record: nothing is on file")
+        return Finding("error", "journal", "it has no whole record")
     version = records[0].data.get("version") if records else None
     if isinstance(version, int) and version > VERSION:
-        return Finding("error", "journal", f"it has version {version}, and {VERSION} is the newest known here")
+        return Finding(
+            "error", "journal", f"it has version {version}, and {VERSION} is the newest that this version knows"
+        )
     return None
 
 
 def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold: Fold) -> Iterator[Finding]:
     shaped = {record.offset: list(_shape(record)) for record in records}
-    sound = [record for record in records if not any(one.severity == "error" for one in shaped[record.offset])]
+    sound = [record for record in records if not any(each.severity == "error" for each in shaped[record.offset])]
     for line in lines:
-        found = [] if isinstance(line, BadLine) else shaped[line.offset]
-        yield from found
-        yield from _fold(line, fold, reported=bool(found))
+        findings = [] if isinstance(line, BadLine) else shaped[line.offset]
+        yield from findings
+        yield from _fold(line, fold, reported=bool(findings))
     yield from _sequence(record for record in records if isinstance(record.seq, int))
     checks = ItemChecks(fold.items, records)
     for record in sound:
@@ -119,7 +121,7 @@ def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold:
     yield from _requests(call for call in fold.calls.values() if isinstance(call, CallRecords))
     yield from _streams(sound, fold.items)
     if fold.run.end is None:
-        yield Finding("note", "journal", "the run has no end on file: it goes on, or it was broken off")
+        yield Finding("note", "journal", "the run has no end on file: it is still running, or it was killed")
 
 
 def _shape(record: Record) -> Iterator[Finding]:
@@ -132,7 +134,7 @@ def _shape(record: Record) -> Iterator[Finding]:
     }
     yield from (Finding("error", _at(record), what) for what in violations("journal", line))
     if record.kind not in DATA:
-        yield Finding("note", _at(record), "a record of a kind that is not known here")
+        yield Finding("note", _at(record), "a record of a kind that this version does not know")
 
 
 def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
@@ -144,9 +146,9 @@ def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Fin
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
     elif not reported:
         severity = "note" if line.kind == "gap" else "error"
-        # Missing records are reported by `_sequence`.
-        found = [gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES]
-        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in found)
+        # `_sequence` reports missing records.
+        gaps = [gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES]
+        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in gaps)
 
 
 def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
@@ -170,15 +172,18 @@ def _expanded(record: Record, checks: ItemChecks) -> Iterator[Finding]:
         yield Finding("error", _at(record), "it cannot be put together: a record that it needs is damaged or missing")
         return
     if not meant:
-        yield Finding("error", _at(record), "it leads to other items than its check value was made of")
+        yield Finding("error", _at(record), "it refers to other items than its writer used")
 
 
 def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
-    """Yield the records with a value that became known as a secret only later. The document masks this value."""
+    """Yield a note for each record with a value that became known as a secret only later.
+
+    The document masks this value.
+    """
     by_seq = {record.seq: record for record in records}
     for record in records:
         if record.kind == "redaction" and record.data["of"] in by_seq:
-            what = f"it still holds what became known as a secret later, before record {record.seq}"
+            what = f"it has a value that became known as a secret later, before record {record.seq}"
             yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
 
 
@@ -189,7 +194,7 @@ def _requests(calls: Iterable[CallRecords]) -> Iterator[Finding]:
 
 
 def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
-    """Assemble each stream of each attempt again."""
+    """Assemble each stream again, and compare the result with the response on file."""
     exchanges: dict[tuple[str, int], CallRecords] = {}
     for record in records:
         if "attempt" in record.data:
@@ -210,10 +215,10 @@ def _stream(call: CallRecords, ending: Record) -> str | None:
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if "chunk_ends" in call.last_part and call.raw_chunks() is None:
-        return "what is said of its stream's chunks does not fit the stream"
+        return "the sizes and times of its stream's chunks do not fit the stream"
     if call.joined is None or _same(ending.data["assembled"], call.joined.body):
         return None
-    return "the assembled response differs from what its stream gives when it is put together again"
+    return "the assembled response differs from the response that its stream gives"
 
 
 def _same(written: Payload, again: Payload) -> bool:
@@ -247,14 +252,14 @@ def _document_beside(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) 
 
 @dataclass(slots=True)
 class _Document:
-    """A document alone: its JSON, and whether it is a document of this package without any error."""
+    """Checks a document without its journal. `value` is its JSON, and `is_sound` says whether it has no error."""
 
     value: Payload = None
     is_sound: bool = False
 
     def findings(self, data: bytes) -> Iterator[Finding]:
         if not data:
-            yield Finding("error", "document", "it is empty: nothing is on file")
+            yield Finding("error", "document", "it is empty")
             return
         try:
             self.value = parse(data.decode(), MAX_DOCUMENT_DEPTH)
@@ -268,9 +273,9 @@ class _Document:
         if "schema_version" not in self.value:
             yield Finding("note", "document", "it has no schema_version: it was not written by this package")
             return
-        found = violations("document", self.value)
-        self.is_sound = not found
-        yield from (Finding("error", "document", what) for what in found)
+        violated = violations("document", self.value)
+        self.is_sound = not violated
+        yield from (Finding("error", "document", what) for what in violated)
 
 
 _WITHOUT_END = ("running", "interrupted", "unknown")
@@ -295,7 +300,7 @@ def _agreeing(
         trajectory = replace(trajectory, status=document["status"])
     place = first_difference(document, trajectory)
     if place is not None:
-        yield Finding("error", "document", f"it is not what the journal says: {place}")
+        yield Finding("error", "document", f"it differs from the journal: {place}")
 
 
 def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
@@ -318,17 +323,19 @@ class ItemChecks:
     def __init__(self, items: ItemTable, records: Iterable[Record]) -> None:
         self._items = items
         numbered = (record for record in records if record.kind == "item" and "s" not in record.data)
-        self._crcs = {one.data["n"]: b"%08x" % one.crc for one in numbered if isinstance(one.data.get("n"), int)}
+        self._crcs = {
+            record.data["n"]: b"%08x" % record.crc for record in numbered if isinstance(record.data.get("n"), int)
+        }
         self._lists: dict[str, deque[tuple[array[int], int]]] = {}
 
     def is_meant(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the items of a request are those from which its check values were made.
+        """Whether the items that a request refers to are those that its writer used. Its check values tell.
 
         Raises KeyError, TypeError, ValueError or AttributeError if the request cannot be put together.
         """
         dict(data["body"])
-        found = {name: self._check_value(name, part) for name, part in data["items"].items()}
-        return all(found[name] == expected for name, expected in data["check"].items())
+        values = {name: self._check_value(name, part) for name, part in data["items"].items()}
+        return all(values[name] == expected for name, expected in data["check"].items())
 
     def _check_value(self, name: str, part: Payload) -> str | None:
         if isinstance(part, int):
