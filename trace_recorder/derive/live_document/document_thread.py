@@ -2,9 +2,9 @@
 
 After a write, the next one waits twenty times the processor time that it will probably take, and at least a fifth of a
 second. So all writes together take at most a twentieth of one core. The document that has waited longest is written
-first. While an expensive document waits, cheaper documents are written before it, spread over its wait. Their pauses
-delay it by at most its own pause. So documents are written more rarely as runs grow, but never stop. The thread starts
-with the first record that it must show, and sleeps while no document waits.
+first. While an expensive document waits, cheaper documents are written before it, spread over its wait. Together, they
+delay the expensive document by at most its own pause. So documents are written more rarely as runs grow, but never
+stop. The thread starts with the first record that a document must show, and sleeps while no document waits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class DocumentThread:
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
         self._serving: dict[str, int] = {}
-        """The number of the one thread that writes. While it starts, a signal handler may start a second thread."""
+        """The number of the one thread that writes.
+
+        While it starts, a signal handler may start a second thread, which then ends.
+        """
         self.is_idle = True
         self._last_end = self._counted_from = 0.0
         self._overtaken_seconds = 0.0

@@ -49,7 +49,10 @@ except ImportError:  # an agent's interpreter may have only the standard library
 
 
 def _encode_described(value: Payload) -> bytes:
-    """Encode JSON. Half of a surrogate pair, in which a cut stream may end, becomes a description."""
+    """Encode JSON.
+
+    A string with half of a surrogate pair, such as the end of a broken stream, becomes a description.
+    """
     return _write(json.loads(to_json(value))).encode()
 
 
@@ -156,7 +159,7 @@ class DocumentText:
         return self._with_messages(document, "llm_messages_delta", {"id": identity, **since}, new)
 
     def members(self, document: dict[str, Payload]) -> bytes:
-        """Encode the members of the root, each on its own line, without the braces."""
+        """Encode members of the document's root, each on its own line, without the braces."""
         encode = _encode_lines_and_yield if self._texts.has_long_strings else _encode_lines
         try:
             return encode(document)[1:-1].encode()
@@ -173,7 +176,10 @@ class DocumentText:
     def _with_messages(
         self, document: dict[str, Payload], name: str, since: dict[str, Payload] | None, messages: Sequence[Message]
     ) -> list[Buffer]:
-        """Encode an object of which one member, in the middle, has these messages, or a delta with them."""
+        """Encode an object.
+
+        Its member `name` has these messages, or a delta that begins with `since` and has these messages.
+        """
         members = [*document.items()]
         place = [*document].index(name)
         texts = b",".join(self._texts.texts_of(messages))
@@ -198,7 +204,7 @@ _PROMPTS_BETWEEN_PAUSES = 256
 
 
 class PoorerDocumentError(OSError):
-    """The document is not replaced, because the journal has less than it. The text says what is missing."""
+    """The document is not replaced, because it has more than the journal. The message says what the journal lacks."""
 
 
 class WholeDocument:
@@ -236,9 +242,9 @@ class WholeDocument:
         replace_file(path, self._content(), sync=sync)
 
     def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
-        """Write the document unless it has less than the existing one, not counting the members `replaced`.
+        """Write the document, unless it has less than the existing document. The members `replaced` are not compared.
 
-        Raises PoorerDocumentError if it has less, and OSError. `aside` is the path of a temporary file.
+        Raises PoorerDocumentError if it has less, and OSError if a file cannot be written. `aside` is a temporary file.
         """
         from trace_recorder.derive.document_agreement import describe_losses  # noqa: PLC0415 - a recorder rarely needs it
 
@@ -257,7 +263,7 @@ class WholeDocument:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, journal: JournalFile, *, has_recorded_steps: bool = False) -> Fold:
-        """Fold the whole records of the journal, block by block. Each block begins with a line."""
+        """Fold the whole records of the journal, block by block. Each block begins at the start of a line."""
         fold = Fold(journal, max_kept_bytes=self._limits.kept_bytes)
         fold.tools.has_recorded_steps = has_recorded_steps
         offset, size = 0, MAX_UNINTERRUPTED_CHARS

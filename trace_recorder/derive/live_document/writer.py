@@ -83,7 +83,10 @@ class DocumentWriter:
         return self._lock._is_owned()  # type: ignore[attr-defined, no-any-return]
 
     def save(self) -> None:
-        """Write the document now, in the calling thread. If the caller is interrupted, the thread writes it."""
+        """Write the document now, in the calling thread.
+
+        If the caller is interrupted, the document thread writes it.
+        """
         try:
             self._caller_waits = True
             process_thread.remove(self)

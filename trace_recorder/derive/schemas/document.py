@@ -1,7 +1,7 @@
-"""The objects of the document, `trajectory_*.json`, that are not only a value.
+"""The objects of the document, `trajectory_*.json`, that differ from the classes in `values/`.
 
-The other objects are those of the classes in `values/`. A captured call must have the form that all providers share.
-The values that an agent recorded by hand stay as the agent gave them, and few of their members are required.
+A captured call must have the form that all providers share. The values that an agent recorded by hand stay as the agent
+gave them, and few of their members are required.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class GivenResponse(Shape):
 
 
 class KeptMessages(Shape):
-    """The first `kept` messages of another interaction's complete list, or those at these ranges."""
+    """The first `kept` messages of another interaction's complete list, or the messages at ranges of positions."""
 
     since: str | None
     kept: Count | list[Pair]

@@ -1,6 +1,6 @@
 """The objects of the journal, `trajectory_*.jsonl`: the data of each kind of record.
 
-They describe the records of these writers: `recording/run.py` (start, redaction, gap, end),
+Each class describes the data that one of these modules writes: `recording/run.py` (start, redaction, gap, end),
 `recording/manual_records.py` (what the agent records by hand), `recording/context.py` (steps), `recording/tools.py`,
 `capture/exchange.py` (what went over the wire) and `storage/items/encoder.py` (items). `validate.py` checks whether
 numbers refer to records, and whether check values are right.
@@ -49,7 +49,7 @@ class StartData(RecordData):
 
 
 class ItemData(RecordData):
-    """A repeated part of requests, stored once: element `n`, or the large string `s`, which is a part of elements."""
+    """A repeated part of requests, stored once: the list element with number `n`, or the long string with number `s`."""
 
     exactly_one_of = ("n", "s")
     n: Count = ABSENT
@@ -102,8 +102,7 @@ class LLMResponseData(ExchangeData):
     """A response that was received, in full or in part.
 
     `assembled` is the joined body of a stream. A large plain body is in earlier records, and `parts` is their number.
-    An attempt has a second such record, with `polled`, if the response was made in the background. It has the final
-    response.
+    If the response was made in the background, the attempt has a second record, with `polled`, for the final response.
     """
 
     exactly_one_of = ("body", "text", "base64", "assembled", "parts")
@@ -140,7 +139,7 @@ class LLMErrorData(ExchangeData):
 class LLMInteractionData(ItemizedData, StepData):
     """An interaction that the agent recorded by hand, or an imported one. `body` has its messages and tools.
 
-    The members after `error` are those of an imported interaction, as far as its source states them. Then `api` is the
+    Only an imported interaction has the members after `error`, as far as its source states them. Its `api` is the
     format of the source.
     """
 
@@ -159,14 +158,17 @@ class LLMInteractionData(ItemizedData, StepData):
 
 
 class StepStartData(StepData):
-    """The start of a step with a block. Records that name its `step_id` from then on belong to it."""
+    """The start of a step that is a `with` block. Later records with its `step_id` belong to the step."""
 
     step_id: str
     step_number: Integer
 
 
 class AgentStepData(ItemizedData, StepData):
-    """One step of the agent. `body` has its `llm_messages`. A step with a block is written when the block ends."""
+    """One step of the agent.
+
+    `body` has its `llm_messages`. The step of a `with` block is written when the block ends.
+    """
 
     step_number: Integer
     state: Text | None
@@ -193,7 +195,10 @@ class ToolCallData(StepData):
 
 
 class ToolResultData(StepData):
-    """The result of a tool. For a generator: its first values, the number of its values, and its return value."""
+    """The result of a tool.
+
+    A generator has its first values as `result`, their number as `yielded`, and a `returned` value.
+    """
 
     execution_id: str
     name: Text
@@ -259,7 +264,10 @@ class FinalizeData(RecordData):
 
 
 class SourceData(RecordData):
-    """A part of an imported run's source that has no place in a run, unchanged. `what` is the kind of the part."""
+    """A part of an imported run's source that no other record can express, unchanged.
+
+    `what` is the kind of the part.
+    """
 
     what: str
     value: Payload

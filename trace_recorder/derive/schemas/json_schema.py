@@ -29,7 +29,7 @@ _LISTS = (list, tuple)
 
 
 class SchemaMaker:
-    """Makes the schemas of types. The schemas of the classes in these types are collected in `definitions`."""
+    """Makes the schemas of types, and collects the schemas of their classes in `definitions`."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Json] = {}
@@ -87,7 +87,10 @@ class SchemaMaker:
 
 
 def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
-    """Yield the name and type of each member, and whether it is required. A later member of a name replaces others."""
+    """Yield the name and type of each member, and whether it is required.
+
+    A later member replaces one of the same name.
+    """
     if not issubclass(kind, Shape):
         yield from ((member.name, _type_in_document(member), member.is_always_there) for member in members_of(kind))
         return

@@ -1,4 +1,4 @@
-"""Shapes: the declarations of objects that are not values, and the shapes that several kinds of records share.
+"""Declares the objects of both files that are not values, and what several kinds of records share.
 
 Most objects of a document are values, and their schemas are made from the classes of these values. A `Shape` declares
 any other object: the data of a record, or a part of a call that is not a field. An object may have members beyond those
@@ -71,7 +71,7 @@ class DeltaList(Shape):
 
 
 class ItemizedData(RecordData):
-    """JSON taken apart: `body` has null for each member that `items` has as numbers or ranges of numbers."""
+    """JSON without its repeated parts. For each of them, `body` has null, and `items` has the numbers of its items."""
 
     body: Payload
     items: dict[str, Count | list[Pair] | DeltaList] = ABSENT

@@ -1,4 +1,4 @@
-"""Checks values against the JSON Schemas that are shipped beside this module.
+"""Checks values against the JSON Schemas in this folder, which are a part of the package.
 
 This module knows the keywords that `json_schema.py` writes. It is stricter than JSON Schema in one way: 1.0 is not an
 integer. `derive/validate.py` checks whether the content of a file is also consistent.
@@ -59,7 +59,7 @@ _TYPES: Mapping[str, tuple[str, Callable[[Payload], bool]]] = {
 
 
 def _own_violations(violations: Sequence[Violation], place: str) -> int:
-    """Count the violations of an object's own members. With a wrong member such as `api`, it fits another schema."""
+    """Count the violations of an object's own members. If members such as `api` are wrong, another schema is meant."""
     inside = (violation.place[len(place) + 1 :] for violation in violations)
     return sum("." not in member and "[" not in member for member in inside)
 
@@ -142,5 +142,8 @@ def _check_scalar(schema: Mapping[str, Payload], value: Payload, place: str) -> 
 
 @cache
 def _pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern of JSON Schema, of which `$` is the end of the string, also after a newline."""
+    """Compile a pattern of JSON Schema.
+
+    There, `$` means the very end of the string, not the place before a last newline.
+    """
     return re.compile(pattern.removesuffix("$") + r"\Z")
