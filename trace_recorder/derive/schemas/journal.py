@@ -49,7 +49,7 @@ class StartData(RecordData):
 
 
 class ItemData(RecordData):
-    """A repeated part of requests, stored once: the list element with number `n`, or the long string with number `s`."""
+    """A repeated part of requests, stored once: the list element number `n`, or the long string number `s`."""
 
     exactly_one_of = ("n", "s")
     n: Count = ABSENT
