@@ -1,10 +1,10 @@
-"""The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), as at Vertex and Bedrock too.
+"""The Anthropic Messages dialect (https://docs.anthropic.com/en/api/messages), which Vertex and Bedrock serve too.
 
 A message is a list of blocks. Text becomes content, `tool_use` a tool call, `thinking` reasoning, and `tool_result` a
-separate tool message. Blocks that the values cannot hold without loss (signed thinking, cited text, work of the
-server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does not include cached tokens. A stream begins
-with `message_start`, which has the members of the message. Blocks grow by deltas. `message_delta` ends the message and
-has the usage.
+separate tool message. Blocks that `Message` and `LLMResponse` cannot express without loss (signed thinking, cited text,
+work of the server's tools) are kept unchanged in `extra["content"]`. `input_tokens` does not include cached tokens. A
+stream begins with `message_start`, which has the members of the message. Blocks grow by deltas. `message_delta` ends
+the message and has the usage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 _THINKING_TYPES = ("thinking", "redacted_thinking")
 _PIECEWISE = ("text", "thinking", "partial_json")
-"""The members of a delta with strings that are concatenated."""
+"""The members of deltas whose strings are concatenated."""
 _BLOCK_OF_DELTA = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -51,7 +51,7 @@ _BLOCK_OF_DELTA = {
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. `system` becomes the first message."""
+    """Read a request's JSON. `system` becomes the first message."""
     members = Members(body)
     system = content_of(members.take("system"))
     messages = [] if system is None else [Message("system", system)]
@@ -86,7 +86,7 @@ def _read_blocks(role: str, blocks: list[Payload], extra: dict[str, Payload]) ->
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: a message, or an error, which is kept in `extra`."""
+    """Read a response's JSON: a message, or an error, which is kept in `extra`."""
     members = Members(body)
     text, blocks = members.text("content"), members.array("content")
     gathered, calls = _blocks(blocks, text), number_calls(_tool_calls(blocks), made_up_ids)
@@ -116,7 +116,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream to the body of the same answer without streaming."""
+    """Join the events of a stream into the body that the same answer has without streaming."""
     joined = _JoinedMessage()
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
@@ -129,7 +129,7 @@ def _kind(block: Payload) -> str | None:
 
 
 def _is_lossless(block: Payload) -> bool:
-    """Whether the values hold a block of an answer without loss: plain text and tool calls."""
+    """Whether `Message` and `LLMResponse` express a block without loss. They do so for plain text and tool calls."""
     return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
 
@@ -138,7 +138,7 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
-    """Collect blocks. Blocks other than text, thinking and calls are numbered by their place in `extra`."""
+    """Collect blocks. A block other than text, thinking and calls gets its position in the list that `extra` keeps."""
     gathered, kept = Blocks(), 0
     gathered.add_text(text)
     for block in blocks:
@@ -160,17 +160,17 @@ def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(block: Payload) -> ToolCall:
-    left = Members(block)
-    left.take("type")
-    call_id, name = left.text("id") or "", left.text("name") or ""
-    return ToolCall(call_id, name, arguments_of(left.take("input")), extra=left.rest())
+    members = Members(block)
+    members.take("type")
+    call_id, name = members.text("id") or "", members.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(members.take("input")), extra=members.rest())
 
 
 def _tool_message(block: Payload) -> Message:
-    left = Members(block)
-    left.take("type")
-    call_id = left.text("tool_use_id")
-    return Message("tool", content_of(left.take("content")), call_id=call_id, extra=left.rest())
+    members = Members(block)
+    members.take("type")
+    call_id = members.text("tool_use_id")
+    return Message("tool", content_of(members.take("content")), call_id=call_id, extra=members.rest())
 
 
 def _tool(declaration: Payload) -> Tool:

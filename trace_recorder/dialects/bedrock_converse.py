@@ -1,10 +1,11 @@
 """Bedrock's Converse dialect (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
 
 A message is a list of blocks. Each block is an object with one member, which names the block. Text becomes content,
-`toolUse` a tool call, `reasoningContent` reasoning, and `toolResult` a tool message of its own. Other blocks are kept
-as they are. Blocks of an answer that the values cannot hold without loss (signed reasoning, citations, media) are kept
-in `extra["content"]`. `inputTokens` does not include cached tokens. In a stream, `contentBlockStart` and
-`contentBlockDelta` build the blocks. `messageStop` has the finish reason, and `metadata`, which comes last, the usage.
+`toolUse` a tool call, `reasoningContent` reasoning, and `toolResult` a separate tool message. Other blocks are kept
+unchanged. Blocks of an answer that `Message` and `LLMResponse` cannot express without loss (signed reasoning,
+citations, media) are kept in `extra["content"]`. `inputTokens` does not include cached tokens. In a stream,
+`contentBlockStart` and `contentBlockDelta` build the blocks. `messageStop` has the finish reason, and `metadata`, which
+comes last, the usage.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. The model is in the URL. `system` becomes the first message."""
+    """Read a request's JSON. The model is in the URL. `system` becomes the first message."""
     members = Members(body)
     system = [_part(block) for block in members.array("system")]
     messages = [_message("system", system, {})] if system else []
@@ -67,7 +68,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer, or an error, which is kept in `extra`."""
+    """Read a response's JSON: an answer, or an error, which is kept in `extra`."""
     members = Members(body)
     message = members.nested("output").nested("message")
     role = message.text("role")
@@ -96,13 +97,13 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream to the body of the same answer without streaming."""
+    """Join the events of a stream into the body that the same answer has without streaming."""
     typed_events = [(name or "", json_value(data)) for name, data in events(text)]
     return join_events(typed_events) if typed_events else unstreamed(text)
 
 
 def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
-    """Join events. Each is a type and its data."""
+    """Join events. Each event is a type and its data."""
     joined = _JoinedAnswer()
     for name, event in typed_events:
         joined.add(name, as_dict(event))
@@ -110,7 +111,7 @@ def join_events(typed_events: Sequence[tuple[str, Payload]]) -> JoinedStream:
 
 
 def _part(block: Payload) -> Payload:
-    """Return a block as a part of a content: text in the common form, any other block unchanged."""
+    """Return a block as a part of a message's content: text in the common form, any other block unchanged."""
     members = as_dict(block)
     text = members.get("text")
     if isinstance(text, str):
@@ -128,7 +129,7 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 
 
 def _blocks(blocks: list[Payload]) -> Blocks:
-    """Collect blocks. Those other than text, reasoning and calls are numbered by their place in `extra`."""
+    """Collect blocks. A block other than text, reasoning and calls gets its position in the list that `extra` keeps."""
     gathered, kept = Blocks(), 0
     for members in map(as_dict, blocks):
         if isinstance(members.get("text"), str):
@@ -148,7 +149,7 @@ def _blocks(blocks: list[Payload]) -> Blocks:
 
 
 def _is_lossless(block: dict[str, Payload]) -> bool:
-    """Whether the values hold a block of an answer without loss: plain text and tool calls."""
+    """Whether `Message` and `LLMResponse` express a block without loss. They do so for plain text and tool calls."""
     return block.keys() in ({"text"}, {"toolUse"})
 
 
@@ -157,18 +158,18 @@ def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(use: Payload) -> ToolCall:
-    left = Members(use)
-    call_id, name = left.text("toolUseId") or "", left.text("name") or ""
-    return ToolCall(call_id, name, arguments_of(left.take("input")), extra=left.rest())
+    members = Members(use)
+    call_id, name = members.text("toolUseId") or "", members.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(members.take("input")), extra=members.rest())
 
 
 def _tool_message(result: Payload) -> Message:
     """Read a tool result. One text is the content; several blocks, or JSON, are its parts."""
-    left = Members(result)
-    call_id = left.text("toolUseId")
-    parts = [_part(block) for block in left.array("content")]
+    members = Members(result)
+    call_id = members.text("toolUseId")
+    parts = [_part(block) for block in members.array("content")]
     gathered = _blocks(as_list(as_dict(result).get("content")))
-    return Message("tool", gathered.content(parts), call_id=call_id, extra=left.rest())
+    return Message("tool", gathered.content(parts), call_id=call_id, extra=members.rest())
 
 
 def _tool(declaration: Payload) -> Tool:
@@ -211,7 +212,7 @@ class _JoinedAnswer:
             self._grow(as_int(event.get("contentBlockIndex")) or 0, as_dict(event.get("delta")))
         elif name in ("messageStop", "metadata"):
             self._ended |= name == "messageStop"
-            self._body.update({key: value for key, value in event.items() if key != "p"})  # filler against guessing
+            self._body.update({key: value for key, value in event.items() if key != "p"})  # random filler
         elif name == "error":
             self._error = self._body["error"] = event.get("error")
 
@@ -220,7 +221,7 @@ class _JoinedAnswer:
         self._blocks.setdefault(index, {}).update(as_dict(event.get("start")))
 
     def _grow(self, index: int, delta: dict[str, Payload]) -> None:
-        """Add a delta: texts are joined. For any other member, the last value is kept."""
+        """Add a delta. Texts are concatenated. For any other member, the last value is kept."""
         block = self._blocks.setdefault(index, {})
         for name, value in delta.items():
             if isinstance(value, str):

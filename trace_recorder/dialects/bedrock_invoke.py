@@ -42,7 +42,7 @@ _OUTPUT_TOKENS = ("generation_token_count", "totalOutputTextTokenCount", "tokenC
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. The model is in the URL."""
+    """Read a request's JSON. The model is in the URL."""
     members = as_dict(body)
     if "anthropic_version" in members:
         return anthropic_messages.read_request(body)
@@ -52,13 +52,13 @@ def read_request(body: Payload) -> RequestReading:
         if parts and not any("type" in part for part in parts):
             return bedrock_converse.read_request(body)
         return openai_chat.read_request(body)
-    left = Members(body)
-    texts = [text for name in _PROMPTS if (text := left.text(name)) is not None]
-    return RequestReading([Message("user", text) for text in texts], [], left.all(), None)
+    remaining = Members(body)
+    texts = [text for name in _PROMPTS if (text := remaining.text(name)) is not None]
+    return RequestReading([Message("user", text) for text in texts], [], remaining.all(), None)
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came."""
+    """Read a response's JSON."""
     members = as_dict(body)
     if isinstance(members.get("output"), dict):
         return bedrock_converse.read_response(body, made_up_ids)
@@ -86,14 +86,14 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
     )
 
 
-def _choice(number: int, left: Members) -> Choice:
-    text = next((text for name in _TEXTS if (text := left.text(name)) is not None), None)
-    reason = next((reason for name in _REASONS if (reason := left.nonempty_text(name)) is not None), None)
+def _choice(number: int, members: Members) -> Choice:
+    text = next((text for name in _TEXTS if (text := members.text(name)) is not None), None)
+    reason = next((reason for name in _REASONS if (reason := members.nonempty_text(name)) is not None), None)
     return Choice(number, text, finish_reason=reason)
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream to the body of the same answer without streaming."""
+    """Join the events of a stream into the body that the same answer has without streaming."""
     bodies = [as_dict(json_value(data)) for _, data in events(text)]
     if not bodies:
         return unstreamed(text)
@@ -112,7 +112,7 @@ def _typed(body: dict[str, Payload]) -> tuple[str, Payload]:
 
 
 def _joined(bodies: list[dict[str, Payload]]) -> JoinedStream:
-    """Join the pieces of a completion. For other members, the last value counts."""
+    """Join the pieces of a completion. For other members, the last value is kept."""
     joined: dict[str, Payload] = {}
     pieces: list[str | None] = []
     error: Payload = None

@@ -21,7 +21,7 @@ _USUAL: tuple[BlockType, ...] = ("reasoning", "text", "tool_call")
 
 
 def is_reference(part: Payload) -> bool:
-    """Whether a part is a reference inside a text, by which Mistral marks sources, and not a block."""
+    """Whether a part is a reference to a source inside a text, as Mistral sends it. Such a part is not a block."""
     return (as_text(as_dict(part).get("type")) or "").endswith("reference")
 
 
@@ -50,7 +50,7 @@ class Blocks:
         self._gathered.append(("tool_call", [], None))
 
     def add_other(self, position: int | None = None) -> None:
-        """Add another block. `extra` keeps a list of the answer, and `position` is the place of the block in it."""
+        """Add a block of any other kind. `position` is its position in the list that `extra` keeps."""
         self._gathered.append(("other", [], position))
 
     def _add(self, kind: BlockType, text: str) -> None:

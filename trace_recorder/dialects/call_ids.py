@@ -34,7 +34,7 @@ def count_made_up(calls: Iterable[ToolCall]) -> int:
 
 
 def number_messages(messages: Iterable[Message]) -> list[Message]:
-    """Make up the missing ids of a complete conversation, and match the results without ids."""
+    """Make up the missing ids of a complete conversation, and match results without ids to their calls."""
     numbering = CallNumbering()
     return [numbering.number(message) for message in messages]
 

@@ -1,8 +1,8 @@
-"""Streams of the OpenAI chat and completions dialects: their chunks, joined to the body of the unstreamed answer.
+"""Joins the chunks of a stream in the OpenAI chat and completions dialects into the body of the unstreamed answer.
 
-A chunk has members of its own and choices. Each choice grows by deltas. Servers disagree on what identifies a tool call
-in a delta: its index, its id, or neither. `_Calls` has the one rule for this. Chunks are modified in place, because
-only this module has them.
+A chunk has choices and other members. Each choice grows by deltas. In some servers' deltas, an index identifies a tool
+call, in others an id, or neither. `_Calls` has one rule for all of them. Chunks are modified in place, because only
+this module has them.
 
 `merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
 in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
@@ -23,10 +23,10 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.dialects.stream_framing import events, unstreamed
 from trace_recorder.values.messages import JoinedStream, Payload
 
-# Strings that come in pieces. Every other string is sent whole.
+# The members whose strings come in pieces. Every other string is sent whole.
 _PIECEWISE = frozenset({"content", "reasoning_content", "reasoning", "refusal", "text", "thinking", "summary"})
 _PIECEWISE |= {"arguments", "input", "data", "transcript"}
-# Deeper than the JSON of any dialect, and far from the interpreter's limit.
+# How deep deltas are merged: deeper than the JSON of any dialect, and far from the interpreter's recursion limit.
 _DEPTH = 8
 
 
@@ -51,7 +51,7 @@ class GrowingText:
 
 
 def append_text(seen: Payload, piece: str) -> Payload:
-    """Append a piece to a text. The earlier value may not be a text."""
+    """Append a piece to a text. If the earlier value is not a text, the piece replaces it."""
     if isinstance(seen, GrowingText):
         seen.pieces.append(piece)
         return seen
@@ -130,7 +130,7 @@ def _differ(part: dict[str, Payload], other: dict[str, Payload], name: str) -> b
 
 
 _FUNCTION_KEYS = ("function", "custom")
-# Random filler of OpenAI and Mistral, there to hide the lengths of tokens on the wire.
+# Members with random text, with which OpenAI and Mistral hide the lengths of tokens on the wire.
 _PADDING = ("obfuscation", "p")
 
 

@@ -1,8 +1,8 @@
 """Cohere's chat dialect, /v2/chat (https://docs.cohere.com/reference/chat).
 
-Messages, tools and tool calls have OpenAI's form, so its reader reads them. `tool_plan`, the plan that a model states
-before its tool calls, is reasoning. An answer has one `message`. Citations are kept in `extra`. `usage` has counts of
-all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
+Messages, tools and tool calls have OpenAI's form, so `openai_chat.py` reads them. `tool_plan`, the plan that a model
+states before its tool calls, is reasoning. An answer has one `message`. Citations are kept in `extra`. `usage` has
+counts of all tokens, and smaller counts of the billed tokens. The counts of all tokens are read.
 
 In a stream, the `type` of an event tells whether something begins, continues or ends. `index` is the place of a content
 block or of a tool call. `message-end` comes last and has the finish reason and the usage.
@@ -23,7 +23,7 @@ _LAST = "message-end"
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent."""
+    """Read a request's JSON."""
     members = Members(body)
     messages = [message for element in members.array("messages") for message in read_message(element)]
     tools = [openai_chat.read_tool(tool) for tool in members.array("tools")]
@@ -36,7 +36,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer, or an error, which is kept in `extra`."""
+    """Read a response's JSON: an answer, or an error, which is kept in `extra`."""
     members = Members(body)
     message, reason, usage = members.take("message"), members.take("finish_reason"), members.object("usage")
     if isinstance(message, dict):
@@ -49,7 +49,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream to the body of the same answer without streaming."""
+    """Join the events of a stream into the body that the same answer has without streaming."""
     parts = [as_dict(json_value(data)) for _, data in events(text)]
     if not parts:
         return unstreamed(text)
@@ -70,7 +70,7 @@ def _with_reasoning(message: Payload) -> Payload:
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
-    """Read the counts of all tokens, or those of billed tokens if there are no others."""
+    """Read the counts of all tokens, or the counts of the billed tokens if there are no others."""
     members = Members(usage)
     tokens, billed = members.nested("tokens"), Members(usage.get("billed_units"))
     sent, answered = tokens.integer("input_tokens"), tokens.integer("output_tokens")
@@ -93,7 +93,7 @@ class _Answer:
         self._citations: list[Payload] = []
 
     def add(self, event: dict[str, Payload]) -> None:
-        """Add an event. Events that only end something, and unknown ones, add nothing."""
+        """Add an event. Unknown events, and events that only end a block or a call, add nothing."""
         delta, index = as_dict(event.get("delta")), as_int(event.get("index"))
         message = as_dict(delta.get("message"))
         match as_text(event.get("type")):
@@ -127,7 +127,7 @@ class _Answer:
 
 
 def _add_texts(block: dict[str, Payload], delta: dict[str, Payload]) -> None:
-    """Add a piece to a content block: texts grow, other members are set."""
+    """Add a piece to a content block: texts are concatenated, other members are set."""
     for name, value in delta.items():
         before = block.get(name)
         grows = name in ("text", "thinking") and isinstance(before, str) and isinstance(value, str)
@@ -135,11 +135,11 @@ def _add_texts(block: dict[str, Payload], delta: dict[str, Payload]) -> None:
 
 
 def _add_call(call: dict[str, Payload], delta: Payload) -> None:
-    """Add a piece to a tool call: its arguments grow."""
+    """Add a piece to a tool call: arguments are concatenated, other members are set."""
     members = as_dict(delta[0] if as_list(delta) else delta)
     function = as_dict(members.get("function"))
     before = as_dict(call.get("function"))
-    pieces = [as_text(one.get("arguments")) for one in (before, function)]
+    pieces = [as_text(source.get("arguments")) for source in (before, function)]
     call |= {name: value for name, value in members.items() if name != "function"}
     call["function"] = before | function | {"arguments": "".join(filter(None, pieces))}
 

@@ -1,8 +1,8 @@
-"""A wire dialect: one record with all that the package knows of it, in the module that reads it.
+"""`Dialect`: all that the package knows about one wire dialect. The module that reads the dialect has the record.
 
-Its functions turn a provider's raw JSON into values. They never raise for what a provider sends. A body that they do
-not understand is still on file, raw. The other functions of this module serve all dialects. They tell whether a stream
-is complete, whether a background response is final, and which error a body has.
+The functions of a record turn a provider's raw JSON into values. They never raise, whatever the provider sends. A body
+that they do not understand is still on file, raw. The functions of this module serve all dialects. They tell whether a
+stream is complete, whether a background response is final, and which error a body has.
 
 Sources of background responses: OpenAI's guide "Background mode" (Responses), Google's reference of Interactions, and
 the requests of their SDKs.
@@ -30,7 +30,7 @@ MANUAL = "manual"
 """The dialect of calls that the agent records by hand. On file it has no name: `api` is null."""
 
 Operation = Literal["chat", "text_completion", "generate_content", "embeddings"]
-"""The purpose of a call, in the words of OpenTelemetry's conventions."""
+"""The purpose of a call, in the terms of OpenTelemetry's conventions."""
 
 
 class ReadResponse(Protocol):
@@ -55,7 +55,7 @@ class History(Struct, frozen=True):
 class Background(Struct, frozen=True):
     """How to poll a response that a provider makes in the background.
 
-    `path` matches the end of a poll's path. Its first group is the id of the response. Its second group matches if the
+    `path` matches the end of a poll's path. The first group is the id of the response. The second group matches if the
     request cancels the response. `resumed_is_whole` is True if a resumed stream has the whole response.
     """
 
@@ -72,26 +72,23 @@ class Dialect:
     addresses: Mapping[str, str]
     """The ends of paths, as patterns, with the provider to assume if the host is unknown."""
     sdks: tuple[str, ...]
-    """The SDKs that use it.
-
-    The SDK of the call's provider is chosen, or else the first (`endpoints.BASE_URL_VARIABLES`).
-    """
+    """The SDKs that use the dialect. For a call, the SDK of its provider is chosen, or else the first one."""
     headers: Mapping[str, str]
     """The headers that each request needs, except the one with the key."""
     operation: Operation
     read_request: Callable[[Payload], RequestReading]
-    """Reads the JSON that was sent."""
+    """Reads a request's JSON."""
     read_response: ReadResponse
     join_stream: Callable[[str], JoinedStream]
-    """Joins the text of a stream. It may be cut off anywhere."""
+    """Joins the text of a stream, which may be cut off anywhere."""
     not_found: Callable[[str], Payload]
     """Returns the body of a "not found" error that has this message."""
     history: History | None
     """None if requests are read as a whole."""
     numbers_calls: bool
-    """Whether tool calls without an id get one, counted over the request (`call_ids.py`)."""
+    """Whether tool calls without an id get a made-up id, counted over the request (`call_ids.py`)."""
     instructions_apart: bool
-    """Whether a request has its instructions in a separate member. Its reading then has them as system messages."""
+    """Whether a request has its instructions in a separate member. The reader makes system messages of them."""
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
     """Returns a request with another system prompt. It is None if requests have no system prompt."""
     counting: Counting
@@ -161,11 +158,14 @@ _dump = make_json_writer(",", ":", yields=True)
 _NO_LAST_EVENT = "the stream ended without its last event"
 _CARRIED_ERROR = "the stream carried an error"
 ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
-"""The reason of `why_incomplete` for a stream without its last event."""
+"""The reasons that `why_incomplete` returns: the server ended the stream without its last event."""
 
 
 def why_incomplete(joined: JoinedStream | None) -> str | None:
-    """Return why a stream is incomplete although HTTP ended cleanly, or None if it is complete or that is unknown."""
+    """Return why a stream is incomplete although HTTP ended cleanly.
+
+    Return None if it is complete, or if that is unknown.
+    """
     if joined is None or joined.ended is not False:
         return None
     return _NO_LAST_EVENT if joined.error is None else _CARRIED_ERROR

@@ -14,13 +14,13 @@ from trace_recorder.values.token_counts import WHOLE
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent."""
+    """Read a request's JSON."""
     parameters = Members(body).all()
     return RequestReading(parameters=parameters, model=as_text(parameters.get("model")))
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: ARG001 no calls here
-    """Read the JSON that came, without its vectors."""
+    """Read a response's JSON, without its vectors."""
     members = Members(body)
     for vectors in ("data", "embeddings", "embedding"):
         members.array(vectors)
@@ -31,7 +31,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:  # noqa: 
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Read the answer: embeddings are not streamed."""
+    """Read the body of an answer. Embeddings are not streamed."""
     return unstreamed(text)
 
 

@@ -63,7 +63,7 @@ _MODEL_LABEL = re.compile(
     r"|ollama|open|ark|codestral|generativelanguage|(?:[a-z0-9-]+-)?aiplatform|bedrock-[a-z-]+|dashscope(?:-[a-z]+)?|hunyuan"
     r"|aws-external-anthropic)\."
 )
-"""The part of a provider's host that tells its models from its websites, storage and mail."""
+"""Parts of a provider's host name that tell its model servers from its websites, storage and mail."""
 
 BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "openai": ("OPENAI_BASE_URL", "/v1"),
@@ -71,7 +71,7 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "google": ("GOOGLE_GEMINI_BASE_URL", ""),
     "ollama": ("OLLAMA_HOST", ""),
 }
-"""For each SDK: the environment variable that directs it to another server, and the path that it expects."""
+"""For each SDK: the environment variable that directs the SDK to another server, and the path at the variable's end."""
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
 
 _AROUND_CALLS = re.compile(
@@ -96,7 +96,7 @@ STREAM_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An LLM call by its address: the dialect, the provider, and the facts in the path.
+    """What the address of an LLM call tells: the dialect, the provider, and the facts in the path.
 
     `model` is the model or, at Azure, the deployment. `streams` is True if the path requests a stream.
     """
@@ -128,9 +128,9 @@ DIALECTS.on_change.append(endpoint_of.cache_clear)
 def polled_response(method: str, path: str) -> tuple[str, str] | None:
     """Return the dialect and the id of the response that a request polls or cancels, or None for other requests."""
     for api, dialect in DIALECTS.items():
-        found = dialect.background.path.search(path) if dialect.background else None
-        if found is not None and method == ("POST" if found[2] else "GET"):
-            return api, found[1]
+        match = dialect.background.path.search(path) if dialect.background else None
+        if match is not None and method == ("POST" if match[2] else "GET"):
+            return api, match[1]
     return None
 
 
@@ -155,15 +155,15 @@ def asks_for_stream(endpoint: Endpoint, request: bytes) -> bool:
 
 def with_model(path: str, model: str) -> str:
     """Return the path with another model, or at Azure with another deployment. A path without a model is unchanged."""
-    found = _MODEL_IN_PATH.search(path)
-    if found is None:
+    match = _MODEL_IN_PATH.search(path)
+    if match is None:
         return path
-    start, end = found.span(found.lastindex or 0)
+    start, end = match.span(match.lastindex or 0)
     return f"{path[:start]}{quote(model, safe='')}{path[end:]}"
 
 
 def provider_of(host: str, path: str, default: str, port: int | None = None) -> str:
-    """Return the provider at a host: by its name, else by path or port, else the default of the dialect's address."""
+    """Return the provider at a host, by the name of the host, or else by path or port, or else `default`."""
     provider = provider_of_host(host)
     if provider is not None:
         return provider
@@ -192,7 +192,7 @@ def may_be_call(host: str, port: int | None, path: str, environment: Mapping[str
 
 
 def canonical_host(host: str) -> str:
-    """Return the name under which hosts are compared. All names of this machine become one."""
+    """Return the name under which hosts are compared. All names of this machine become "localhost"."""
     name = host.lower().rstrip(".")
     return "localhost" if name in LOOPBACK_NAMES else name
 

@@ -1,8 +1,8 @@
-"""Streams of Google's generateContent dialect: their chunks, joined to the body of the unstreamed answer.
+"""Joins the chunks of a stream in Google's generateContent dialect into the body of the unstreamed answer.
 
-A stream is a series of answers, as server-sent events or as one JSON array. Parts follow each other. Counts are
-cumulative, so the last ones count. The arguments of a function call may be streamed too, as values with JSON paths.
-`google_generate.py` reads the body, and `stream_framing.py` splits the stream into events.
+A stream is a series of answers, as server-sent events or as one JSON array. Each answer has the next parts. Token
+counts are cumulative, so the last counts are kept. The arguments of a function call may be streamed too, as values with
+JSON paths. `google_generate.py` reads the body, and `stream_framing.py` splits the stream into events.
 """
 
 from __future__ import annotations
@@ -87,15 +87,15 @@ class _Candidate:
                     self._add_part(part)
                 self._content.update(as_dict(value))
             elif name == "logprobsResult":
-                seen = {key: one for key, one in as_dict(self._members.get(name)).items() if isinstance(one, list)}
-                for key, more in seen.items():
-                    more.extend(as_list(as_dict(value).get(key)))  # in place, because there may be very many
-                self._members[name] = as_dict(value) | seen
+                lists = {key: seen for key, seen in as_dict(self._members.get(name)).items() if isinstance(seen, list)}
+                for key, seen in lists.items():
+                    seen.extend(as_list(as_dict(value).get(key)))  # in place, because there may be very many
+                self._members[name] = as_dict(value) | lists
             elif value is not None:
                 self._members[name] = value
 
     def _add_part(self, part: Payload) -> None:
-        """Add a part: to the text or call before it if it continues that, else as a new part."""
+        """Add a part. If it continues the text or the call before it, the two are joined."""
         text = as_text(as_dict(part).get("text"))
         kind = {name: value for name, value in as_dict(part).items() if name != "text"}
         before, pieces = self._parts[-1] if self._parts else (None, [])
@@ -131,7 +131,7 @@ def join_arguments(pieces: list[Payload]) -> Payload:
     arguments: dict[Payload, Payload] = {}
     for piece in map(camel, pieces):
         path = _STEP.findall(as_text(piece.get("jsonPath")) or "")[:_MAX_PATH_STEPS]
-        steps = [int(at) if at else name or quoted for name, quoted, at in path] or [""]
+        steps = [int(index) if index else name or quoted for name, quoted, index in path] or [""]
         inner = arguments
         for step in steps[:-1]:
             nested = as_dict(inner.get(step))

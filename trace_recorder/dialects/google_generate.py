@@ -1,9 +1,9 @@
-"""Google's generateContent dialect (https://ai.google.dev/api/generate-content), the same at Vertex AI.
+"""Google's generateContent dialect (https://ai.google.dev/api/generate-content), which Vertex AI serves too.
 
 A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
-`functionResponse` a tool message of its own. Every other part is kept as it is. Parts of an answer that the values
-cannot hold without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`. Clients send
-camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a stream.
+`functionResponse` a separate tool message. Every other part is kept unchanged. Parts of an answer that the common
+values cannot express without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`. Clients
+send camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a stream.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
 _PLAIN_RESULTS = ("result", "output", "content", "error")
-"""The names under which clients send a tool's response that is a single text."""
+"""The members in which clients send a tool's response that is a single text."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. Usually the model is in the URL and therefore None here."""
+    """Read a request's JSON. Usually the model is in the URL and therefore None here."""
     members = _members(body)
     system = members.take("systemInstruction")
     messages = [] if system is None else [_message("system", _parts_of(system), {})]
@@ -60,7 +60,7 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one element of `contents`: a tool message for each function response, then one with the other parts."""
+    """Read one element of `contents`: a tool message for each function response, then a message with the rest."""
     if element is None:
         return []
     members = Members(element)
@@ -86,9 +86,9 @@ def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     parts = [part for content in contents for part in _parts_of(content)]
     beside: dict[str, Payload] = {}
     for content in contents:
-        left = Members(content)
-        left.drop_empty("role", "parts")
-        beside |= {name: value for name, value in left.rest().items() if name not in ("role", "parts")}
+        remaining = Members(content)
+        remaining.drop_empty("role", "parts")
+        beside |= {name: value for name, value in remaining.rest().items() if name not in ("role", "parts")}
     return _message("assistant", parts, beside)
 
 
@@ -96,15 +96,15 @@ MERGE_RULE = MergeRule(continues, merge)
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer, an array of a stream's chunks, or an error, which is kept in `extra`."""
+    """Read a response's JSON: an answer, an array of a stream's chunks, or an error, which is kept in `extra`."""
     members = _members(join_chunks(body).body if isinstance(body, list) else body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, candidate in enumerate(members.array("candidates")):
-        choice, said = _choice(position, candidate, made_up_ids)
+        choice, kept = _choice(position, candidate, made_up_ids)
         made_up_ids += count_made_up(choice.tool_calls)
         choices.append(choice)
-        (choice.extra if position else extra).update(said)
+        (choice.extra if position else extra).update(kept)
     first = choices[0] if choices else Choice(0)
     return LLMResponse(
         content=first.content,
@@ -121,7 +121,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the chunks of a stream. The result is the body that the same answer has without streaming."""
+    """Join the chunks of a stream into the body that the same answer has without streaming."""
     return join_chunks(read_chunks(text))
 
 
@@ -157,13 +157,16 @@ def _is_text(members: dict[str, Payload]) -> bool:
 
 
 def _is_lossless(part: Payload) -> bool:
-    """Whether the values hold a part of an answer without loss: plain text, unsigned thoughts, and tool calls."""
+    """Whether `Message` and `LLMResponse` express a part without loss.
+
+    They do so for plain text, unsigned thoughts, and tool calls.
+    """
     kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
     return kind == "functionCall" or (kind != "other" and not any(map(is_nonempty, beside)))
 
 
 def _blocks(parts: list[Payload]) -> Blocks:
-    """Collect parts. Parts other than text, thoughts and calls are numbered by their place in `extra`."""
+    """Collect parts. A part other than text, thoughts and calls gets its position in the list that `extra` keeps."""
     gathered, kept = Blocks(), 0
     for part in parts:
         kind = _kind(part)
@@ -180,7 +183,7 @@ def _blocks(parts: list[Payload]) -> Blocks:
 
 
 def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Message:
-    """Make a message of parts. Thoughts with more than text, such as a signature, are also kept in `extra`."""
+    """Make a message from parts. Thoughts with more than text, such as a signature, are also kept in `extra`."""
     signed = [part for part in parts if _kind(part) == "thought" and not _is_lossless(part)]
     gathered = _blocks(parts)
     content = gathered.content(_content_parts(parts))
@@ -195,7 +198,7 @@ def _content_parts(parts: list[Payload]) -> list[Payload]:
         if kind == "plain":
             content.append(text_part("".join(part["text"] for part in neighbours)))
         elif kind == "text":
-            content += [text_part(left.text("text") or "", left.rest()) for left in map(Members, neighbours)]
+            content += [text_part(members.text("text") or "", members.rest()) for members in map(Members, neighbours)]
         elif kind == "other":
             content += neighbours
     return content
@@ -211,18 +214,18 @@ def _tool_calls(parts: list[Payload]) -> tuple[ToolCall, ...]:
 
 def _tool_call(part: Payload) -> ToolCall:
     """Read a call. Other members of the part, such as `thoughtSignature`, go to its `extra`."""
-    left = _members(part)
-    call = _members(left.take("functionCall"))
+    members = _members(part)
+    call = _members(members.take("functionCall"))
     call_id, name = call.text("id") or "", call.text("name") or ""
     arguments = arguments_of(call.take("args")) or join_arguments(call.array("partialArgs"))
-    beside = {name: value for name, value in left.rest().items() if is_nonempty(value)}
+    beside = {name: value for name, value in members.rest().items() if is_nonempty(value)}
     return ToolCall(call_id, name, arguments, extra={**beside, **call.rest()})
 
 
 def _tool_message(part: Payload) -> Message:
     """Read a tool's response: its text, or else its JSON. The part itself is the message's `extra`.
 
-    If the function failed, Gemini's `error` says why, and `is_error` is in the `extra` too.
+    If the response states that the function failed, `extra` also has `is_error`.
     """
     response = as_dict(camel(part)["functionResponse"])
     call_id, name = as_text(response.get("id")), as_text(response.get("name"))
@@ -248,10 +251,10 @@ def _result_text(response: Payload) -> str | None:
 
 
 def _tools(element: Payload) -> list[Tool]:
-    """Read an element of `tools`: the functions it declares, and each built-in tool by its name."""
-    left = _members(element)
-    tools = [_tool(declaration) for declaration in left.array("functionDeclarations")]
-    return tools + [Tool(name, raw={name: value}) for name, value in left.rest().items()]
+    """Read an element of `tools`: the functions that it declares, and each built-in tool by its name."""
+    members = _members(element)
+    tools = [_tool(declaration) for declaration in members.array("functionDeclarations")]
+    return tools + [Tool(name, raw={name: value}) for name, value in members.rest().items()]
 
 
 def _tool(declaration: Payload) -> Tool:
@@ -261,7 +264,7 @@ def _tool(declaration: Payload) -> Tool:
 
 
 def _choice(position: int, candidate: Payload, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a candidate. Also return the parts of its content that the values cannot hold."""
+    """Read a candidate. Also return the parts of its content that belong in `extra`."""
     members = _members(candidate)
     index, number = members.integer("index"), members.integer("finishReason")
     content = members.nested("content")

@@ -1,10 +1,10 @@
-"""Google's Interactions dialect (https://ai.google.dev/api/interactions-api): steps in, steps out.
+"""Google's Interactions dialect (https://ai.google.dev/api/interactions-api), in which turns are lists of steps.
 
 A turn consists of several steps: thoughts, outputs, function calls, and the work of the server's own tools. Adjacent
 steps of one side become one message. The result of a function is a tool message. The API's first form is read too:
-turns with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that the values cannot hold
-without loss (signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own name.
-`finish_reason` is the interaction's final status.
+turns with a role, and `outputs`, a flat list of contents, in place of `steps`. Steps that `Message` and `LLMResponse`
+cannot express without loss (signed thoughts, media, cited text, server tools) are kept in `extra` under the list's own
+name. `finish_reason` is the interaction's final status.
 
 In a stream, each step is started, grows by deltas and is stopped. Any event may have the token counts.
 """
@@ -50,7 +50,7 @@ _MODEL_STEPS = ("model_output", "thought", "function_call")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. `system_instruction` becomes the first message."""
+    """Read a request's JSON. `system_instruction` becomes the first message."""
     members = Members(body)
     system = content_of(members.take("system_instruction"))
     instructions = [] if system is None else [Message("system", system)]
@@ -68,7 +68,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an interaction, or an error, which is kept in `extra`."""
+    """Read a response's JSON: an interaction, or an error, which is kept in `extra`."""
     members = Members(body)
     name = "steps" if "steps" in as_dict(body) else "outputs"
     steps = members.array(name)
@@ -104,9 +104,9 @@ def _several(value: Payload) -> list[Payload]:
 
 
 def _answering(steps: list[Payload]) -> list[Payload]:
-    """Return the steps after the last input, if an interaction is given with its inputs."""
-    asked = [place for place, step in enumerate(steps) if kind_of(step) == "user_input"]
-    return steps[asked[-1] + 1 :] if asked else steps
+    """Return the steps after the last input. Some interactions repeat their inputs."""
+    inputs = [place for place, step in enumerate(steps) if kind_of(step) == "user_input"]
+    return steps[inputs[-1] + 1 :] if inputs else steps
 
 
 def _role(element: Payload) -> str:
@@ -132,10 +132,10 @@ def _is_frame(element: Payload) -> bool:
 
 def _beside(element: Payload) -> dict[str, Payload]:
     """Return the members of an output, an input or a turn other than its contents, such as the error that ended it."""
-    left = Members(element if _is_frame(element) else {})
+    members = Members(element if _is_frame(element) else {})
     for name in ("type", "role", "content"):
-        left.take(name)
-    return left.rest()
+        members.take(name)
+    return members.rest()
 
 
 def _messages(role: str, elements: list[Payload]) -> list[Message]:
@@ -162,7 +162,10 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 
 
 def _is_lossless(step: Payload) -> bool:
-    """Whether the values hold a step without loss: calls, plain text, and thoughts that are only text."""
+    """Whether `Message` and `LLMResponse` express a step without loss.
+
+    They do so for calls, plain text, and thoughts of plain text.
+    """
     members = Members(step)
     kind = members.text("type")
     if kind == "function_call":
@@ -178,7 +181,7 @@ def _is_plain(content: Payload) -> bool:
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
-    """Collect the blocks of steps. The number of a block that `extra` keeps is the position of its step in `extra`.
+    """Collect the blocks of steps. A block that `extra` keeps gets the position of its step in that list.
 
     `kept` is the number of earlier steps that `extra` keeps.
     """
@@ -204,19 +207,19 @@ def _tool_calls(blocks: list[Payload]) -> tuple[ToolCall, ...]:
 
 
 def _tool_call(block: Payload) -> ToolCall:
-    left = Members(block)
-    left.take("type")
-    call_id, name = left.text("id") or "", left.text("name") or ""
-    return ToolCall(call_id, name, arguments_of(left.take("arguments")), extra=left.rest())
+    members = Members(block)
+    members.take("type")
+    call_id, name = members.text("id") or "", members.text("name") or ""
+    return ToolCall(call_id, name, arguments_of(members.take("arguments")), extra=members.rest())
 
 
 def _tool_message(block: Payload) -> Message:
     """Read a function's result: a text, a list of contents, or any other JSON as text."""
-    left = Members(block)
-    left.take("type")
-    result = left.take("result")
+    members = Members(block)
+    members.take("type")
+    result = members.take("result")
     content = content_of(result) if isinstance(result, str | list | None) else to_json(result)
-    return Message("tool", content, call_id=left.text("call_id"), name=left.text("name"), extra=left.rest())
+    return Message("tool", content, call_id=members.text("call_id"), name=members.text("name"), extra=members.rest())
 
 
 def _usage(usage: dict[str, Payload]) -> Usage:
@@ -236,7 +239,7 @@ _CONTENTS = ("text", "image", "audio", "video", "document")
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream to the body of the same interaction without streaming."""
+    """Join the events of a stream into the body that the same interaction has without streaming."""
     joined = _JoinedInteraction()
     number = 0
     for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop

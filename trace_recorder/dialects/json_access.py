@@ -1,10 +1,9 @@
 """Access to JSON of unknown shape, for all dialects.
 
 Nothing here raises. The `as_*` functions return a value of the requested type, or the empty value of that type.
-`Members` takes members out of an object one by one. A value of the right type is taken. Any other value stays and is
-returned by `rest`, so nothing is lost on its way into `extra`. A null means the same as an absent member and is left
-out of the rest. At the end are the rules for arguments, content and roles that all dialects share. The dialects know
-the meaning of members, `stream_framing.py` splits streams, and `call_ids.py` makes up missing ids.
+`Members` takes members out of an object one by one. A value of the right type is taken. `rest` returns all other
+values, so that they get into `extra`. A null means the same as an absent member, and `rest` leaves it out. The last
+functions have the rules for arguments, content and roles that all dialects share.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ try:
     from msgspec.json import Decoder
 
     _decode: Callable[[str], Payload] = Decoder().decode
-except ImportError:  # in another interpreter, which has the standard library alone
+except ImportError:  # an agent's interpreter may have only the standard library
     _decode, MsgspecError = _DECODER.decode, ValueError  # type: ignore[assignment, misc]
 ROLES = {"model": "assistant", "function": "tool"}
-"""Roles that some dialects call by another name."""
+"""The names of roles in some dialects, with the names that all dialects share."""
 
 
 def as_dict(value: Payload) -> dict[str, Payload]:
@@ -45,14 +44,14 @@ def as_text(value: Payload) -> str | None:
 
 
 def as_int(value: Payload) -> int | None:
-    """Return the value if it is a whole number (12 and 12.0, never true), else None."""
+    """Return the value if it is a whole number, such as 12 or 12.0, else None. A bool is not a number."""
     if type(value) is int:
         return value
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
 def as_number(value: Payload) -> float | None:
-    """Return the value if it is a number that a float can hold (never true), else None."""
+    """Return the value if it is a number that a float can hold, else None. A bool is not a number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value if isinstance(value, float) or -float_info.max <= value <= float_info.max else None
@@ -80,7 +79,8 @@ def is_nonempty(value: Payload) -> bool:
 def json_value(text: str) -> Payload:
     """Parse a JSON text; return None if it is not JSON.
 
-    msgspec is five times as fast. It refuses NaN, infinities and halves of surrogate pairs, which Python's json reads.
+    msgspec is tried first, because it is five times as fast as Python's json. Only Python's json reads NaN, infinities
+    and halves of surrogate pairs.
     """
     try:
         return _decode(text)
@@ -205,7 +205,7 @@ def role_of(value: Payload, default: str = "user") -> str:
 
 
 def arguments_of(raw: Payload) -> Payload:
-    """Read a tool call's arguments: the parsed object, {} if there are none, else the value unchanged.
+    """Read a tool call's arguments: return the parsed object, {} if there are no arguments, else the value unchanged.
 
     A lone surrogate becomes U+FFFD. Any other text that is not strict JSON stays a text.
     """
@@ -232,7 +232,7 @@ def is_plain_text(part: dict[str, Payload]) -> bool:
 
 
 def content_of(parts: Payload) -> str | list[Payload] | None:
-    """Read a message's content: a string stays a string, one plain text part becomes its text, no part becomes None.
+    """Read a message's content. A single plain text part becomes its text. An empty list becomes None.
 
     Text parts must have the form of `text_part`. Every other part is unchanged. A value that is not a list counts as
     the only part.
@@ -248,6 +248,6 @@ def content_of(parts: Payload) -> str | list[Payload] | None:
 
 
 def join_texts(texts: Iterable[str | None], between: str = "") -> str | None:
-    """Join the texts that are not None. Returns None if there are none."""
-    there = [text for text in texts if text is not None]
-    return between.join(there) if there else None
+    """Join the texts that are not None. Return None if there is no such text."""
+    present = [text for text in texts if text is not None]
+    return between.join(present) if present else None

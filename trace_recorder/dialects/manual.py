@@ -1,8 +1,8 @@
 """Reads the values that an agent records by hand with `record_llm_interaction` and `record_agent_step`.
 
-Callers pass many forms: that of the document, that of any SDK's request and response objects, and that of Trae Agent (a
-message with `tool_call` or `tool_result`, a response with `content` and `usage`). The passed values are kept in
-`given`, which the document shows. The values that this reader returns have the common form.
+Callers pass values in the form of the document, as the request and response objects of any SDK, or in the form of Trae
+Agent (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). The passed values are kept
+in `given`, which the document shows. The values that this reader returns have the common form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ from trace_recorder.values.token_counts import WHOLE
 from trace_recorder.values.trajectory import AgentStep
 
 _RESPONSE_READERS: tuple[tuple[str, Callable[[Payload, int], LLMResponse]], ...] = (
-    # (a member that only this dialect's response has, the reader)
     ("choices", openai_chat.read_response),
     ("output", openai_responses.read_response),
     ("candidates", google_generate.read_response),
@@ -231,7 +230,7 @@ def read_usage(value: Mapping[str, Payload]) -> Usage:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Return nothing, because a call that is recorded by hand has no stream."""
+    """Return the text unchanged, because a call that is recorded by hand has no stream."""
     return JoinedStream(text, ended=True, events=0)
 
 

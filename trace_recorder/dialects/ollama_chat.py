@@ -2,10 +2,10 @@
 
 A message is flat: content, thinking, tool calls with objects as arguments, and images, which are kept in
 `extra["images"]`. Older servers send no id of a call, and a tool message may have only the name of its tool. Both ids
-are made up. There is no usage object: two counts are members of the answer, as are durations, which go to `extra`.
+are made up. There is no usage object: two token counts are members of the answer. Its durations go to `extra`.
 
-A stream has one JSON object in each line. Texts come in pieces, complete tool calls in any line, the counts in the
-last. `ollama_generate.py` reads its answers and streams with the functions of this module.
+A stream has one JSON object in each line. Texts come in pieces. Any line may have complete tool calls. The last line
+has the token counts. `ollama_generate.py` reads its answers and streams with the functions of this module.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _GATHERED = ("tool_calls", "images", "logprobs")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent."""
-    left = Members(body)
-    messages = [message for element in left.array("messages") for message in read_message(element)]
-    tools = [read_tool(declaration) for declaration in left.array("tools")]
-    return RequestReading(number_messages(messages), tools, left.all(), as_text(as_dict(body).get("model")))
+    """Read a request's JSON."""
+    members = Members(body)
+    messages = [message for element in members.array("messages") for message in read_message(element)]
+    tools = [read_tool(declaration) for declaration in members.array("tools")]
+    return RequestReading(number_messages(messages), tools, members.all(), as_text(as_dict(body).get("model")))
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -61,7 +61,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came: an answer with its `message`, or an error, which is kept in `extra`."""
+    """Read a response's JSON: an answer with its `message`, or an error, which is kept in `extra`."""
     members = Members(body)
     message, logprobs = members.nested("message"), members.array("logprobs")
     message.text("role")
@@ -86,7 +86,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the lines of a stream to the body of the same answer without streaming."""
+    """Join the lines of a stream into the body that the same answer has without streaming."""
     joined = _GrowingObject()
     number = 0
     for number, chunk in enumerate(_chunks(text), start=1):  # noqa: B007 read after the loop
@@ -101,8 +101,8 @@ def _chunks(text: str) -> Iterator[Payload]:
     return map(json_value, json_lines(text)) if whole is None else iter([whole])
 
 
-def _tool_calls(left: Members) -> tuple[ToolCall, ...]:
-    return tuple(_tool_call(call) for call in left.array("tool_calls"))
+def _tool_calls(members: Members) -> tuple[ToolCall, ...]:
+    return tuple(_tool_call(call) for call in members.array("tool_calls"))
 
 
 def _tool_call(call: Payload) -> ToolCall:
@@ -115,9 +115,9 @@ def _tool_call(call: Payload) -> ToolCall:
     return ToolCall(call_id, name, arguments_of(function.take("arguments")), extra=members.rest())
 
 
-def _usage(left: Members) -> Usage:
-    """Take the counts of an answer. A prompt that was cached completely has none."""
-    return Usage(input_tokens=left.integer("prompt_eval_count"), output_tokens=left.integer("eval_count"))
+def _usage(members: Members) -> Usage:
+    """Take the counts of an answer. A prompt that was cached completely has no count."""
+    return Usage(input_tokens=members.integer("prompt_eval_count"), output_tokens=members.integer("eval_count"))
 
 
 class _GrowingObject:

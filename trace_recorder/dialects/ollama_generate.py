@@ -1,8 +1,8 @@
-"""Ollama's generate dialect, /api/generate (https://docs.ollama.com/api/generate): a prompt in, a text out.
+"""Ollama's generate dialect, /api/generate (https://docs.ollama.com/api/generate), which completes a prompt.
 
 The prompt is the user's message, with `suffix` and `images` in its extra. `system` comes before it. Other input of the
-model stays among the parameters: `context`, which has the tokens of earlier turns, `template`, and `raw`.
-`ollama_chat.py` reads an answer. The text is then outside of a message.
+model stays among the parameters: `context`, which has the tokens of earlier turns, `template`, and `raw`. An answer has
+its text outside of a message. `ollama_chat.py` reads it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from trace_recorder.values.messages import JoinedStream, LLMResponse, Message, P
 from trace_recorder.values.token_counts import WHOLE
 
 _IN_MESSAGE = {"response": "content", "thinking": "thinking"}
-"""The members of an answer that a chat answer has inside its message, with the names that they have in the message."""
+"""The members of an answer that belong in a message, with the names that they have in a chat answer's message."""
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent. The SDK sends empty texts and lists for absent arguments; these are ignored."""
+    """Read a request's JSON. The SDK sends empty texts and lists for absent arguments; these are ignored."""
     members = Members(body)
     system, prompt = members.text("system"), members.text("prompt")
     beside = {"suffix": members.text("suffix"), "images": members.array("images")}
@@ -30,14 +30,14 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came."""
-    left = Members(body)
-    message = {name: left.take(own) for own, name in _IN_MESSAGE.items() if own in as_dict(body)}
-    return ollama_chat.read_response({**left.all(), "message": message} if message else body, made_up_ids)
+    """Read a response's JSON."""
+    members = Members(body)
+    message = {inside: members.take(outside) for outside, inside in _IN_MESSAGE.items() if outside in as_dict(body)}
+    return ollama_chat.read_response({**members.all(), "message": message} if message else body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the lines of a stream to the body of the same answer without streaming."""
+    """Join the lines of a stream into the body that the same answer has without streaming."""
     return ollama_chat.join_stream(text)
 
 

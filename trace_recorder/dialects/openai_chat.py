@@ -1,10 +1,10 @@
 """The OpenAI chat dialect (/chat/completions): requests, responses and streams of OpenAI and compatible servers.
 
 Azure, Groq, Mistral, Together, DeepSeek, OpenRouter, vLLM and others differ from OpenAI in members that they add.
-Members for which the values have no place keep their names in `extra`. The response's `extra` has the members of the
-first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids). From the second
-choice on, it has the members of the choice's message too. Reasoning is never part of the content. `chat_chunks.py`
-joins the chunks of a stream.
+Members that `Message` and `LLMResponse` lack keep their names in `extra`. The response's `extra` has such members of
+the first choice's message. A choice's `extra` has the members of the choice (log-probabilities, token ids). From the
+second choice on, it has the members of the choice's message too. Reasoning is never part of the content.
+`chat_chunks.py` joins the chunks of a stream.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _COUNTS = (
     ("cache_creation_input_tokens",),
     ("cache_read_input_tokens", "cached_tokens", "prompt_cache_hit_tokens"),
 )
-"""The names of the counts of input tokens, output tokens, tokens written to a cache, and tokens read from a cache."""
+"""The members with the counts of input tokens, output tokens, tokens written to a cache, and tokens read from it."""
 _THINKING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent."""
+    """Read a request's JSON."""
     members = Members(body)
     messages = [message for element in members.array("messages") for message in read_message(element)]
     tools = [read_tool(tool) for key in ("tools", "functions") for tool in members.array(key)]
@@ -133,7 +133,7 @@ def _read_content(members: Members) -> tuple[Payload, str | None, list[Payload]]
 
 
 def read_bare(element: Payload) -> list[Message]:
-    """Read an element that is not an object: a text is a user message, null has no message, anything else is a part."""
+    """Read an element that is not an object. A text, or a list of parts, is a user's message. Null is no message."""
     content = content_of(element)
     return [] if content is None else [Message("user", content)]
 
@@ -147,15 +147,15 @@ def read_tool(declared: Payload) -> Tool:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
+    """Read a response's JSON. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     choices: list[Choice] = []
     extra: dict[str, Payload] = {}
     for position, element in enumerate(members.array("choices")):
-        choice, said = _read_choice(element, position, made_up_ids)
+        choice, message_extra = _read_choice(element, position, made_up_ids)
         made_up_ids += count_made_up(choice.tool_calls) if choice.tool_calls else 0
         choices.append(choice)
-        (choice.extra if position else extra).update(said)
+        (choice.extra if position else extra).update(message_extra)
     first = choices[0] if choices else Choice(0)
     return LLMResponse(
         first.content,
@@ -172,7 +172,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the text of a stream. It may be cut off anywhere."""
+    """Join the text of a stream, which may be cut off anywhere."""
     return join_chunks(text)
 
 
@@ -207,7 +207,7 @@ def _first_integer(details: list[Members], name: str) -> int | None:
 
 
 def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
-    """Read a choice. Also return the members of its message that the values have no place for."""
+    """Read a choice. Also return the members of its message that belong in `extra`."""
     members = Members(element)
     index = members.integer("index")
     raw = members.object("message")
@@ -236,7 +236,7 @@ def _read_answer(raw: dict[str, Payload], calls: tuple[ToolCall, ...]) -> tuple[
 
 
 def _read_calls(members: Members) -> tuple[ToolCall, ...]:
-    """Take the tool calls of a message, and the single function call of the API before tools."""
+    """Take the tool calls of a message, and its `function_call`, which is how the older API calls a function."""
     calls = [_read_call(call) for call in members.array("tool_calls") if _is_call(call)]
     members.drop_empty("function_call")
     if function := members.object("function_call"):
@@ -285,10 +285,10 @@ def _read_any_call(element: Payload) -> ToolCall:
 
 
 def _blocks(members: Members, content: Payload) -> Blocks:
-    """Collect the blocks of a message except its calls, and take its reasoning, under any of its names.
+    """Collect the blocks of a message except its calls. Take its reasoning, whatever the member's name.
 
-    Reasoning outside the content comes before it. Blocks other than text and reasoning are numbered by their place in
-    the content without reasoning. A reference between two texts, as in Mistral's citations, does not separate them.
+    Reasoning outside of the content comes first. A block other than text and reasoning gets its position in the content
+    without reasoning. A reference between two texts, as in Mistral's citations, does not separate them.
     """
     gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]
@@ -320,8 +320,8 @@ def _thought(part: Payload) -> str | None:
 
 
 def _joined_texts(parts: Payload) -> str | None:
-    said = (part.get("text") or part.get("summary") for part in map(as_dict, as_list(parts)))
-    return join_texts(map(as_text, said)) or None
+    texts = (part.get("text") or part.get("summary") for part in map(as_dict, as_list(parts)))
+    return join_texts(map(as_text, texts)) or None
 
 
 def _is_thinking(part: Payload) -> bool:
@@ -339,7 +339,7 @@ def with_system_message(body: dict[str, Payload], text: str, name: str = "messag
 
 
 def not_found(message: str) -> Payload:
-    """Return the body of a "not found" error, as OpenAI's dialects and servers without a form of their own write it."""
+    """Return the body of a "not found" error in OpenAI's form, which serves other dialects too."""
     return {"error": {"message": message, "type": "replay_mismatch", "param": None, "code": "replay_mismatch"}}
 
 

@@ -1,7 +1,7 @@
-"""The OpenAI completions dialect (/completions), which is older than messages: a prompt in, a text out.
+"""The OpenAI completions dialect (/completions), which completes a prompt. It is older than chat messages.
 
 A prompt that is a text, or a list of texts, is read as the user's messages. A prompt of token ids stays a parameter.
-Responses have the form of `openai_chat.py` with a `text` in place of the message, so its reader reads both.
+Responses are as in the chat dialect, with a `text` in place of the message, so `openai_chat.py` reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent."""
+    """Read a request's JSON."""
     members = Members(body)
     prompt = as_dict(body).get("prompt")
     texts = [prompt] if isinstance(prompt, str) else as_list(prompt)
@@ -28,12 +28,12 @@ def read_request(body: Payload) -> RequestReading:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came."""
+    """Read a response's JSON."""
     return openai_chat.read_response(body, made_up_ids)
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the text of a stream. It may be cut off anywhere."""
+    """Join the text of a stream, which may be cut off anywhere."""
     return join_chunks(text, _as_chunk)
 
 

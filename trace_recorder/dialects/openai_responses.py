@@ -1,4 +1,4 @@
-"""The OpenAI Responses dialect (/responses): items in, items out, and a stream of events that build them.
+"""The OpenAI Responses dialect (/responses), in which requests and responses are lists of items.
 
 An assistant's turn consists of several items: reasoning, text and calls. `read_request` merges adjacent items to one
 message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content.
@@ -6,9 +6,9 @@ Calls are read without loss. All other items of a response are kept in `extra["o
 encrypted reasoning, and the work of a server's own tools. `finish_reason` is why a response is incomplete, or else its
 final status.
 
-The last event of a stream has the whole response, which is the body. Without it, items are built from the events: by
-the members of an event, and by the last word of its name (`…function_call_arguments.delta` adds to `arguments`). So
-unknown events are handled too.
+The last event of a stream has the whole response, which is the body. Without this event, items are built from the other
+events. The last word of an event's name decides which member grows: `…function_call_arguments.delta` adds to
+`arguments`. So unknown events are handled too.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _TEXT_PARTS = ("input_text", "output_text", "text")
 
 
 def read_request(body: Payload) -> RequestReading:
-    """Read the JSON that was sent."""
+    """Read a request's JSON."""
     members = Members(body)
-    said = members.take("instructions")
-    instructions = [Message("system", said)] if isinstance(said, str) else _read_items(said)
-    messages = number_messages([*instructions, *_read_items(members.take("input"))])
+    instructions = members.take("instructions")
+    system_messages = [Message("system", instructions)] if isinstance(instructions, str) else _read_items(instructions)
+    messages = number_messages([*system_messages, *_read_items(members.take("input"))])
     tools = [read_tool(tool) for tool in members.array("tools")]
     parameters = members.all()
-    return RequestReading(messages, tools, parameters, as_text(parameters.get("model")), len(instructions))
+    return RequestReading(messages, tools, parameters, as_text(parameters.get("model")), len(system_messages))
 
 
 def read_message(element: Payload) -> list[Message]:
@@ -79,7 +79,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
-    """Read the JSON that came. `made_up_ids` is how many tool calls of the request have made-up ids."""
+    """Read a response's JSON. `made_up_ids` is how many tool calls of the request have made-up ids."""
     members = Members(body)
     finish_reason = members.nested("incomplete_details").nonempty_text("reason")
     if finish_reason is None and as_dict(body).get("status") not in NOT_FINAL:
@@ -103,7 +103,7 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def _read_items(items: Payload) -> list[Message]:
-    """Read a list of items and merge the items of one turn. A single text is the user's."""
+    """Read a list of items and merge the items of one turn. A single text is a message of the user."""
     listed = items if isinstance(items, list) else [items]
     return [message for group in read_groups(listed, read_message, MERGE_RULE) for message in group.messages]
 
@@ -152,7 +152,7 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
 
 
 def _blocks(output: list[Payload]) -> Blocks:
-    """Collect the blocks of items. The number of a block that `extra` keeps is the position of its item in `extra`."""
+    """Collect the blocks of items. A block that `extra` keeps gets the position of its item in that list."""
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):
@@ -210,8 +210,8 @@ def _read_call(kind: str, members: Members) -> ToolCall:
 
 
 def _with_instructions(body: dict[str, Payload], text: str) -> dict[str, Payload]:
-    given = body.get("input")
-    first = given[0] if isinstance(given, list) and given and isinstance(given[0], dict) else {}
+    items = body.get("input")
+    first = items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
     if first.get("role") in {"system", "developer"} and not body.get("instructions"):
         return with_system_message(body, text, "input")
     return {**body, "instructions": text}
@@ -223,7 +223,7 @@ _LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "
 
 
 def join_stream(text: str) -> JoinedStream:
-    """Join the events of a stream. It may be cut off anywhere."""
+    """Join the events of a stream, which may be cut off anywhere."""
     joined = _JoinedResponse()
     for name, data in events(text):
         joined.events += 1

@@ -7,10 +7,11 @@ last event counts even if the connection ended before its empty line, because so
 raises nothing, even if the text was cut off.
 
 Bedrock's streams consist of binary frames (https://smithy.io/2.0/aws/amazon-eventstream.html). On file, each frame is
-one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like that of any other stream. A JSON payload
-is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. Its line has the event under `event`,
-and the other members under `beside`. A frame consists of its length, the length of the headers, the CRC of these two,
-the headers, the payload, and the CRC of everything before. A header is a name and a typed value.
+one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like the text of any other stream. A JSON
+payload is unchanged. InvokeModel wraps an event of the model in base64, `{"bytes":"…"}`. The line of such a frame has
+the event under `event`, and the other members under `beside`. A frame consists of its length, the length of the
+headers, the CRC of these two, the headers, the payload, and the CRC of everything before. A header is a name and a
+typed value.
 
 The dialects read the data of an event.
 """
@@ -34,7 +35,7 @@ MEDIA_TYPE = "application/vnd.amazon.eventstream"
 FRAMING = "aws-eventstream"
 EXCEPTION_HEADER = ":exception-type"
 LINE_BEGINS = '{"headers":{'
-"""How each line of such a stream begins."""
+"""How each line of a stream of frames begins."""
 
 _PRELUDE = struct.Struct(">III")
 _CRC = struct.Struct(">I")
@@ -48,7 +49,7 @@ _DECODER = json.JSONDecoder()
 
 
 class FrameDecoder:
-    """Converts the bytes of a stream to lines as they arrive. An incomplete frame waits for its rest."""
+    """Converts the bytes of a stream to lines as they arrive. An incomplete frame waits for its remaining bytes."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -172,7 +173,7 @@ def _payload(value: dict[str, Payload], members: str) -> bytes:
 
 
 def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
-    """Yield each event of such lines: its type, and its data as JSON.
+    """Yield each event of a stream of frames: its type, and its data as JSON.
 
     An exception, and an error of the stream itself, become events of the type "error" in Anthropic's form.
     """
@@ -189,7 +190,7 @@ def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 SPLIT_AT_ONCE = 64 * 1024
-"""The number of characters, roughly, that are split into lines at once."""
+"""About how many characters are split into lines at once."""
 
 
 def events(
@@ -228,7 +229,7 @@ def json_lines(text: str) -> Iterator[str]:
 
 
 def unstreamed(text: str) -> JoinedStream:
-    """Read an answer that is one JSON body and not a stream, such as an error. The text may be empty."""
+    """Read an answer that is one JSON body instead of a stream, such as an error. The text may be empty."""
     body = json_value(text)
     if body is None:
         return JoinedStream(body={}, ended=False, events=0)
@@ -236,7 +237,7 @@ def unstreamed(text: str) -> JoinedStream:
 
 
 def _line_blocks(text: str) -> Iterator[list[str]]:
-    """Split at LF, CR and CRLF only: `str.splitlines` also splits at U+2028, which JSON strings may contain.
+    """Split at LF, CR and CRLF only. `str.splitlines` also splits at U+2028, which JSON strings may contain.
 
     The lines are yielded in blocks, so that no call of `str.split` is long: no other thread can run during the call.
     """
