@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trace_recorder import load
-from trace_recorder.proxy.forwarding import Proxy
-from trace_recorder.proxy.server import listening, serving
+from trace_recorder.proxy.server import Proxy, listening, serving
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream
 from trace_recorder.values.trajectory import Trajectory

@@ -118,7 +118,7 @@ def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> 
     assert [(gap.what, gap.why) for gap in run.gaps] == [
         (
             "a call of the session at 2100-01-01T00:00:10.500000+00:00",
-            "the session file has it; it is not a call of this run",
+            "only the session file has this call",
         ),
         ("llm_2 and the session file", "they have different texts"),
         ("llm_2 and the session file", "output_tokens is 7 in the file, and 1 in the run"),
@@ -142,7 +142,7 @@ def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, t
     assert [(gap.what, gap.why) for gap in run.gaps] == [
         (
             "a call of the session at 2100-01-01T00:00:02.500000+00:00",
-            "the session file has it; it is not a call of this run",
+            "only the session file has this call",
         )
     ]
     assert [(result.result, result.duration_seconds) for result in results(run)] == [(RETURNED, 2.0)]
@@ -153,7 +153,7 @@ def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home:
     claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
     run = recorded(server, tmp_path / "runs", **{"session-id": "other"})
     assert [(gap.what, gap.why) for gap in run.gaps] == [
-        ("join the session file of the program", "no file was found that has calls of this run")
+        ("join the session file of the program", "no session file has calls of this run")
     ]
     assert (len(run.llm_interactions), "joined_from" in run.annotations) == (2, False)
 

@@ -78,8 +78,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
         fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
-    from trace_recorder.proxy.forwarding import Proxy  # noqa: PLC0415 - it needs the extra
-    from trace_recorder.proxy.server import serving  # noqa: PLC0415
+    from trace_recorder.proxy.server import Proxy, serving  # noqa: PLC0415 - it needs the extra
 
     known = _upstreams(upstream or ())
     listener = _listening(host, port)

@@ -1,10 +1,11 @@
 """Finds a program's own session file, and adds its contents to a run: the times, exit codes and results of tools.
 
 A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, a call
-is found by the ids of its tool calls, or else by its text and its tools. For each tool that ran, `tool_call` and
-`tool_result` records are written, which name the interaction of the call. Where file and run disagree, a gap says so.
+is found by the ids of its tool calls, or else by its text and tool calls. For each tool that ran, `tool_call` and
+`tool_result` records are written, which name the interaction of the call. A gap reports each disagreement between the
+file and the run.
 
-All records pass through the open run, so its secrets are masked in them. The places of the files were seen with Claude
+All records pass through the open run, so its secrets are masked in them. The paths of the files are those of Claude
 Code 2.1.197, Codex 0.169.0, Gemini CLI 0.61.0 and opencode 1.18.33.
 """
 
@@ -33,17 +34,17 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
-"""The annotation of a run about the joined session: its file, format and id, and the numbers of its calls and tools."""
+"""The key of the annotation with the joined session's file, format and id, and with how many calls and tools it has."""
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
-"""A program may write a line of the session this long before it sends its first request."""
+"""A program may write a line of the session up to this long before it sends its first request."""
 
 
 def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     """Add the contents of a session file to its run, which is still open.
 
-    `session` is the id of the session, or None if its program does not state it. If no session fits, nothing is added
-    and a gap says so. The same holds if several sessions fit and the program does not state the id.
+    `session` is the id of the session, or None if its program does not state it. If no session fits, only a gap is
+    added. The same happens if several sessions fit and the program does not state the id.
     """
     run = recorder._lifecycle.run_in_progress()
     if run is None:
@@ -62,7 +63,7 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
         recorder.annotate(JOINED_FROM, fitting[0].about())
         return
     names = ", ".join(joined.identity for joined in fitting[:_MAX_GAPS])
-    why = f"several sessions fit: {names}" if fitting else "no file was found that has calls of this run"
+    why = f"several sessions fit: {names}" if fitting else "no session file has calls of this run"
     _append_gap(run, "join the session file of the program", why)
 
 
@@ -74,7 +75,7 @@ def _runs(path: Path) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Pair:
-    """A call of the session and the same call of the run, with the responses that the two have."""
+    """The same call in the session and in the run, with the response in each of them."""
 
     of_session: Members
     recorded: LLMInteraction
@@ -89,7 +90,7 @@ class Joined:
         self._session = session
         calls = [call for call in session.events if isinstance(call, Call) and call.response and _is_after(call, since)]
         for call in calls:
-            # The response is compared with a recorded response, which has masks.
+            # The response is compared with a recorded response, in which secrets are masked.
             call.response = json.loads(run.mask(json.dumps(call.response)))
         self._pairs, self._unknown = _paired(calls, recorded.llm_interactions)
         executions = [*(event for event in session.events if isinstance(event, ToolRun)), *session.executions]
@@ -127,18 +128,19 @@ class Joined:
         for what, why in gaps[:_MAX_GAPS]:
             _append_gap(self._run, what, why)
         if len(gaps) > _MAX_GAPS:
-            _append_gap(self._run, "join the session file of the program", f"{len(gaps) - _MAX_GAPS} more of these")
+            more = f"{len(gaps) - _MAX_GAPS} more gaps like these"
+            _append_gap(self._run, "join the session file of the program", more)
 
     def _disagreements(self) -> Iterator[tuple[str, str]]:
         for call in self._unknown:
-            yield f"a call of the session at {call.time}", "the session file has it; it is not a call of this run"
+            yield f"a call of the session at {call.time}", "only the session file has this call"
         for pair in self._pairs:
             for why in _differences(pair.of_session, pair.of_run):
                 yield f"{pair.recorded.interaction_id} and the session file", why
 
 
 def _is_after(event: Call | ToolRun, since: float) -> bool:
-    """Whether an event may be of the run. A program may continue a session that began before the run."""
+    """Whether an event may belong to the run. A program may continue a session that began before the run."""
     time = parse_time(event.time)
     return time is None or time.timestamp() >= since
 
@@ -147,7 +149,7 @@ def _is_after(event: Call | ToolRun, since: float) -> bool:
 
 
 def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
-    """Pair calls of a session with those of a run. Return the pairs, and the calls of the session without a partner."""
+    """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner."""
     known = [(call, call.response.to_document()) for call in recorded if call.answered]
     pairs: list[_Pair] = []
     for keys in (_response_id, _call_ids, _texts):
@@ -158,17 +160,17 @@ def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list
         unknown = []
         for call in calls:
             response = as_dict(call.response)
-            alike = next((waiting[key] for key in keys(response) if waiting.get(key)), None)
-            if alike is None:
+            candidates = next((waiting[key] for key in keys(response) if waiting.get(key)), None)
+            if candidates is None:
                 unknown.append(call)
                 continue
-            nearest = min(alike, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
-            alike.remove(nearest)
+            nearest = min(candidates, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
+            candidates.remove(nearest)
             known.remove(nearest)
             pairs.append(_Pair(response, *nearest))
         calls = unknown
         if pairs and keys is _response_id:
-            break  # the file has ids of responses, so a call that no id matched is not a call of the run
+            break  # the file has ids of responses, so a call whose id is not in the run is not a call of the run
     return pairs, calls
 
 
@@ -228,18 +230,20 @@ def _tool_call_pairs(pair: _Pair) -> Iterator[tuple[Members, Members]]:
             yield call, run_call
 
 
-def _append_execution(run: Run, execution: ToolRun, of: LLMInteraction, call: Members) -> None:
-    """Write the beginning and the end of a tool that ran for a call."""
-    agent = without_none(agent=of.agent, agent_id=of.agent_id, parent_agent_id=of.parent_agent_id)
-    which = {"execution_id": run.next_id("tool"), "name": call.get("name"), "call_id": call.get("call_id"), **agent}
-    began = {"interaction_id": of.interaction_id, **without_none(began=execution.time or None)}
-    run.append("tool_call", which | began, members_to_json({"arguments": call.get("arguments")}), at_once=False)
+def _append_execution(run: Run, execution: ToolRun, interaction: LLMInteraction, call: Members) -> None:
+    """Write the beginning and the end of a tool that ran for a call of an interaction."""
+    agent = without_none(
+        agent=interaction.agent, agent_id=interaction.agent_id, parent_agent_id=interaction.parent_agent_id
+    )
+    common = {"execution_id": run.next_id("tool"), "name": call.get("name"), "call_id": call.get("call_id"), **agent}
+    began = {"interaction_id": interaction.interaction_id, **without_none(began=execution.time or None)}
+    run.append("tool_call", common | began, members_to_json({"arguments": call.get("arguments")}), at_once=False)
     seconds = execution.duration_seconds
     if seconds is None:
         seconds = seconds_between(execution.time, execution.ended or "")
     failed: Payload = None if execution.error is None else {"type": "", "message": execution.error}
     result = {"result": execution.result, **without_none(error=failed)}
-    ended: Mapping[str, object] = {**which, "success": execution.success, **without_none(duration_seconds=seconds)}
+    ended: Mapping[str, object] = {**common, "success": execution.success, **without_none(duration_seconds=seconds)}
     run.append("tool_result", ended, members_to_json(result), at_once=False)
 
 
@@ -271,10 +275,10 @@ PLACES = (
 
 
 def session_files(environment: Mapping[str, str], session: str | None, since: float) -> Iterator[Path]:
-    """Yield the files that may be those of a session.
+    """Yield the files that may belong to a session.
 
     `session` is the id of the session, or None if its program does not state an id. Files that were last written before
-    `since`, a time of `time.time`, are left out.
+    `since` (in seconds since 1970) are left out.
     """
     for place in PLACES:
         root = Path(environment.get(place.variable) or place.default).expanduser()
@@ -283,7 +287,7 @@ def session_files(environment: Mapping[str, str], session: str | None, since: fl
 
 
 def _written_at(path: Path) -> float:
-    """Return when a file was last written. A database may have its newest pages in the log beside it."""
+    """Return when a file was last written. A database may have its newest pages in the write-ahead log beside it."""
     times = []
     for file in (path, path.with_name(f"{path.name}-wal")):
         try:

@@ -1,17 +1,320 @@
-"""The proxy's server. It runs in a thread, so that the main thread can wait for a program, or for Ctrl-C."""
+"""The proxy's server. It forwards each request to its upstream, and returns the answer to the client.
+
+Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, except those of one
+connection (`_HOP_BY_HOP`). The HTTP client records the calls. A request to a model is read whole, because it must be on
+file before it is sent. It is sent in the context of its session, so recording finds the run and the agent.
+
+`serving` runs the server in a thread, so that the main thread can wait for a program, or for Ctrl-C.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import json
 import logging
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import httpx
 import uvicorn
 
-from trace_recorder.loopback import HOST
-from trace_recorder.proxy.forwarding import Proxy
+from trace_recorder.attach.current import async_http_client
+from trace_recorder.capture.decoding import plain_request
+from trace_recorder.dialects.endpoints import endpoint_of, is_stream_type
+from trace_recorder.loopback import HOST, why_refused
+from trace_recorder.proxy.sessions import Session, SessionRequest, Sessions
+from trace_recorder.proxy.upstreams import Upstream
+from trace_recorder.values.origins import REPLAYED_FROM_HEADER, is_believed
+from trace_recorder.version import __version__
+
+Event = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+Exchange = Coroutine[Any, Any, int]
+"""A coroutine that sends a request, passes the answer to the client, and returns the HTTP status of the answer."""
+
+TOKEN_HEADER = "x-trace-recorder-token"  # noqa: S105 - the name of a header
+"""The header in which a client that is not on this machine proves that it may use the proxy."""
+_HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade".split()
+)
+"""Headers of one connection, which are not forwarded in either direction."""
+_NOT_SENT = _HOP_BY_HOP | {b"host", b"expect", TOKEN_HEADER.encode()}
+_IDLE_CHECK_SECONDS = 5.0
+_BAD_GATEWAY = 502
+_SUCCESS = range(200, 300)
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection before its request was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The destination of a request, and the TASK, GROUP and ATTEMPT of a path that begins with `/run`."""
+
+    upstream: Upstream
+    url: str
+    chosen: tuple[str, ...]
+
+
+class Proxy:
+    """Forwards the requests of programs. Its HTTP client records their LLM calls.
+
+    `port` is the port that the server listens at. With a `token`, every client has to send the token.
+    """
+
+    def __init__(
+        self, upstreams: Mapping[str, Upstream], sessions: Sessions, *, port: int, token: str | None = None
+    ) -> None:
+        self._upstreams = upstreams
+        self._sessions = sessions
+        self._port = port
+        self._token = token
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        """Answer one request, or keep the HTTP clients open until the server ends."""
+        if scope["type"] == "lifespan":
+            await self._run(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(_Incoming(scope, receive), send)
+
+    async def _run(self, receive: Receive, send: Send) -> None:
+        """Open the HTTP clients at the server's start, and close them at its end."""
+        await receive()
+        settings: dict[str, Any] = {
+            "follow_redirects": False,
+            "timeout": None,
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            # Cookies are between the program and its provider, so the proxy keeps none.
+            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            "verify": httpx.create_ssl_context(),  # shared, because reading the authorities takes 0.1 s
+        }
+        async with (
+            async_http_client(library="httpx", **settings) as self._client,
+            httpx.AsyncClient(**settings) as self._unrecorded,
+        ):
+            idle = asyncio.create_task(self._end_idle_sessions())
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            idle.cancel()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _end_idle_sessions(self) -> None:
+        while True:
+            await asyncio.sleep(_IDLE_CHECK_SECONDS)
+            self._sessions.end_idle(time.monotonic())
+
+    async def _answer(self, incoming: _Incoming, send: Send) -> None:
+        refused = self._why_refused(incoming)
+        if refused is not None:
+            await _send_error(send, 403, refused)
+            return
+        route = self._route(incoming)
+        if route is None:
+            names = ", ".join(f"/{name}" for name in self._upstreams)
+            await _send_error(send, 404, f"the path has to begin with the name of an upstream: {names}")
+            return
+        try:
+            await self._forward(incoming, route, send)
+        except ClientGoneError:
+            return
+
+    def _why_refused(self, incoming: _Incoming) -> str | None:
+        if self._token is None:
+            return why_refused(self._port, incoming.method, incoming.header)
+        if incoming.header("origin") is not None:
+            return "a page in a browser may not use this proxy."
+        if hmac.compare_digest((incoming.header(TOKEN_HEADER) or "").encode(), self._token.encode()):
+            return None
+        return f"this proxy asks for its token in the header {TOKEN_HEADER}."
+
+    def _route(self, incoming: _Incoming) -> Route | None:
+        first, _, rest = incoming.path.lstrip("/").partition("/")
+        chosen: tuple[str, ...] = ()
+        if first == "run" and rest.count("/") >= 3:
+            *words, rest = rest.split("/", 3)
+            chosen = tuple(map(unquote, words))
+            first, _, rest = rest.partition("/")
+        upstream = self._upstreams.get(first)
+        if upstream is None:
+            return None
+        query = f"?{incoming.query}" if incoming.query else ""
+        return Route(upstream, f"{upstream.url}/{rest}{query}", chosen)
+
+    async def _forward(self, incoming: _Incoming, route: Route, send: Send) -> None:
+        parts = urlsplit(route.url)
+        endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
+        if endpoint is None:
+            request = incoming.request_to(route.url, incoming.body() if incoming.has_body else None)
+            await _until_client_is_gone(incoming, _exchange(self._client, request, send), Context())
+            return
+        body = b"".join([chunk async for chunk in incoming.body()])
+        request = incoming.request_to(route.url, body)
+        plain_body = partial(plain_request, request.headers.raw, body)
+        session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
+        if (session_and_context := await self._sessions.of(session_request)) is None:
+            # The recording client would write this call to the run of another session.
+            await _until_client_is_gone(incoming, _exchange(self._unrecorded, request, send), Context())
+        else:
+            await self._forward_call(
+                incoming, _exchange(self._client, request, send), session_request, *session_and_context
+            )
+
+    async def _forward_call(
+        self,
+        incoming: _Incoming,
+        exchange: Exchange,
+        session_request: SessionRequest,
+        session: Session,
+        context: Context,
+    ) -> None:
+        """Forward a request to a model in the context of its session."""
+        session.requests += 1
+        status = 0
+        try:
+            status = await _until_client_is_gone(incoming, exchange, context)
+        finally:
+            session.requests -= 1
+            if status not in _SUCCESS:
+                session.remember_failure(session_request, context)
+
+
+async def _until_client_is_gone(incoming: _Incoming, exchange: Exchange, context: Context) -> int:
+    """Run an exchange, and return its status. If the client closes its connection, cancel the exchange and return 0.
+
+    Without a proxy, the call would end at that moment too.
+    """
+    work = asyncio.create_task(exchange, context=context)
+    disconnect = asyncio.create_task(incoming.wait_for_disconnect())
+    try:
+        await asyncio.wait((work, disconnect), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        disconnect.cancel()
+        if not work.done():
+            work.cancel()
+    with suppress(asyncio.CancelledError):
+        return await work
+    return 0
+
+
+async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> int:
+    """Send a request, pass the answer to the client chunk by chunk, and return its status."""
+    try:
+        response = await client.send(request, stream=True, auth=None)
+    except httpx.TransportError as error:
+        message = f"{request.url.host} cannot be reached: {type(error).__name__}: {error}"
+        await _send_error(send, _BAD_GATEWAY, message)
+        return _BAD_GATEWAY
+    try:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status_code,
+                "headers": _headers_for_client(response, request),
+            }
+        )
+        await _send_body(response, send)
+    finally:
+        await response.aclose()
+    return response.status_code
+
+
+def _headers_for_client(response: httpx.Response, request: httpx.Request) -> list[tuple[bytes, bytes]]:
+    """Return the headers for the client, in their order.
+
+    A program believes a server of this machine that marks an answer as replayed. The proxy is such a server, so it
+    forwards the mark only if the upstream is on this machine too.
+    """
+    omitted = _HOP_BY_HOP if is_believed(str(request.url)) else _HOP_BY_HOP | {REPLAYED_FROM_HEADER.encode()}
+    return [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in omitted]
+
+
+async def _send_body(response: httpx.Response, send: Send) -> None:
+    """Pass the body of a response to the client. The last chunk of a plain body waits until the body is on file.
+
+    If the provider closes in mid-stream, all received chunks are passed before the exception is raised.
+    """
+    streams = is_stream_type(response.headers.get("content-type", ""))
+    held = b""
+    try:
+        async for chunk in response.aiter_raw():
+            due, held = (chunk, b"") if streams else (held, chunk)
+            if due:
+                await send({"type": "http.response.body", "body": due, "more_body": True})
+    except httpx.TransportError:
+        await send({"type": "http.response.body", "body": held, "more_body": True})
+        raise
+    await send({"type": "http.response.body", "body": held, "more_body": False})
+
+
+async def _send_error(send: Send, status: int, message: str) -> None:
+    """Answer with an error of the proxy."""
+    body = json.dumps({"error": {"type": "trace_recorder_proxy", "message": message}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers.append((b"x-trace-recorder", __version__.encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Incoming:
+    """A request of a client. `body` must be read before `wait_for_disconnect` can return."""
+
+    def __init__(self, scope: Event, receive: Receive) -> None:
+        self.method: str = scope["method"]
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        self.path = raw_path.partition(b"?")[0].decode("latin-1")
+        self.query = scope["query_string"].decode("latin-1")
+        self._headers: list[tuple[bytes, bytes]] = [*scope["headers"]]
+        self._receive = receive
+        self._is_read = asyncio.Event()
+        if not self.has_body:
+            self._is_read.set()
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the headers announce a body."""
+        return any(name in {b"content-length", b"transfer-encoding"} for name, _ in self._headers)
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header by its name in small letters."""
+        raw_name = name.encode()
+        return next((value.decode("latin-1") for key, value in self._headers if key == raw_name), None)
+
+    def request_to(self, url: str, content: bytes | AsyncIterator[bytes] | None) -> httpx.Request:
+        """Return the request for the upstream, with its headers in their order."""
+        headers = [(name, value) for name, value in self._headers if name not in _NOT_SENT]
+        return httpx.Request(self.method, url, headers=headers, content=content)
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """Yield the chunks of the body. Raises ClientGoneError if the client closes its connection before the end."""
+        more = True
+        while more:
+            event = await self._receive()
+            if event["type"] == "http.disconnect":
+                raise ClientGoneError
+            more = event.get("more_body", False)
+            if event.get("body"):
+                yield event["body"]
+        self._is_read.set()
+
+    async def wait_for_disconnect(self) -> None:
+        """Return when the client has closed its connection."""
+        await self._is_read.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
 
 _GRACE_SECONDS = 2
 """When the proxy ends, requests that are being answered have this time to end."""
@@ -20,9 +323,8 @@ _GRACE_SECONDS = 2
 def listening(host: str = HOST, port: int = 0) -> socket.socket:
     """Return a listening socket. Port 0 means a free port. Raises OSError if the port cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # with it, asyncio sends without Nagle's delay
+    # asyncio turns off Nagle's delay only for a socket that states its protocol.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

@@ -1,8 +1,8 @@
 """Finds the run that a request belongs to. A session of a program is one run. Its sub-agents are agents of that run.
 
-A session is known by a header that the program sends, by a path that the caller chose, or by the program that the proxy
-started. Otherwise each conversation is a session: a request that begins with all messages of an earlier request
-continues its conversation.
+A session is recognised by a header that the program sends, by a path that the caller chose, or by the program that the
+proxy started. Otherwise each conversation is a session: a request that begins with all messages of an earlier request
+continues the conversation of that request.
 
 The event loop of the proxy calls all methods but `end`. A thread compares a long prompt with the earlier conversations.
 With `join`, another thread reads the session files of programs, one after another, and ends the runs of their sessions.
@@ -43,7 +43,7 @@ from trace_recorder.values.messages import Message
 
 SessionSource = Literal["header", "path", "program", "conversation (inferred)"]
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "thread-id")
-"""Headers with the id of a session: of Claude Code (seen with 2.1) and of Codex (seen with 0.169)."""
+"""Headers with the id of a session. Claude Code 2.1 sends the first, and Codex 0.169 sends the others."""
 _CLAUDE_AGENT, _CLAUDE_PARENT = "x-claude-code-agent-id", "x-claude-code-parent-agent-id"
 """Headers of Claude Code: the id of the sub-agent that sends a request, and of the sub-agent that started it."""
 _CODEX_TURN, _CODEX_MAIN = "x-codex-turn-metadata", "/root"
@@ -53,7 +53,7 @@ IDLE_SECONDS = 3600.0
 _LONG_PROMPT_BYTES = 256 * 1024
 """A thread reads longer prompts. The event loop would stop for 5 ms to read a prompt of this length."""
 _MAX_AGENTS = 256
-"""The number of agents of a session whose contexts are kept. A forgotten agent gets a new id with its next request."""
+"""How many agents' contexts a session keeps. An agent without a context gets a new id with its next request."""
 _MAX_FAILED = 16
 """The number of failed requests that a session remembers until they are sent again."""
 _SPARE_DESCRIPTORS = 128
@@ -63,7 +63,7 @@ _guard = Guard()
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """The identity of a session, and the source of that identity."""
+    """The identity of a session, and where the identity comes from."""
 
     source: SessionSource
     identity: str
@@ -73,7 +73,7 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """The sub-agent that sends a request. `parent` is the identity of the sub-agent that started it, if one did."""
+    """The sub-agent that sends a request. `parent` is the sub-agent that started it; None if the main agent did."""
 
     identity: str
     parent: str | None = None
@@ -96,8 +96,8 @@ class Session:
     def context_for(self, request: SessionRequest) -> Context:
         """Return the context in which to send a request.
 
-        If an equal request failed, return the context of that request. There, recording counts the new request as the
-        next attempt.
+        If an equal request failed, return the context of that request. In this context, recording counts the new
+        request as the next attempt.
         """
         digest = request.digest() if self.failed else b""
         for failure in self.failed:
@@ -160,10 +160,10 @@ class Sessions:
     """The open sessions of a proxy. Their runs are written to a directory.
 
     `command` is the program that the proxy runs, if any. `header` is one more header with the id of a session. A
-    session ends after `idle_seconds` without a request. By default that is an hour, or never if there is a program,
-    whose exit ends its runs. `join` adds the contents of the programs' session files to their runs. If `max_open` runs
-    are open, a new run ends the one that was idle for longest. The default is as many as the descriptors of this
-    process allow.
+    session ends after `idle_seconds` without a request. By default that is an hour. If there is a program, its exit
+    ends its sessions instead. `join` adds the contents of the programs' session files to their runs. If `max_open` runs
+    are open, a new run ends the run that was idle for longest. The default is as many as the limit for open files
+    allows.
     """
 
     def __init__(
@@ -217,7 +217,8 @@ class Sessions:
         metadata: dict[str, Any] = {"session_from": key.source, **dict(key.metadata)}
         if earlier is not None:
             metadata["resumed_from"] = earlier
-        recorder = TrajectoryRecorder(self._free_path(f"{Path(default_name(_now())).stem}{name}.json"))
+        now = datetime.now()  # noqa: DTZ005 - local time, as in all names of files
+        recorder = TrajectoryRecorder(self._free_path(f"{Path(default_name(now)).stem}{name}.json"))
         session = Session(key, recorder, Context())
         session.context.run(recorder.start, key.task, metadata=metadata)
         self._open[key.source, key.identity] = session
@@ -225,15 +226,15 @@ class Sessions:
         return session
 
     def _free_path(self, name: str) -> Path:
-        """Return a path that no run has.
+        """Return a path that no run has taken.
 
-        Otherwise the recorder would rename the files of an earlier run that ended in the same second.
+        At a path that is taken, the recorder would rename the files of the earlier run.
         """
         paths = numbered_paths(self._directory / name)
         return next(path for path in paths if not journal_path_for(path).exists())
 
     def _make_room(self) -> None:
-        """End the run that was idle for longest if a new run would need too many descriptors."""
+        """If too many runs are open for one more, end the run that was idle for longest."""
         idle = [session for session in self._open.values() if not session.requests]
         if len(self._open) >= self._max_open and idle:
             self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")
@@ -260,7 +261,7 @@ class Sessions:
             session.recorder.finalize()
 
     def end(self, exit_code: int | None = None) -> None:
-        """End all sessions because the proxy ends. With a program, `exit_code` is how the program ended."""
+        """End all sessions because the proxy ends. `exit_code` is the exit code of the program, if there is one."""
         for session in [*self._open.values()]:
             if exit_code is None:
                 self._end(session, "as the proxy was stopped")
@@ -291,7 +292,7 @@ class _Conversations:
     def of(self, digests: Sequence[bytes]) -> str:
         """Return the identity of the conversation that a prompt continues, and remember the prompt.
 
-        `digests` are those of the prompt's first message, of its first two messages, and so on to all of them.
+        `digests` has a digest of the prompt's first message, of its first two messages, and so on to all of them.
         """
         known = (self._of_prompt[digest] for digest in reversed(digests) if digest in self._of_prompt)
         identity = next(known, "") or os.urandom(8).hex()
@@ -336,7 +337,7 @@ def _messages(api: str, body: bytes) -> Sequence[Message]:
 
 
 def _file_name(key: SessionKey) -> str:
-    """Return the part of a file's name by which a later run of the session finds the file."""
+    """Return the part of a file's name that identifies its session, so that a later run of the session finds it."""
     if key.source not in {"header", "path"}:
         return ""
     digest = blake2b(f"{key.source}\0{key.identity}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
@@ -348,7 +349,7 @@ def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
     if not name:
         return None
     files = [path for path in directory.glob(f"*{name}*.json") if journal_path_for(path).is_file()]
-    # `a.json` began before `a.1.json`
+    # The run of `a.json` began before the run of `a.1.json`.
     files.sort(key=lambda path: (path.name.partition(".")[0], len(path.name), path.name))
     if not files:
         return None
@@ -359,14 +360,10 @@ def _earlier_run(directory: Path, name: str) -> dict[str, str] | None:
 
 
 def _max_open_runs() -> int:
-    """Return how many runs may be open at once. They use at most half of the descriptors that this process may have."""
+    """Return how many runs may be open at once. They use at most half of the descriptors that the process may open."""
     if os.name == "nt":
         return 1024
     import resource  # noqa: PLC0415 - Windows does not have it
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return max((limit - _SPARE_DESCRIPTORS) // (2 * _DESCRIPTORS_OF_A_RUN), 8)
-
-
-def _now() -> datetime:
-    return datetime.now()  # noqa: DTZ005 - local time, as in all names of files

@@ -1,7 +1,7 @@
 """The upstreams of the proxy. The first part of a request's path names an upstream: `/openai/v1/chat/completions`.
 
-An upstream is a provider's address. Programs read that address from the environment, so the same table has the
-variables that lead a program to the proxy. If such a variable is set already, its address becomes the upstream.
+An upstream is a provider's address. Programs read the address from variables of the environment, which `Upstream` lists
+too. The proxy sets them for a program. If such a variable is set already, its address becomes the upstream.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Upstream:
     name: str
     url: str
     variables: Mapping[str, str]
-    """The variables of the environment with its address, each with the path at the end of that address."""
+    """The environment variables from which programs read the address, each with the path at the end of the address."""
 
     def environment(self, proxy_url: str) -> dict[str, str]:
-        """Return the variables that lead programs to the proxy at an address."""
+        """Return the variables that make programs send their requests to the proxy at `proxy_url`."""
         return {variable: f"{proxy_url}/{self.name}{path}" for variable, path in self.variables.items()}
 
 
@@ -45,7 +45,7 @@ _KNOWN = (
     Upstream("openrouter", "https://openrouter.ai", {"OPENROUTER_BASE_URL": "/api/v1"}),
     Upstream("azure", "", {"AZURE_OPENAI_ENDPOINT": ""}),
 )
-"""An upstream without an address exists only if its variable is set, or if an option names it."""
+"""An upstream with an empty address is offered only if its variable is set, or if an option names it."""
 
 
 def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> dict[str, Upstream]:
@@ -61,11 +61,11 @@ def upstreams(environment: Mapping[str, str], options: Iterable[str] = ()) -> di
 
 
 def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream:
-    """Return an upstream at the address of its variable, if that is set. If the address is invalid, `url` is empty."""
+    """Return an upstream at the address in its variable, if one is set. If the address is invalid, `url` is empty."""
     url = next(filter(None, (environment.get(variable) for variable in known.variables)), None)
     try:
         return known if url is None else _upstream_at(known, url)
-    except UpstreamError:  # the program may not use it, and gets the variable unchanged
+    except UpstreamError:  # the program may not use this upstream, and gets the variable unchanged
         return replace(known, url="")
 
 
