@@ -4,7 +4,7 @@ with TrajectoryRecorder(task="fix the failing test") as recorder:
     client = recorder.wrap(OpenAI())
     run_my_agent(client)
 
-PYTEST_DONT_REWRITE: without this word, pytest warns of a plugin's package that was imported before pytest began.
+PYTEST_DONT_REWRITE: without this word, pytest warns that its plugin's package was imported before pytest began.
 """
 
 from importlib import import_module

@@ -1,14 +1,15 @@
-"""Background threads that yield: long work for which nobody waits pauses often, so that other threads can run.
+"""Background threads that yield: they do long work for which nobody waits, and pause often so that others can run.
 
-The interpreter runs one thread at a time, and a waiting thread interrupts the running one only after five milliseconds.
+The interpreter runs one thread at a time. A waiting thread interrupts the running thread only after five milliseconds.
 A background thread therefore sleeps for a moment between short pieces of its work. All background threads are started
 through `run_yielding`, and functions that may run in them call `yield_to_others` between two pieces. This call does
-nothing in an agent's thread, nor while another thread waits for the result. Calls into C keep other threads from
-running, so they get texts of limited length.
+nothing in an agent's thread. It also does nothing while another thread waits for the result. Calls into C keep other
+threads from running, so they get texts of limited length.
 
 An agent's thread starts background threads with `start_thread`, and waits for them with `Event`. While it does so, a
-signal handler may raise at any point. `threading.Event` is made of a `threading.Condition`, which does not tolerate
-that: its lock may stay taken, or it raises "release unlocked lock" in place of the handler's exception.
+signal handler may raise at any point. `threading.Event` consists of a `threading.Condition`, which does not tolerate
+such an exception: the lock of the condition may stay taken, or the condition raises "release unlocked lock" in place of
+the handler's exception.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from trace_recorder.signal_handlers import ours
 YIELD_SECONDS = 0.0001
 """How long a background thread sleeps to let others run."""
 WORK_SECONDS = 0.0005
-"""How long a background thread works, at least, between two sleeps. A sleep costs up to a tenth of that time."""
+"""How long a background thread works between two sleeps, at least. Each sleep costs up to a tenth of that time."""
 MAX_UNINTERRUPTED_CHARS = 32 * 1024
 """The longest text that is searched in one call. No other thread runs during such a call."""
 
@@ -41,7 +42,7 @@ def yield_to_others() -> None:
 
 
 def is_background() -> bool:
-    """Whether this is a thread that was started for work that nobody waits for."""
+    """Whether this is a background thread, which does work that nobody waits for."""
     return current_yield.get() is not None
 
 
@@ -52,8 +53,8 @@ def run_yielding(
 ) -> None:
     """Run `work` in this thread, which was started for it.
 
-    `yield_to_others` sleeps at most every `WORK_SECONDS`. It does not sleep while `is_awaited` says that another thread
-    waits for the work, because each sleep may cost five milliseconds if a third thread is busy.
+    `yield_to_others` sleeps at most once in `WORK_SECONDS`. It does not sleep while `is_awaited` returns True, because
+    another thread waits for the work then. Each sleep may cost five milliseconds if a third thread is busy.
     """
     next_yield = 0.0
 
@@ -70,8 +71,8 @@ def run_yielding(
 class Event:
     """A `threading.Event` that still works after a signal handler's exception has interrupted any of its methods.
 
-    The queue's methods are single calls into C. The queue has a token while the event is set. If a waiter is
-    interrupted between taking the token and putting it back, other waiters wait for their time limits.
+    The queue's methods are single calls into C. The queue has a token while the event is set. A waiter takes the token
+    and puts it back. If it is interrupted between the two, other waiters wait until their time limits.
     """
 
     def __init__(self) -> None:
@@ -101,13 +102,13 @@ class Event:
 def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon thread. Raises RuntimeError if the system has no more threads.
 
-    `Thread.start` waits in a `threading.Event`. If a handler's exception is lost there, this function raises it.
+    `Thread.start` waits in a `threading.Event`, where a handler's exception may be lost. Then this function raises it.
     """
     handled, interrupted_by = sys.exc_info()[1], None
     thread = threading.Thread(target=target, name=name, daemon=True)
     try:
         thread.start()
-    except ours(RuntimeError, KeyError) as error:  # KeyError: CPython 3.11 looks for an interrupted thread that runs
+    except ours(RuntimeError, KeyError) as error:  # CPython 3.11 raises KeyError if the interrupted thread runs already
         interrupted_by = error.__context__
         if interrupted_by is handled:
             raise

@@ -6,10 +6,10 @@
     ├── TrajectoryPathError       the path for the files cannot be used
     ├── UnsupportedClientError    wrap() does not know the inside of this client
     ├── BoundClientError          the client's HTTP client is bound to another recorder
-    ├── ReplayMismatchError       a replay was asked what its recording does not answer
+    ├── ReplayMismatchError       a replay got a request that its recording does not answer
     ├── TrajectoryFormatError     load() was given a file that is not a trajectory
     │   └── UnreadableRunsError       load_all() met files that are not trajectories
-    ├── QueryError                a search for runs has a term that is not in the language
+    ├── QueryError                a search for runs has a term that the query language does not have
     ├── EmptyTrajectoryError      a view's format cannot hold a run without LLM calls or steps
     ├── RenderingError            a chat template rejected a conversation
     ├── PushError                 runs could not be sent to a service
@@ -17,11 +17,11 @@
         ├── MissingKeyError           no API key was given or found in the environment
         ├── MissingExtraError         a package that is needed, such as a provider's SDK, is not installed
         ├── UnknownProviderError      create_client() was given an unknown name
-        ├── MessageFormatError        a message, a part of one, or a tool in a form that cannot be sent
-        ├── StreamNotFinishedError    the response of a stream that has not been read to its end
+        ├── MessageFormatError        a message or a tool has a form that cannot be sent
+        ├── StreamNotFinishedError    the response of a stream was used before the end of the stream
         └── AnswerError               the provider answered 200 with an error in the body
 
-Only misuse of the recorder's own methods, and the clients, raise them. A failure of recording never raises in the agent
+The package raises them if its own functions or clients are misused. A failure of recording never raises in the agent
 (see `guard.py`). Exceptions of a provider's SDK pass unchanged.
 """
 
@@ -48,7 +48,7 @@ class TrajectoryPathError(TraceRecorderError, OSError):
 
 
 class UnsupportedClientError(TraceRecorderError, TypeError):
-    """`wrap` was given an object in which it finds no supported HTTP client."""
+    """`wrap` was given an object without a supported HTTP client in it."""
 
 
 class BoundClientError(TraceRecorderError, ValueError):
@@ -56,7 +56,7 @@ class BoundClientError(TraceRecorderError, ValueError):
 
 
 class ReplayMismatchError(TraceRecorderError):
-    """A replay got a request that its recording does not answer, or did not get one that it does answer."""
+    """A replay got a request that its recording does not have, or did not get a request that its recording has."""
 
 
 class TrajectoryFormatError(TraceRecorderError, ValueError):
@@ -64,7 +64,7 @@ class TrajectoryFormatError(TraceRecorderError, ValueError):
 
 
 class QueryError(TraceRecorderError, ValueError):
-    """A query for runs has a term that the language does not have. The message lists the terms that it has."""
+    """A query for runs has an unknown term. The message lists the terms of the query language."""
 
 
 class EmptyTrajectoryError(TraceRecorderError, ValueError):
@@ -96,7 +96,7 @@ class UnknownProviderError(ClientError, ValueError):
 
 
 class MessageFormatError(ClientError, ValueError):
-    """A message, a part of one, or a tool has a form that the client cannot send."""
+    """A message, a part of a message, or a tool has a form that the client cannot send."""
 
 
 class StreamNotFinishedError(ClientError, RuntimeError):
@@ -117,9 +117,9 @@ class AnswerError(ClientError):
 
 
 class UnreadableRunsError(TrajectoryFormatError):
-    """Some runs of a directory cannot be read. `failures` has the path and the error of each."""
+    """Some runs of a directory cannot be read. `failures` has the error of each run by its path."""
 
     def __init__(self, failures: Mapping[Path, Exception]) -> None:
         self.failures = failures
         lines = [f"{path}: {error}" for path, error in failures.items()]
-        super().__init__("\n  ".join([f"{len(lines)} of the files are no runs that can be read:", *lines]))
+        super().__init__("\n  ".join([f"{len(lines)} of the files cannot be read as runs:", *lines]))

@@ -1,9 +1,9 @@
 """The guard: failures of recording stop here and never reach the agent.
 
-`try_call` holds the package's only blind `except`. `Guard` is used wherever recording touches the agent: the agent goes
-on, and the failure is counted, logged once for each kind, and kept until it can be written to the journal as a gap.
-KeyboardInterrupt, cancellation and other exits are not failures of recording and pass. So do exceptions of the agent's
-own signal handlers, which may run while something is recorded.
+`try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls: the
+agent continues, and the failure is counted, logged once for each kind, and kept until it can be written to the journal
+as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they pass. Exceptions of the
+agent's own signal handlers, which may run during recording, pass too.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ def try_call(
     """Call a function that may raise anything, such as a user's `__repr__`. If it raises, return `on_error(error)`."""
     try:
         return function(*arguments)
-    except Exception as error:  # noqa: BLE001 - the only one: code of others may raise anything
+    except Exception as error:  # noqa: BLE001 - the only one: other people's code may raise anything
         if raised_by_signal_handler(error):
             raise
         return on_error(error)
 
 
 _MAX_BLOCKS = 100
-"""How many context managers a guard keeps, one for each guarded action. They have no state."""
+"""How many context managers a guard keeps in a cache, one for each guarded action. They have no state."""
 
 
 @dataclass(slots=True)
 class Failure:
-    """Something that could not be recorded: when, what, why, and how often.
+    """A failure of recording: when and how often it happened, what failed, and why.
 
-    `reported` is how many of the `count` times are on file.
+    It happened `count` times, of which `reported` are on file.
     """
 
     time: str
@@ -69,12 +69,13 @@ class Guard:
         with guard.protect("record a request"):
             …
 
-    `protect` returns the context manager of a block, the same one each time. Its argument completes the sentence "could
-    not …". Use costs_record=False if a failure loses no record, as when the document is written. Repetitions of such a
-    failure are counted, and make one gap when they begin and one when they end.
+    `protect` returns a context manager, and the same one for the same argument. The argument completes the sentence
+    "could not …". Use costs_record=False if a failure loses no record, such as a failure to write the document.
+    Repetitions of such a failure are counted. They make one gap when they begin, and one when they end.
 
-    `failures` are the newest 1,000 that are not on file yet. `count` is the number of all failures. Methods take no
-    lock, because any thread may fail at any point. Operations of a deque are atomic, and `count` may be too low.
+    `failures` has the newest 1,000 failures that are not on file yet. `count` is the number of all failures. Methods
+    take no lock, because any thread may fail at any point. Operations of a deque are atomic. `count` may be too low if
+    two threads fail at the same time.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -122,7 +123,7 @@ class Guard:
             self.failures.append(last)
 
     def discard_failures(self) -> None:
-        """Discard the failures that are not on file yet. A forked child does this: its parent process writes them."""
+        """Discard the failures that are not on file yet. A forked child does so, because its parent writes them."""
         self._last = None
         self.failures.clear()
 

@@ -1,7 +1,7 @@
 """The locks of recording, and whether the current thread holds one of them.
 
-The garbage collector may close a stream or a step at any moment, even while its thread holds a lock of recording. The
-closing code must not wait for another thread then, because that thread may wait for the lock. `holds_lock` asks the
+The garbage collector may close a stream or a step at any moment, even in a thread that holds a lock of recording. Then
+the closing code must not wait for another thread, because that thread may wait for the lock. `holds_lock` asks the
 locks themselves, because Ctrl-C could leave a counter of our own wrong. "Locks and their order" in docs/architecture.md
 lists all locks.
 """
@@ -32,7 +32,7 @@ def holds_lock() -> bool:
 
 
 def _free_after_fork() -> None:
-    """Free the locks that other threads of the parent held. A thread of the child may get the id of such a thread."""
+    """Free the locks that other threads of the parent held. A new thread may get the id of a thread that held one."""
     for kept in list(_locks.values()):
         lock = kept()
         if lock is not None and not lock._is_owned():

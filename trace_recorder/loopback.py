@@ -1,8 +1,8 @@
-"""Decides which requests a server on the loopback interface answers: those of programs and of its own page.
+"""Decides which requests a server on the loopback interface answers: requests of programs and of the server's own page.
 
 Every web page that is open in a browser can send requests to this machine. So `Host` must be the server's own, because
-other names can be made to lead here (DNS rebinding). A request that a browser sends for a page must come from the
-server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+an attacker can make other names lead to this machine (DNS rebinding). A request that a browser sends for a page must
+come from the server's own page. Programs send neither `Origin` nor `Sec-Fetch-Site`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ HOST = "127.0.0.1"
 LOOPBACK_NAMES = frozenset({HOST, "localhost", "::1"})
 """The names of this machine that only its own programs can reach."""
 DEFAULT_PORT = 80
-"""The port of HTTP that clients leave out."""
+"""The port of HTTP, which clients leave out of `Host`."""
 
 
 def own_hosts(port: int) -> frozenset[str]:
-    """Return the values of `Host` that name a server at a port."""
+    """Return the values of `Host` that name a server of this machine at a port."""
     shown = "" if port == DEFAULT_PORT else f":{port}"
     return frozenset(f"[{name}]{shown}" if ":" in name else f"{name}{shown}" for name in LOOPBACK_NAMES)
 
 
 def why_refused(port: int, method: str, header: Callable[[str], str | None]) -> str | None:
-    """Return why a request to the server at a port is refused, as a sentence, or None if it may pass.
+    """Return why the server at a port refuses a request, as a sentence, or None if it answers the request.
 
-    `header` returns the value of a header by its name in small letters. A visit by a link from another site may pass.
+    `header` returns the value of a header by its name in small letters. A user may follow a link from another site.
     """
     if header("host") not in own_hosts(port):
         return "this server answers only at its own address."

@@ -1,8 +1,8 @@
 """The dialects, the import formats and the export formats by name.
 
-Each is one record in a module of its own, which is imported when the record is first used. To add one to the package,
-add its module and a row here. If a module has several records, the row names the record behind a colon. A program adds
-a record of its own by one call: `DIALECTS.register(record)`.
+Each of them is one record in a module, which is imported when the record is first used. To add a record to the package,
+add its module and a row here. If a module has several records, the row names the record after a colon. A program adds
+its own record by one call: `DIALECTS.register(record)`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Records(Mapping[str, R]):
         self._imported: dict[str, R] = {}
         self._registered: dict[str, R] = {}
         self.on_change: list[Callable[[], object]] = []
-        """Functions that forget what was worked out from the records. They are called when a record is added."""
+        """Functions that clear caches. They are called when a record is registered or unregistered."""
 
     def register(self, record: R) -> None:
         """Add a record under its name. Raises ValueError if the name is taken."""
@@ -86,7 +86,7 @@ DIALECTS: Records[Any] = Records(
         "manual": "manual",
     },
 )
-"""The wire dialects (`dialects/dialect.py`). If two dialects have an address, the first one is taken."""
+"""The wire dialects (`dialects/dialect.py`). If an address matches two dialects, the first one is taken."""
 
 IMPORT_FORMATS: Records[Any] = Records(
     "imports.foreign",
@@ -148,7 +148,7 @@ IMPORT_FORMATS: Records[Any] = Records(
         "hierarchy": "hierarchy",
         "harbor-traces": "training_rows:HARBOR",
         "anthropic-history": "plain_conversations:ANTHROPIC_HISTORY",
-        "chat-messages": "plain_conversations:CHAT_MESSAGES",  # behind those that have such lists in them
+        "chat-messages": "plain_conversations:CHAT_MESSAGES",  # after the formats that contain such lists
         "atif": "documents:ATIF",
         "trae-agent": "documents:TRAE_AGENT",
         "document": "documents:DOCUMENT",

@@ -1,7 +1,7 @@
-"""Recognises the agent's own exceptions: those that its signal handlers raise while something is recorded.
+"""Recognises the agent's own exceptions: exceptions that the agent's signal handlers raise during recording.
 
-Python runs a handler between any two bytecodes of the main thread. An alarm's TimeoutError, which is an OSError, may
-therefore come out of any statement of this package. It belongs to the agent. Where recording runs in the agent's
+Python runs a handler between any two bytecodes of the main thread. Therefore any statement of this package may raise
+an alarm's TimeoutError, which is an OSError. The exception belongs to the agent. Where recording runs in the agent's
 threads, each `except` that names an exception of Python uses `ours`. A test of the rules checks this.
 """
 
@@ -22,8 +22,8 @@ def ours(*kinds: type[Failure]) -> tuple[type[Failure], ...]:
 
         except ours(OSError):
 
-    catches the system's errors. A TimeoutError that the agent's alarm raised meanwhile passes. Python calls this only
-    when an exception was raised.
+    catches the system's errors, but not a TimeoutError that the agent's alarm raised. Python calls this function only
+    after an exception.
     """
     error = sys.exception()
     if error is None or error.__traceback__ is None or error.__traceback__.tb_next is None:
@@ -44,22 +44,21 @@ class suppress(AbstractContextManager[None, bool]):  # noqa: N801 - it is used a
 def raised_by_signal_handler(error: BaseException) -> bool:
     """Whether a signal handler of the agent raised this exception.
 
-    A handler is recognised in the traceback by its arguments: one of them is the frame that it interrupted, which is
-    its caller. If the handler has rebound that argument, its code is compared with the code of the handlers that are
-    installed now.
+    The traceback shows a handler: one of its arguments is the frame that it interrupted, which is its caller. If the
+    handler has rebound that argument, its code is compared with the code of the handlers that are installed now.
     """
     passed: set[CodeType | None] = set()
     entry = error.__traceback__
     try:
         while entry is not None and (last := entry).tb_next is not None:
-            entry = last.tb_next  # the first frame is the one that catches the exception
+            entry = last.tb_next  # the first frame, which catches the exception, is skipped
             code = entry.tb_frame.f_code
             if code.co_argcount >= 2 or code.co_flags & CO_VARARGS:  # a handler has two arguments
                 if _receives_frame(entry.tb_frame, last.tb_frame):
                     return True
                 passed.add(code)
         return bool(passed) and not passed.isdisjoint(_installed_handlers())
-    except RecursionError:  # the stack is full: most likely that is the error
+    except RecursionError:  # the stack is full, and the error is most likely a RecursionError too
         return False
 
 
@@ -69,7 +68,10 @@ def _receives_frame(called: FrameType, caller: FrameType) -> bool:
     names = code.co_varnames[: code.co_argcount + bool(code.co_flags & CO_VARARGS) + code.co_kwonlyargcount]
     values = called.f_locals
     arguments = [values.get(name) for name in names]
-    return any(one is caller or (type(one) is tuple and any(two is caller for two in one)) for one in arguments)
+    return any(
+        argument is caller or (type(argument) is tuple and any(inner is caller for inner in argument))
+        for argument in arguments
+    )
 
 
 def _installed_handlers() -> set[CodeType | None]:
@@ -77,7 +79,7 @@ def _installed_handlers() -> set[CodeType | None]:
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """Return the code of a handler: a function, a method, a partial, or an object with `__call__`."""
+    """Return the code of a handler, which is a function, a method, a partial, or an object with `__call__`."""
     handler = getattr(handler, "func", handler)
     called = getattr(type(handler), "__call__", None)  # noqa: B004 - the method itself is needed
     for candidate in (handler, getattr(handler, "__func__", None), called):
