@@ -12,7 +12,7 @@ from tests.provider import CHAT, plain, serving
 from trace_recorder import TrajectoryRecorder, instrument, load, uninstrument
 
 Payload = Any
-GAP = ("record a request to localhost", "its address is not that of a call that can be read")
+GAP = ("record a request to localhost", "no dialect has this address")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The seam of aiohttp: each request of a client session, and the body of its response.
 
-`ClientSession._request` sends a request, with its redirects. It is replaced in a session that is wrapped, or for the
-whole process. The class of the response is replaced by a subclass, which records how the response is closed. Its
+`ClientSession._request` sends a request, and follows redirects. `send` replaces it in a session that is wrapped, or for
+the whole process. The class of the response is replaced by a subclass, which records how the response is closed. Its
 `content` becomes a reader that records each piece as aiohttp decodes it. aiohttp 3 is supported.
 """
 
@@ -83,7 +83,7 @@ def _record_refusal(error: Any, exchange: Exchange) -> None:
 
 
 def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
-    """Record the bytes that are read of a response."""
+    """Record the bytes that are read from a response."""
     with exchange.run.guard.protect("wrap a response"):
         origin = getattr(response, ORIGIN_ATTRIBUTE, None)
         exchange.answered(response.status, [*response.raw_headers], origin, is_decoded=is_decoded)
@@ -96,7 +96,7 @@ def _record(response: Any, exchange: Exchange, *, is_decoded: bool) -> None:
 
 @cache
 def _recorded_class(kind: Any) -> type:
-    """Return a subclass of a class of responses that records how they are closed."""
+    """Return a subclass of a response class that records how its responses are closed."""
     return type(kind.__name__, (_AiohttpRecording, kind), {"__module__": kind.__module__})
 
 
@@ -130,7 +130,7 @@ class RecordedContent:
         return type(self._inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # of a copy that has no attributes yet: looking it up would recurse
+        if name == "_inner":  # a copy has no attributes at first, and looking up `_inner` would recurse
             raise AttributeError(name)
         return getattr(self._inner, name)
 
@@ -160,7 +160,7 @@ class RecordedContent:
         return await self._recorded(self._inner.readuntil(separator, **limits))
 
     async def readchunk(self) -> tuple[bytes, bool]:
-        """Read bytes, and return with them whether they end a chunk of the HTTP encoding."""
+        """Read bytes. Return them, and whether they end a chunk of the chunked encoding."""
         return await self._recorded(self._inner.readchunk())
 
     def read_nowait(self, n: int = -1) -> bytes:
@@ -181,7 +181,7 @@ class RecordedContent:
         return type(self._inner).iter_any(self)
 
     def iter_chunks(self) -> Any:
-        """Iterate over the chunks of the HTTP encoding."""
+        """Iterate over the chunks of the chunked encoding."""
         return type(self._inner).iter_chunks(self)
 
     def closed(self) -> None:
@@ -189,9 +189,10 @@ class RecordedContent:
         self._exchange.closed("the caller closed it")
 
     async def _recorded(self, reading: Awaitable[Piece]) -> Piece:
-        """Record the bytes of a read. A cancelled read does not end the response, because the caller may read on.
+        """Record the bytes of a read.
 
-        Nothing is awaited after the read. If the caller were cancelled then, it would lose what was read.
+        A cancelled read does not end the response, because the caller may continue to read. Nothing is awaited after
+        the read. Otherwise a caller that is cancelled at that moment would lose the bytes.
         """
         try:
             piece = await reading

@@ -1,7 +1,7 @@
 """Patches the HTTP libraries so that all clients of the process, new and existing ones, are recorded.
 
-A client of httpx or httpx2 chooses the transport of a request in one method, also if the transport is a proxy's or the
-user's own. That method is replaced in the sync and the async client class. The new method returns a recording transport
+A client of httpx or httpx2 chooses the transport of a request in one method, even for a proxy and for the user's own
+transports. That method is replaced in the sync and the async client class. The new method returns a recording transport
 around the chosen one. A wrapped client keeps its own recording transport. A library is patched when the program imports
 it; this module imports no library. `remove` restores the method. The other libraries are patched by `method_seams.py`.
 The caller chooses where the calls are recorded.
@@ -30,16 +30,16 @@ TRANSPORT_METHOD = "_transport_for_url"
 
 @dataclass(frozen=True, slots=True)
 class _PatchedClass:
-    """A client class with its original method and the one that replaces it."""
+    """A client class with its original method and the method that replaces it."""
 
     kind: type
-    found: Any
-    ours: Any
+    original: Any
+    replacement: Any
 
     def restore(self) -> None:
         """Restore the original method. If another patch is around our method, our method stays and does nothing."""
-        if vars(self.kind).get(TRANSPORT_METHOD) is self.ours:
-            setattr(self.kind, TRANSPORT_METHOD, self.found)
+        if vars(self.kind).get(TRANSPORT_METHOD) is self.replacement:
+            setattr(self.kind, TRANSPORT_METHOD, self.original)
 
 
 class Wrap(Protocol):
@@ -61,7 +61,8 @@ class TransportPatch:
 
     def install(self) -> None:
         """Patch the libraries. Raises UnsupportedClientError, with nothing changed, if a library lacks the method."""
-        # Before the lock is taken: this waits for a thread that imports the library, and that thread needs the lock.
+        # This is before the lock is taken, because an import waits for a thread that imports the same library, and that
+        # thread needs the lock.
         modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
         with self._lock:
             kinds = [kind for module in modules for kind in _clients_of(module)]
@@ -72,7 +73,7 @@ class TransportPatch:
             self._installed = True
 
     def remove(self) -> None:
-        """Restore what was there before `install`."""
+        """Restore the original methods."""
         with self._lock:
             self._installed = False
             if self._import_hook in sys.meta_path:
@@ -81,12 +82,12 @@ class TransportPatch:
                 self._patched.pop().restore()
 
     def _patch_module(self, module: ModuleType) -> None:
-        with guard.protect("record what goes through a library that is imported now"), self._lock:
+        with guard.protect("record the calls of a library that is imported now"), self._lock:
             for kind in _clients_of(module) if self._installed else ():
                 self._patch(kind)
 
     def _patch(self, kind: type) -> None:
-        if any(one.kind is kind for one in self._patched):
+        if any(patched.kind is kind for patched in self._patched):
             return
         original = vars(kind)[TRANSPORT_METHOD]
         library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
@@ -120,7 +121,7 @@ class ClientPatch:
         unseen_clients.watch("instrument")
 
     def remove(self) -> None:
-        """Restore what was there before `install`."""
+        """Restore the original methods."""
         self._binding = None
         self._transports.remove()
         method_patch.remove()

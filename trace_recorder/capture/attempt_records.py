@@ -75,7 +75,10 @@ class AttemptRecords:
             self.run.append("llm_request", members, f"{foreign},{text_member(sent.body, self.run.mask_bytes)}")
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        """Note a failure or a redirect, after which an equal request is the next attempt. Note a stream that began."""
+        """Remember a failure or a redirect, after which an equal request is the next attempt.
+
+        Remember a stream that began.
+        """
         if status >= 400:
             self._remember_failure()
         elif status in REDIRECTS:
@@ -84,7 +87,7 @@ class AttemptRecords:
             background_responses.streams.add(self)
 
     def note_origin(self, origin: ReplayedFrom) -> None:
-        """Name the recorded call that gave the answer in the records that follow."""
+        """State in all later records which recorded call gave the answer."""
         self._members["replayed_from"] = origin.to_document()
 
     def _remember_failure(self) -> None:
@@ -122,7 +125,7 @@ class AttemptRecords:
             self._note_unfinished(body)
 
     def write_bare_response(self, failure: Exception) -> None:
-        """Write the end alone if the response cannot be written. Raise the failure."""
+        """Write an end without a body, because the response cannot be written. Then raise the failure."""
         seconds = self.response.seconds(time.perf_counter())
         ended = {"headers": {}, "complete": False, "ended_by": "it could not be recorded", "text": ""}
         members = {**self._members, "status": self.response.status, "duration_seconds": seconds, **ended}

@@ -1,8 +1,7 @@
-"""Attempts: a request is the next attempt of the previous request in its context if that failed and both are equal.
+"""Recognises attempts: a request repeats the last request of its context if that request failed and is equal.
 
-A redirected request counts as failed. The failure is kept in a context variable, so that requests of other tasks and
-threads are not taken for the next attempt. The variable has only a digest of the request, because contexts may live
-long.
+A redirected request counts as failed. A context variable keeps the failure, so that a request of another task or thread
+is not taken for the next attempt. The variable has only a digest of the request, because contexts may live long.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class _FailedAttempt:
     claims: Iterator[int] = field(default_factory=itertools.count)
     """Counts the requests that claim to be the next attempt.
 
-    Contexts are copied, so several may know this failure; only the first request gets it.
+    Contexts are copied, so several requests may find this failure. Only the first of them is the next attempt.
     """
 
 
@@ -54,8 +53,8 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
     if last is not None:
         _failed.set(None)
         if last.run is run and last.digest == _digest(sent.url, sent.body) and next(last.claims) == 0:
-            stated = dict(sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
-            return last.interaction_id, last.attempt + 1, not (stated or last.redirected)
+            states_retry = dict(sent.headers).get(b"x-stainless-retry-count", b"0") != b"0"
+            return last.interaction_id, last.attempt + 1, not (states_retry or last.redirected)
     return run.next_id(), 0, False
 
 
@@ -65,7 +64,7 @@ def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequ
 
 
 def forget_failure(interaction_id: str) -> None:
-    """Count the next equal request of this context as a new call: that interaction has its answer."""
+    """Count the next equal request of this context as a new call, because the interaction has its answer."""
     last = _failed.get()
     if last is not None and last.interaction_id == interaction_id:
         _failed.set(None)

@@ -50,7 +50,7 @@ class BackgroundCall:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The key of `_calls`. Several recorders may have one call, and a local server may give an id twice."""
+        """The key of `_calls`. Several recorders may record the same call, and a local server may give an id twice."""
         run = self.run()
         return self.api, self.response_id, run.trajectory_id if run is not None else "", self.interaction_id
 
@@ -109,7 +109,7 @@ def _find_streaming(api: str, identity: str) -> tuple[Run, BackgroundCall] | Non
 
 
 def take(call: BackgroundCall) -> bool:
-    """Forget a response that is final now. Return False if another poll has brought it before."""
+    """Forget a response that is final now. Return False if another poll got the final response earlier."""
     return _calls.pop(call.key, None) is call
 
 
@@ -130,11 +130,11 @@ class PollRecords:
         """Write nothing. The next poll may succeed."""
 
     def note_origin(self, origin: ReplayedFrom) -> None:
-        """Name the recorded call that gave the answer in the record of the response."""
+        """State in the record of the response which recorded call gave the answer."""
         self._members["replayed_from"] = origin.to_document()
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:
-        """Write the response if it is final, and if no other poll has brought it before."""
+        """Write the response if it is final, and if no other poll has written it."""
         response = self.response
         if response.missing is not None or response.status >= 300 or self.run.closed:
             return

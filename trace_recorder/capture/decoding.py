@@ -1,7 +1,7 @@
 """Decodes content encodings chunk by chunk: gzip, deflate, br and zstd, if their libraries are installed.
 
-An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. Programs of
-other languages offer others to the proxy, whose extra therefore has the libraries for br and zstd.
+An HTTP library offers the server only the encodings that it can decode itself, with these same libraries. A program
+that uses the proxy may offer other encodings. Therefore the extra `proxy` installs the libraries for br and zstd.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs work in a thread while the caller's event loop, asyncio's or trio's, runs other tasks.
 
-Neither library is imported here: the library that runs the caller is already imported. If no event loop is known, as
-when a coroutine is run with `send`, the calling thread does the work.
+Neither library is imported here: the library that runs the caller is already imported. If there is no event loop,
+because a coroutine is run with `send`, the calling thread does the work.
 """
 
 from __future__ import annotations

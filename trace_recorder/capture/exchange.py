@@ -80,7 +80,7 @@ class Exchange:
                 with self.response.lock:
                     if self._cancelled_by is not None:
                         self.failed(self._cancelled_by)
-                    written.set()  # last: a run that ends waits for it, and then takes no record any more
+                    written.set()  # last, because a run that ends waits for this, and takes no record after that
 
         return write
 
@@ -159,7 +159,7 @@ class Exchange:
         """Record the end of a response that is still being received when the run ends."""
         with self.response.held() as is_held:
             if is_held and self.response.status:  # a thread that assembles it holds the lock, and has been waited for
-                self.ended("the run ended", what="record a response that goes on")
+                self.ended("the run ended", what="record a response that is still open")
 
     async def write_due_in_event_loop(self) -> None:
         """Write all parts that are due. If they are long, a thread writes them, and the caller waits."""
@@ -271,5 +271,5 @@ class Exchange:
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
                 finally:
-                    response.buffer, response.written = [], []  # a caller may keep the exchange, or a cycle may
-                    self.run.unfinished.release(self)  # last: a run that ends meanwhile waits for it
+                    response.buffer, response.written = [], []  # a caller, or a cycle, may keep the exchange alive
+                    self.run.unfinished.release(self)  # last, because a run that ends meanwhile waits for this

@@ -1,9 +1,9 @@
-"""Installs the seams that replace one method of a class: those of aiohttp and urllib3.
+"""Installs the seams of aiohttp and urllib3, each of which replaces one method of a class.
 
-At each call, the method looks up its recorder: that of its wrapped client, or else that of the instrumented process. A
-replay is between the recording and the library, and may answer in place of the library. `unwrap`, `uninstrument()` and
-the end of a replay restore the original method when nothing needs the new one any more. Until then, the new method
-passes calls that are neither recorded nor replayed to the original method.
+At each call, the new method looks up the recorder of its wrapped client, or else the recorder of the instrumented
+process. A replay is called between the recording and the library, and may answer in place of the library. `unwrap`,
+`uninstrument()` and the end of a replay restore the original method when nothing needs the new method any more. Until
+then, the new method passes calls that are neither recorded nor replayed to the original method.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trace_recorder.capture import aiohttp_sessions, urllib3_pools
 from trace_recorder.capture.seam import Binding, guard
 
 Around = Callable[[str, Any], Any]
-"""Takes a library's name and its method that sends.
+"""Takes a library's name and its method that sends requests.
 
 Returns the method to call instead, which may answer the request itself.
 """
@@ -46,14 +46,15 @@ class Bound:
 
 
 bound_here: ContextVar[Bound | None] = ContextVar("trace_recorder_bound", default=None)
-"""The recorder and the answers of the client that is sending a request in this context."""
+"""The `Bound` of the client that is sending a request in this context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seam:
     """A class of a library, its method that sends a request, and the function that sends and records instead.
 
-    `needs` is a name that the module has in each version that is supported: urllib3 has it since 2.0.
+    `needs` is a name that the module has in every supported version. For example, only urllib3 2 has
+    `BaseHTTPResponse`.
     """
 
     library: str
@@ -79,7 +80,7 @@ LIBRARIES = tuple(SEAMS)
 
 
 def recording(binding: Binding) -> Around:
-    """Return a function that takes a library's method and returns one that also records to `binding`."""
+    """Return a function that takes a library's method, and returns a method that also records to `binding`."""
     return lambda library, method: partial(SEAMS[library].send, method, binding)
 
 
@@ -152,7 +153,7 @@ class MethodPatch:
             sys.meta_path.insert(0, self._import_hook)
 
     def _patch_imported(self, module: ModuleType) -> None:
-        with guard.protect("record what goes through a library that is imported now"):
+        with guard.protect("record the calls of a library that is imported now"):
             if self._process:
                 self.patch(module)
 
@@ -185,7 +186,7 @@ class MethodPatch:
 
 
 class ImportHook:
-    """The first finder in `sys.meta_path`. It calls a function when one of some libraries has been imported."""
+    """A finder for `sys.meta_path`. It calls a function after one of `libraries` has been imported."""
 
     def __init__(self, libraries: Sequence[str], on_import: Callable[[ModuleType], None]) -> None:
         self._libraries = libraries
@@ -194,7 +195,10 @@ class ImportHook:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module by the other finders. Patch the loader of an HTTP library to call back after the import."""
+        """Let the other finders find the module.
+
+        Patch the loader of an HTTP library, so that it calls back after the import.
+        """
         if name not in self._libraries:
             return None
         finders = list(sys.meta_path)
@@ -202,7 +206,7 @@ class ImportHook:
         behind = finders[finders.index(self) + 1 :] if self in finders else finders
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
-        with guard.protect("be told when a library is imported"):
+        with guard.protect("notice the import of a library"):
             if spec is not None and spec.loader is not None:
                 self._call_after_import(spec.loader)
         return spec
@@ -214,7 +218,7 @@ class ImportHook:
         def executed(module: ModuleType) -> None:
             vars(loader).pop("exec_module", None)
             execute(module)
-            if module.__name__ in self._libraries:  # a loader of an archive may have been asked to make another one
+            if module.__name__ in self._libraries:  # a loader may execute another module first, such as zipimport's
                 self._on_import(module)
 
         vars(loader)["exec_module"] = executed

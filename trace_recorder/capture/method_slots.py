@@ -1,4 +1,4 @@
-"""Wraps clients by replacing one method: those of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai.
+"""Wraps clients of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai by replacing one method of each.
 
 All requests of such a client pass one method. While the client is bound to a recorder or a replay, this method sets
 `bound_here` to the client's `Bound`. The seam of the HTTP library that sends the request reads it there
@@ -85,7 +85,7 @@ class MethodSlot:
         return bound.binding if (bound := self.bound()) else None
 
     def bound(self) -> Bound | None:
-        """Return the recorder and the answers of the client, or None if it has neither."""
+        """Return the client's `Bound`, or None if its calls are neither recorded nor answered by a replay."""
         bound: Bound | None = getattr(vars(self.client).get(self.method), "trace_recorder_bound", None)
         return bound
 
@@ -93,7 +93,7 @@ class MethodSlot:
         """Raise UnsupportedClientError for a version of the library that is not supported."""
         if not method_patch.is_supported(import_module(self.library)):
             raise UnsupportedClientError(
-                f"wrap() does not record this version of {self.library}: docs/attach.md has the versions that it does. "
+                f"wrap() does not record this version of {self.library}: docs/attach.md lists the supported versions. "
                 "Update it, or give the SDK an HTTP client: http_client=trace_recorder.http_client()."
             )
 
@@ -186,7 +186,7 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
 
     replaced = getattr(client, method) if original is None else original
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)
-    del bound.__wrapped__  # it holds the client
+    del bound.__wrapped__  # it would keep the client alive
     bound.__signature__ = signature(replaced)
     bound.trace_recorder_bound = here
     bound.trace_recorder_original = original

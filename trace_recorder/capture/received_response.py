@@ -38,7 +38,7 @@ LONGEST_LINE = 4 * 1024 * 1024
 MOST_KEPT_PARTS = 32
 """How many parts of a plain body are kept in memory until it is known whether the response is final.
 
-A longer body is final.
+A response with a longer body counts as final.
 """
 PACKED_LEVEL = 3
 """The compression level of zlib for parts. Level 6 makes recorded streams 6 % smaller, and takes 1.7 times as long."""
@@ -92,7 +92,10 @@ class ReceivedResponse:
         self._due: float = LARGE_BODY if in_parts else math.inf
 
     def set_form(self, *, is_stream: bool, decode: Decoder | None, framing: str | None) -> None:
-        """Set how the bytes are decoded and cut. `framing` names the frames of a stream that are on file as lines."""
+        """Set how the bytes are decoded and cut.
+
+        `framing` is the name of the binary framing, if `decode` turns frames into lines.
+        """
         self._decode, self._framing = decode, framing
         self.is_stream, self.is_live_stream = is_stream, is_stream and self._in_parts
         if self.is_live_stream:
@@ -110,7 +113,7 @@ class ReceivedResponse:
         self.chunks += 1
         if self._decode is not None:
             data = self._decoded(self._decode, data)
-        if data:  # a chunk may have only the header of its encoding
+        if data:  # a chunk may decode to nothing, such as the header of gzip
             if self.first is None:
                 self.first = now
             self.last = now
@@ -263,7 +266,7 @@ class ReceivedResponse:
         if not data:
             return
         masked, redacted, end = self.run.mask_stream(data, last=last)
-        if not end:  # what cannot be written now stays, and is tried again
+        if not end:  # the text stays in the buffer, and is tried again
             return
         yield_to_others()
         chunks, rest, continues = stream_chunks.split_at(parts, end)

@@ -26,12 +26,12 @@ from trace_recorder.signal_handlers import suppress
 Library = Literal["httpx", "httpx2"]
 
 LIBRARIES = ("httpx", "httpx2")
-"""The HTTP libraries with clients that are known."""
+"""The HTTP libraries whose clients are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransportSlot:
-    """A place that holds a transport: how to read it, how to replace it, and its library."""
+    """A place with a transport in a client: how to read and replace the transport, and its library."""
 
     library: str
     asynchronous: bool
@@ -52,14 +52,14 @@ class TransportSlot:
             self.put(recording_class(self.library, asynchronous=self.asynchronous)(transport, binding))
 
     def restore(self) -> None:
-        """Put back the transport that was here."""
+        """Put back the original transport."""
         transport = self.get()
         if isinstance(transport, RecordingTransport):
             self.put(transport.inner)
 
 
 def newest_library() -> Library:
-    """The newest HTTP library that is installed."""
+    """Return the newest HTTP library that is installed. Raises ImportError if there is none."""
     if find_spec("httpx2"):
         return "httpx2"
     if find_spec("httpx"):
@@ -77,7 +77,7 @@ def library_of(http_client: object) -> str | None:
 
 
 def slots_of(http_client: Any) -> Iterator[TransportSlot]:
-    """Yield each place where an HTTP client keeps a transport: its own, its proxies', and those of clients inside it.
+    """Yield each place where an HTTP client, or a client inside it, keeps a transport. It may have several for proxies.
 
     Raises UnsupportedClientError for a client that keeps its transports elsewhere.
     """
@@ -111,7 +111,7 @@ MAKERS = ("_inner_client_cls", "_make_async_client")
 
 @dataclass(frozen=True, slots=True)
 class MakerSlot:
-    """A place that holds a function which makes HTTP clients. While it is bound, the new clients record."""
+    """An attribute with a function that makes HTTP clients. While it is bound, new clients record."""
 
     owner: Any
     name: str
@@ -136,7 +136,7 @@ class MakerSlot:
 
 
 def maker_slots(owner: object) -> Iterator[MakerSlot]:
-    """Yield the places in an object that make HTTP clients later."""
+    """Yield the attributes of an object that make HTTP clients later."""
     yield from (MakerSlot(owner, name) for name in MAKERS if getattr(owner, name, None) is not None)
 
 
@@ -210,8 +210,8 @@ def _slots_in(client: object) -> list[Slot]:
 def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> None:
     """Raise BoundClientError if the calls of another client would silently be recorded to a new target too."""
     bound = [binding for slot in slots if (binding := slot.binding()) is not None]
-    moving = [one for one in bound if one.target != target and one.target.is_running()]
-    owners = [one.client() for one in moving if one.client]
+    moving = [binding for binding in bound if binding.target != target and binding.target.is_running()]
+    owners = [binding.client() for binding in moving if binding.client]
     other = next((owner for owner in owners if owner is not None and owner is not client), None)
     if other is not None:
         raise _shared(client, other)

@@ -61,7 +61,7 @@ class Target(Protocol):
         """Return the run of a call made now, or None if it is not recorded. Raises only if the recorder is strict."""
 
     def run_in_progress(self) -> Run | None:
-        """Return the run that is open here, or None. Begin no run."""
+        """Return the open run, or None. Never begin a run."""
 
     def is_running(self) -> bool:
         """Whether a run is open."""
@@ -116,7 +116,7 @@ class LibraryRequest:
 
 
 ORIGIN_ATTRIBUTE = "trace_recorder_origin"
-"""The attribute of a response in which a replay says where the answer came from."""
+"""The attribute of a response in which a replay names the recorded call that gave the answer."""
 
 
 def prepare() -> None:
@@ -209,7 +209,7 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
 
 
 def _other(binding: Binding, request: Any) -> Exchange | None:
-    """Return the exchange of a poll. Note a request that may be a call in an unknown dialect."""
+    """Return the exchange of a poll, or None. Note a request that may be a call in an unknown dialect."""
     exchange = _poll(binding, request)
     if exchange is None:
         with guard.protect("note a request that is not recorded"):
@@ -229,7 +229,7 @@ def _note_unread(binding: Binding, request: Any) -> None:
     hosts = set() if run is None else _unread_hosts.setdefault(run, set())
     if run is not None and url.host not in hosts and len(hosts) < _MAX_UNREAD_HOSTS:
         hosts.add(url.host)
-        run.guard.queue_failure(f"record a request to {url.host}", "its address is not that of a call that can be read")
+        run.guard.queue_failure(f"record a request to {url.host}", "no dialect has this address")
 
 
 def _poll(binding: Binding, request: Any) -> Exchange | None:
@@ -266,7 +266,7 @@ def _sent_request(
 
 
 def _content(request: Any, run: Run) -> bytes:
-    """Return the body of a request that is not in memory. It is empty if it is only generated while it is sent."""
+    """Return the body of a request that is not in memory. Return b"" if the body is only generated while it is sent."""
     with run.guard.protect("record the body of a request"):
         content: bytes = request.content
         return content

@@ -1,4 +1,4 @@
-"""Flushes streams: once a second, the text of each open stream that is not on file yet is written.
+"""Flushes streams: once a second, a thread writes the text of each open stream that is not on file yet.
 
 A process that is killed while it waits for a model therefore loses at most the last second of a stream. There is one
 thread for the process; it starts with the first stream and ends when no stream is left to watch.
@@ -65,7 +65,7 @@ class StreamFlusher:
                     self._thread = None
                     return
             for stream in streams:
-                try_call(stream.write_pending, lambda _: None)  # a strict run raises; the streams of others go on
+                try_call(stream.write_pending, lambda _: None)  # a strict run raises; other runs must not suffer
 
 
 process_flusher = StreamFlusher()

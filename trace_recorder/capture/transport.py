@@ -3,7 +3,7 @@
 A recording transport passes each request to the transport inside it, and wraps the stream of the response. The caller
 gets the same types, chunks and exceptions as from the transport inside, at the same time. Each chunk, and each way in
 which a body ends, is passed to the call's `Exchange`, which decides what is written and when. A library is imported
-only to wrap a client of it.
+only when one of its clients is wrapped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SyncChunks:
 class AsyncChunks:
     """The chunks of an async response, each recorded before the caller gets it.
 
-    The HTTP library closes this like an async generator.
+    The HTTP library closes this object like an async generator.
     """
 
     def __init__(self, chunks: Any, exchange: Exchange) -> None:
@@ -80,7 +80,7 @@ class AsyncChunks:
         return chunk
 
     async def asend(self, _: None) -> bytes:
-        """Give the next chunk."""
+        """Return the next chunk."""
         return await anext(self)
 
     async def athrow(self, *error: Any) -> Any:
@@ -130,7 +130,7 @@ class AsyncBody:
 
 
 ORIGIN_EXTENSION = "trace_recorder_origin"
-"""The extension of a response in which a replay says where the answer came from."""
+"""The extension of a response in which a replay names the recorded call that gave the answer."""
 
 
 def send(transport: Any, request: Any) -> Any:
@@ -185,7 +185,7 @@ class RecordingTransport:
         return type(self.inner)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # of a copy that has no attributes yet: looking up `self.inner` would recurse
+        if name == "inner":  # a copy has no attributes at first, and looking up `self.inner` would recurse
             raise AttributeError(name)
         return getattr(self.inner, name)
 

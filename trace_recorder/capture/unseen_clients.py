@@ -5,7 +5,7 @@ Such a connection goes to a known host of models while no seam of ours is sendin
 Two hooks see connections. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing
 until a name is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It
 costs each audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only
-(decision 30). Neither sees connections that are made in C: by uvloop, gRPC or pycurl.
+(decision 30). Neither hook sees connections that are made in C: by uvloop, gRPC or pycurl.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _library(frame: FrameType | None) -> str:
 
 
 def advice(connections: Iterable[object]) -> str:
-    """Say which connections were not recorded, and what to do."""
+    """Return sentences that say which connections were not recorded, and what to do."""
     return f"{'; '.join(map(str, connections))}. {WHAT_IS_SEEN}"
 
 
@@ -112,7 +112,7 @@ class UnseenClients:
             restore()
 
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
-        """Warn, once in a process, that models were reached but a run has no call, or may lack some.
+        """Warn, once in a process, that there were connections to models but a run has no call, or may lack some.
 
         If the run has calls, `has_calls_since` is the name under which it watches. Connections that were made before
         the run began are then left out. If there are listeners, they report the connections of a run with calls.
@@ -120,7 +120,7 @@ class UnseenClients:
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return
         since = 0.0 if has_calls_since is None else self._watching.get(has_calls_since, math.inf)
-        connections = [one for one, made in self._noted.copy().items() if made >= since]
+        connections = [connection for connection, made_at in self._noted.copy().items() if made_at >= since]
         if connections:
             self._is_reported = True
             lacks = "has no LLM call, but" if has_calls_since is None else "may lack LLM calls:"
@@ -133,7 +133,7 @@ class UnseenClients:
         @wraps(original)
         def getaddrinfo(*arguments: Any, **named: Any) -> Any:
             if self._watching:
-                try_call(self._look, lambda _: None, arguments, named)
+                try_call(self._note_lookup, lambda _: None, arguments, named)
             return original(*arguments, **named)
 
         def restore() -> None:
@@ -143,7 +143,7 @@ class UnseenClients:
         self._restore = restore
         socket.getaddrinfo = getaddrinfo
 
-    def _look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _note_lookup(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         host, port = (*arguments, None, None)[:2]
         connection = unseen_connection(named.get("host", host), named.get("port", port))
         if connection is None or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):

@@ -1,9 +1,9 @@
 """The seam of urllib3, and so of requests: each request that a connection pool sends, and the body of its response.
 
 `HTTPConnectionPool._make_request` sends one attempt; retries and redirects call it again. It is replaced for the whole
-process when the first pool is bound. The new method looks up at each call which recorder its pool, or the process, is
-bound to. The class of the response is replaced by a subclass that records the bytes that are read. urllib3 2 is
-supported.
+process when the first pool is bound. At each call, the new method looks up the recorder of its pool, or else the
+recorder of the process. The class of the response is replaced by a subclass that records the bytes that are read.
+urllib3 2 is supported.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def _record(response: Any, exchange: Exchange) -> None:
-    """Record the bytes that are read of a response. A body that is in memory already is recorded at once."""
+    """Record the bytes that are read from a response. A body that is in memory already is recorded at once."""
     with exchange.run.guard.protect("wrap a response"):
         origin = getattr(response, ORIGIN_ATTRIBUTE, None)
         is_whole = getattr(response, "_fp", None) is None or response.isclosed()
@@ -79,15 +79,15 @@ def _record(response: Any, exchange: Exchange) -> None:
 
 @cache
 def _recorded_class(kind: Any) -> type:
-    """Return a subclass of a class of responses that records what is read."""
+    """Return a subclass of a response class that records the bytes that are read."""
     return type(kind.__name__, (_Urllib3Recording, kind), {"__module__": kind.__module__})
 
 
 class _Urllib3Recording:
-    """The methods that let a response record what is read.
+    """The methods that let a response record the bytes that are read.
 
-    urllib3 reads in two methods: `_handle_chunk` for a chunked body over which the caller
-    iterates, and `_raw_read` for any other body.
+    urllib3 reads in two methods: `_handle_chunk` for a chunked body over which the caller iterates, and `_raw_read` for
+    any other body.
     """
 
     _trace_recorder_exchange: Exchange
