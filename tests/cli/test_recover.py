@@ -94,7 +94,7 @@ def test_a_reward_of_a_damaged_run_is_in_its_journal_and_the_document_stays(tmp_
     before = path.read_bytes()
     _with_a_damaged_line(path, "finalize")
 
-    with pytest.raises(RecorderStateError, match=r"What is new is in run\.jsonl.*end_time"):
+    with pytest.raises(RecorderStateError, match=r"The new records are in run\.jsonl.*end_time"):
         append_rewards(path, [{"name": "judge", "value": 1.0}])
 
     assert (path.read_bytes(), [reward.name for reward in load(path).rewards]) == (before, ["judge"])

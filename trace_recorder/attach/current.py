@@ -44,9 +44,12 @@ class FollowingTarget:
         return recorder._lifecycle.open_run("a tool") if recorder else None
 
     def run_in_progress(self) -> Run | None:
-        """Return the open run, chosen as in `open_run`. Begin no run, and log nothing if several runs are possible."""
+        """Return the open run, chosen as in `open_run`.
+
+        Never begin a run, and log nothing if several runs are possible.
+        """
         innermost = active()
-        candidates = [one for one in running if one._lifecycle.is_running()] if innermost is None else [innermost]
+        candidates = _running() if innermost is None else [innermost]
         return candidates[0]._lifecycle.run_in_progress() if len(candidates) == 1 else None
 
     def is_running(self) -> bool:
@@ -142,8 +145,12 @@ def _following(what: str) -> TrajectoryRecorder | None:
     return None
 
 
+def _running() -> list[TrajectoryRecorder]:
+    return [recorder for recorder in running if recorder._lifecycle.is_running()]
+
+
 def _only_running(what: str) -> TrajectoryRecorder | None:
-    candidates = [one for one in running if one._lifecycle.is_running()]
+    candidates = _running()
     if len(candidates) > 1:
         _note_ambiguity(candidates, what)
     return candidates[0] if len(candidates) == 1 else None
@@ -157,7 +164,7 @@ def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
 
 
 def unwrap(client: Client) -> Client:
-    """Restore what a client had before `wrap`, and return the same client.
+    """Undo `wrap` for a client, and return the same client.
 
     A client that is not wrapped is unchanged. Raises UnsupportedClientError if the argument is not a client.
     """
@@ -193,8 +200,8 @@ def http_client(
     `library` is "httpx2" by default if httpx2 is installed: openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept its
     clients. Otherwise it is "httpx". `arguments` are those of the library's Client.
     """
-    made = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
-    return clients.wrap(made, _target(recorder), provider)
+    client = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
+    return clients.wrap(client, _target(recorder), provider)
 
 
 @overload
@@ -221,8 +228,8 @@ def async_http_client(
     **arguments: Any,
 ) -> object:
     """Make an async HTTP client that records; see `http_client`."""
-    made = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
-    return clients.wrap(made, _target(recorder), provider)
+    client = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
+    return clients.wrap(client, _target(recorder), provider)
 
 
 def _target(recorder: TrajectoryRecorder | None) -> Target:

@@ -28,10 +28,10 @@ class RunExport(Protocol):
     name: str
 
     def flush(self, seconds: float) -> int:
-        """Send the records that are on file. Wait at most this long, and return how many spans are missing."""
+        """Send the records that are on file. Wait for `seconds` at most, and return how many spans are missing."""
 
     def close(self, seconds: float) -> int:
-        """Send the end of the run and stop. Wait at most this long, and return how many spans are missing."""
+        """Send the end of the run and stop. Wait for `seconds` at most, and return how many spans are missing."""
 
 
 class Exporter(Protocol):
@@ -67,9 +67,10 @@ class Exporting:
                 self._exports.append((exporter, exporter.start(journal)))
 
     def flush(self, run: Run) -> None:
-        """Send the records that are on file before the run ends. An annotation of the run counts the missing spans.
+        """Send the records that are on file before the run ends.
 
-        One exporter follows another. A run that ends only with its process is not flushed, and has no such annotation.
+        An annotation of the run counts the missing spans. Exporters are flushed one after another. A run that ends only
+        with its process is not flushed, and has no such annotation.
         """
         missing = {}
         for exporter, export in self._exports:

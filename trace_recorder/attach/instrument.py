@@ -16,20 +16,20 @@ from trace_recorder.recording.run import Run
 
 
 class DefaultTarget:
-    """The target of calls that go to the current recorder, or else to a given one."""
+    """The target of calls that go to the current recorder, or else to the recorder that `recorder` returns."""
 
     def __init__(self, recorder: Callable[[], TrajectoryRecorder]) -> None:
         self._recorder = recorder
 
     def open_run(self) -> Run | None:
-        """Return the run of the current recorder, or else of the given recorder, which is started if necessary."""
+        """Return the run of the current recorder, or else of the other recorder, whose run begins if necessary."""
         recorder: TrajectoryRecorder | None = None
         with guard.protect("find the run of a call"):
             recorder = self._chosen()
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_in_progress(self) -> Run | None:
-        """Return the open run of the current recorder, or of the only running one. It begins no run."""
+        """Return the open run of the current recorder, or of the only running one. Never begin a run."""
         return following.run_in_progress()
 
     def is_running(self) -> bool:
@@ -37,8 +37,8 @@ class DefaultTarget:
         return False
 
     def _chosen(self) -> TrajectoryRecorder:
-        named = active()
-        return named if named is not None and named._lifecycle.is_running() else self._recorder()
+        recorder = active()
+        return recorder if recorder is not None and recorder._lifecycle.is_running() else self._recorder()
 
 
 def instrument(*, recorder: TrajectoryRecorder | None = None) -> None:

@@ -96,13 +96,12 @@ class Lifecycle:
         try:
             document, journal = self._files.take(self._parent or process.parent_run())
         except TrajectoryPathError as error:
-            self._go_on_without_files(error)
+            self._continue_without_files(error)
             return
         redaction = Redaction(self._redact)
         run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
-        self._finalizer = weakref.finalize(
-            self, _interrupt, run
-        )  # set first, because a fork or a signal may come at any point
+        # This is before `self.run` is set, because a fork or a signal may come at any point.
+        self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
         self.run, self._path = run, document
         unseen_clients.watch(run.trajectory_id)
@@ -120,7 +119,7 @@ class Lifecycle:
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)
 
-    def _go_on_without_files(self, error: TrajectoryPathError) -> None:
+    def _continue_without_files(self, error: TrajectoryPathError) -> None:
         """Let the agent run unrecorded until a file can be created, and log the reason once.
 
         Raises the error if `strict` is set or the argument is wrong.
@@ -194,7 +193,7 @@ class Lifecycle:
         return None
 
     def run_in_progress(self) -> Run | None:
-        """Return the run if it is open. It begins no run."""
+        """Return the run if it is open. Never begin a run."""
         return self.run if self.run is not None and not self.run.closed else None
 
     def is_running(self) -> bool:
@@ -217,7 +216,7 @@ class Lifecycle:
             try:
                 return self._files.reserve(self._parent or process.parent_run())
             except TrajectoryPathError as error:
-                self._go_on_without_files(error)
+                self._continue_without_files(error)
                 return self._files.disabled_path()
 
     def after_fork(self) -> None:
@@ -245,7 +244,7 @@ class Lifecycle:
 
 
 class Nested(Protocol):
-    """The part of a recorder that calls and `not_ended` need.
+    """The part of a recorder that captured calls and `not_ended` need.
 
     `_outer` is the recorder that was active where this one began.
     """
@@ -258,7 +257,7 @@ Recorder = TypeVar("Recorder", bound=Nested)
 
 
 def not_ended(recorder: Recorder | None) -> Recorder | None:
-    """Return a recorder, or the nearest one around it, whose run has not ended, or None.
+    """Return a recorder if its run has not ended. Otherwise return the nearest such recorder around it, or None.
 
     A context may still have a recorder that has ended, such as the context of an async generator that another task has
     closed.
@@ -290,7 +289,7 @@ class RecorderTarget:
         return self.recorder._lifecycle.open_run("a tool")
 
     def run_in_progress(self) -> Run | None:
-        """Return the recorder's run if it is open. It begins no run."""
+        """Return the recorder's run if it is open. Never begin a run."""
         return self.recorder._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:

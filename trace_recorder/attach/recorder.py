@@ -44,7 +44,7 @@ running: WeakRegistry[TrajectoryRecorder] = WeakRegistry()
 
 
 def active() -> TrajectoryRecorder | None:
-    """Return the innermost recorder of this context that has not ended, or else the innermost one."""
+    """Return the innermost recorder of this context that has not ended, or else the innermost recorder."""
     return not_ended(current.get()) or current.get()
 
 
@@ -97,7 +97,7 @@ class TrajectoryRecorder:
             Guard(strict=strict),
             history=history,
             limits=self._limits,
-            facts=manual_records.about_run("TrajectoryRecorder()", task, provider, model, max_steps),
+            facts=manual_records.start_members("TrajectoryRecorder()", task, provider, model, max_steps),
             metadata=manual_records.metadata_of(metadata),
             disabled=is_disabled(os.environ),
             exporters=exporters_of(exporters),
@@ -122,7 +122,7 @@ class TrajectoryRecorder:
         defaults, and `metadata` is added to its own metadata. Raises TrajectoryPathError if the path cannot be used. If
         the environment refuses the file, such as on a full disk, an error is logged and nothing is recorded.
         """
-        facts = without_none(**manual_records.about_run("start()", task, provider, model, max_steps))
+        facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)
         with self._lifecycle.lock:
             if self._lifecycle.has_open_run():
@@ -280,7 +280,7 @@ class TrajectoryRecorder:
         numbers.raise_if_refused()
 
     def annotate(self, key: str, value: object) -> None:
-        """Record a fact about the run. In the document, a later value for the same key replaces it."""
+        """Record a fact about the run. In the document, a later value replaces an earlier value of the same key."""
         self._record("annotate()", "record an annotation", partial(manual_records.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
@@ -365,7 +365,7 @@ class TrajectoryRecorder:
 
     @property
     def trajectory_path(self) -> Path:
-        """The path of the run's document. Before the start, it is the path of the next one, which is then reserved."""
+        """The path of the run's document. Before the start, the path of the next document is reserved and returned."""
         return self._lifecycle.document()
 
     @property

@@ -13,7 +13,7 @@ from trace_recorder.attach.exporting import Exporter
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise ValueError if a setting is not one of its words."""
+    """Raise ValueError if a setting is not one of the allowed words."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}, and must be one of {', '.join(map(repr, allowed))}")
 
@@ -44,6 +44,6 @@ def check_redactors(redact: object) -> None:
 def exporters_of(exporters: Sequence[Exporter]) -> tuple[Exporter, ...]:
     """Return the exporters. Raises TypeError if they are not a list of exporters."""
     listed = tuple(exporters) if isinstance(exporters, list | tuple) else ()
-    if not isinstance(exporters, list | tuple) or not all(hasattr(one, "start") for one in listed):
+    if not isinstance(exporters, list | tuple) or not all(hasattr(exporter, "start") for exporter in listed):
         raise TypeError(f"exporters is {exporters!r}, and must be a list of exporters, such as [otlp(endpoint)].")
     return listed

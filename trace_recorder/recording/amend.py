@@ -68,9 +68,9 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
 
     Everything else is as for `append_rewards`.
     """
-    said = to_json({"key": json_key(key), "value": value})
-    masked = default_redactor(said)
-    count = masks_in(said, masked)
+    text = to_json({"key": json_key(key), "value": value})
+    masked = default_redactor(text)
+    count = masks_in(text, masked)
     with _amended(path) as writer:
         writer.append("annotation", f'{masked[:-1]},"redacted":{count}}}' if count else masked, now())
 
@@ -105,20 +105,23 @@ def _amended(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
     document, journal_path = _files_of(path)
     if not journal_path.is_file():
         raise RecorderStateError(
-            f"{path} has no journal next to it ({journal_path.name}): what is said later is appended to the journal of "
-            "a run, and a document alone cannot be amended."
+            f"{path} has no journal next to it ({journal_path.name}). Later records are appended to a journal, so a "
+            "document alone cannot be amended."
         )
     with _reopened(journal_path) as (writer, status):
         yield writer
         lost = _write_document(journal_path, document, status, replaced)
     if lost is not None:
-        raise RecorderStateError(f"What is new is in {journal_path.name}. {lost}")
+        raise RecorderStateError(f"The new records are in {journal_path.name}. {lost}")
 
 
 def _write_document(
     journal_path: Path, document: Path, status: Status, replaced: Iterable[str] = (), *, force: bool = False
 ) -> str | None:
-    """Replace the document by one of the whole journal. If that has less, keep the old one and return a message."""
+    """Replace the document by a new one, made from the whole journal.
+
+    If the new one has less, return a message instead.
+    """
     history = "delta" if json_of(document).get("history") == "delta" else "auto"
     whole = WholeDocument(journal_path, history, status=status)
     if force:
@@ -128,8 +131,8 @@ def _write_document(
         whole.write_unless_poorer(document, temporary_path(document), replaced=replaced)
     except PoorerDocumentError as error:
         return (
-            f"{document} is left as it is, because its journal has less than it: {error}. `trace-recorder validate` "
-            "says what is damaged; `trace-recorder recover --force` writes the document without it."
+            f"{document} is unchanged, because its journal has less than the document: {error}. `trace-recorder "
+            "validate` reports what is damaged. `trace-recorder recover --force` writes the document nevertheless."
         )
     return None
 
@@ -145,10 +148,10 @@ def _files_of(path: Path) -> tuple[Path, Path]:
 
 def _data(reward: Mapping[str, Payload]) -> str:
     record = {"weight": 1.0, "step_number": None, "explanation": None, **reward}
-    said = record["explanation"]
-    if isinstance(said, str):
-        record["explanation"] = default_redactor(said)
-        record |= without_none(redacted=masks_in(said, record["explanation"]) or None)
+    explanation = record["explanation"]
+    if isinstance(explanation, str):
+        record["explanation"] = default_redactor(explanation)
+        record |= without_none(redacted=masks_in(explanation, record["explanation"]) or None)
     return to_json(record)
 
 
@@ -161,7 +164,7 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
         _lock(fd, path)
         status = _status(path)
         data = path.read_bytes()
-        writer.next_seq = 1 + max((one.seq for one in read(data) if isinstance(one, Record)), default=0)
+        writer.next_seq = 1 + max((record.seq for record in read(data) if isinstance(record, Record)), default=0)
         if not writer.is_in_place():
             raise RecorderStateError(f"{path} was moved meanwhile; nothing was written. Try again.")
         if data and not data.endswith(b"\n"):  # end a torn line, so that the next record has its own line
@@ -172,22 +175,22 @@ def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
 
 
 def _lock(fd: int, path: Path) -> None:
-    if lock(fd) is False:  # if there are no locks, `_status` decides
-        raise RecorderStateError(f"{path} is still being written: amend the run when it has ended.")
+    if lock(fd) is False:  # on a file system without locks, `_status` decides
+        raise RecorderStateError(f"{path} is still being written. Amend the run when it has ended.")
 
 
 def _status(path: Path) -> Status:
-    """Return the status of a run whose journal we have locked. On the writer's host, the writer has then ended."""
+    """Return the status of a run whose journal we have locked. If the writer was on this host, it has ended."""
     trajectory, fold = fold_journal(path)
     if fold.run.end is not None:
         return trajectory.status
     if fold.run.start is None:
         raise RecorderStateError(
-            f"{path} has no readable beginning, so that nothing says which run it is, or whether its process still "
-            "runs. `trace-recorder validate` says what is in it."
+            f"{path} has no readable beginning, so it is unknown which run it is, and whether the process of the run "
+            "has ended. `trace-recorder validate` reports what is damaged."
         )
     if trajectory.status == "unknown":
         raise RecorderStateError(
-            f"{path} has no end, and its writer was on another host: it may go on there. Amend it on that host."
+            f"{path} has no end, and its writer was on another host, where the run may still be open. Amend it there."
         )
     return "interrupted"

@@ -6,9 +6,9 @@ belongs to one run and does not apply to records of another recorder. Each recor
 fold collects these records. So a process that is killed during a step loses nothing.
 
 A block may be left in another context than the one in which it was entered, as in an async generator that another task
-closes. The first context cannot be changed from there. So the block is marked, and the task or the thread that entered
-it ignores it from then on. A block may also be left before one that was entered later, as in generators that take
-turns.
+closes. The context in which it was entered cannot be changed from the other context. So the block is marked, and the
+task or the thread that entered the block ignores it from then on. A block may also be left before a block that was
+entered later, as in generators that take turns.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class OpenBlocks(Generic[T]):
     def leave(self, block: OpenBlock[T]) -> None:
         """Close a block in this context, and in the context in which it was entered."""
         token, block.token = block.token, None
-        others = tuple(one for one in self.blocks.get() if one is not block)
+        others = tuple(other for other in self.blocks.get() if other is not block)
         if token is not None:
             try:
                 self.blocks.reset(token)
@@ -114,7 +114,7 @@ class StepContext:
     """The step and the agent that are current in a run."""
 
     run: Run
-    about: Mapping[str, Payload]
+    members: Mapping[str, Payload]
 
 
 _step_contexts: OpenBlocks[StepContext] = OpenBlocks("trace_recorder_step_context")
@@ -125,12 +125,12 @@ class ToolBody:
     """A context manager around the body of a tool. A sub-agent that begins inside was started by this execution."""
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
-        self._of = None if run is None or execution_id is None else (run, execution_id)
+        self._execution = None if run is None or execution_id is None else (run, execution_id)
         self._block: OpenBlock[tuple[Run, str]] | None = None
 
     def __enter__(self) -> None:
-        if self._of is not None:
-            self._block = _executions.enter(self._of)
+        if self._execution is not None:
+            self._block = _executions.enter(self._execution)
 
     def __exit__(self, *_: object) -> None:
         block, self._block = self._block, None
@@ -140,8 +140,8 @@ class ToolBody:
 
 def current_execution(run: Run) -> str | None:
     """Return the id of this run's tool execution that is running in this context, or None if there is none."""
-    of, identity = _executions.innermost() or (None, None)
-    return identity if of is run else None
+    owner, identity = _executions.innermost() or (None, None)
+    return identity if owner is run else None
 
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
@@ -150,35 +150,34 @@ def context_of(run: Run | None) -> Mapping[str, Payload]:
         return {}
     for block in reversed(_step_contexts.around()):
         if block.value.run is run:
-            return block.value.about
+            return block.value.members
     return {}
 
 
 def agent_of(run: Run) -> dict[str, Payload]:
     """Return the members that name the current agent, without the step."""
-    about = context_of(run)
-    return {name: about[name] for name in (*_OF_AGENT, "redacted") if name in about}
+    members = context_of(run)
+    return {name: members[name] for name in (*_OF_AGENT, "redacted") if name in members}
 
 
 def step_of(run: Run, number: object) -> dict[str, Payload]:
     """Return the member `step_id` of the open step if the step has this number, or else no member."""
-    about = context_of(run)
-    return (
-        without_none(step_id=about.get("step_id")) if number is not None and about.get("step_number") == number else {}
-    )
+    members = context_of(run)
+    is_open_step = number is not None and members.get("step_number") == number
+    return without_none(step_id=members.get("step_id")) if is_open_step else {}
 
 
-def merge_facts(one: Mapping[str, Payload], other: Mapping[str, Payload]) -> dict[str, Payload]:
+def merge_facts(first: Mapping[str, Payload], second: Mapping[str, Payload]) -> dict[str, Payload]:
     """Merge the members of two mappings. `redacted` is the sum of both."""
-    redacted = one.get("redacted", 0) + other.get("redacted", 0)
-    return {**one, **other, **without_none(redacted=redacted or None)}
+    redacted = first.get("redacted", 0) + second.get("redacted", 0)
+    return {**first, **second, **without_none(redacted=redacted or None)}
 
 
 def record_or_defer(closing: Run | None, record: Callable[[], None]) -> None:
     """Record now, or after the next record if this thread holds a lock of recording.
 
-    A thread that closes a generator holds such a lock if the garbage collector does this in the middle of another
-    record. `closing` is the generator's run, or None if no generator is closed.
+    The thread holds such a lock if the garbage collector closes a generator in the middle of another record. `closing`
+    is the run of a generator that is being closed, or None.
     """
     if closing is not None and holds_lock():
         closing.unfinished.defer(record)
@@ -205,11 +204,11 @@ class _ContextBlock:
 
     def __enter__(self) -> Self:
         if self._entered:
-            raise RecorderStateError(f"{self!r} was entered before. Make another for another block.")
+            raise RecorderStateError(f"{self!r} was entered already. Make a new one for another block.")
         self._entered = True
         if self._run is not None:
-            about = self._begin(self._run)
-            self._block = _step_contexts.enter(StepContext(self._run, about))
+            members = self._begin(self._run)
+            self._block = _step_contexts.enter(StepContext(self._run, members))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -276,10 +275,10 @@ class Step(_ContextBlock):
 
     def _ended(self, run: Run, members: dict[str, Payload]) -> None:
         with run.guard.protect("record the end of a step"):
-            stands = merge_facts(members, run.named(state=to_jsonable_of_type(self.state, str)))
-            nothing = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
-            said = {**nothing, "reflection": to_jsonable_of_type(self.reflection, str), "error": error_text(self.error)}
-            run.append_body("agent_step", stands, members_to_json(said), to_json({"llm_messages": None}).encode())
+            members = merge_facts(members, run.named(state=to_jsonable_of_type(self.state, str)))
+            absent = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))
+            texts = {**absent, "reflection": to_jsonable_of_type(self.reflection, str), "error": error_text(self.error)}
+            run.append_body("agent_step", members, members_to_json(texts), to_json({"llm_messages": None}).encode())
 
     def __repr__(self) -> str:
         return f"<step {self.step_number}>"

@@ -95,10 +95,10 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
     """Write each trace of a service into a directory, one after another, and yield what was done.
 
     An import that was stopped continues where it ended: a trace is not fetched again if the directory has the version
-    that the service lists. `seen` has the versions of traces that are skipped at once; each imported trace is added to
-    it. A trace that cannot be read is reported, and the next ones follow. Raises FetchError if the service refuses, or
-    if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError or OSError if a run cannot be written.
-    Runs that were written before the error stay.
+    that the service lists. `seen` has the versions of traces that are skipped, by their ids. Each imported trace is
+    added to it. A trace that cannot be read is reported, and the next ones follow. Raises FetchError if the service
+    refuses, or if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError or OSError if a run cannot
+    be written. Runs that were written before the error stay.
     """
     seen = {} if seen is None else seen
     failures = 0
@@ -107,15 +107,15 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
         progress.new_ids([trace.identity])
         if trace.version and seen.get(trace.identity) == trace.version:
             continue
-        here = _imported_before(service, trace, directory)
-        done = Imported(here, "unchanged") if here is not None else _fetch(service, trace, directory)
-        if done is not None and done.done != "unreadable":
+        existing = _imported_before(service, trace, directory)
+        imported = Imported(existing, "unchanged") if existing is not None else _fetch(service, trace, directory)
+        if imported is not None and imported.done != "unreadable":
             seen[trace.identity] = trace.version
-        failures = failures + 1 if done is not None and done.done == "unreadable" else 0
-        if done is not None:
-            yield done
+        failures = failures + 1 if imported is not None and imported.done == "unreadable" else 0
+        if imported is not None:
+            yield imported
         if failures == MAX_FAILURES:
-            raise FetchError(f"{service.address}: {failures} traces one after another cannot be read; that is the end.")
+            raise FetchError(f"{service.address}: {failures} traces in a row cannot be read; the import ends.")
 
 
 def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Imported | None:
@@ -133,7 +133,7 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
 
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
-    """Return the document of a trace that was imported in this version, or None, also if it has no version."""
+    """Return the document of a trace that was imported in this version. Return None if there is none, or no version."""
     for candidate in _candidates(directory, service.format, service.address, trace.identity):
         journal = journal_path_for(candidate)
         origin = _origin_of(journal)

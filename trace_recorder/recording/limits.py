@@ -1,4 +1,4 @@
-"""The limits of one run: when parts of responses are written, how long an ending run waits, and those of the document.
+"""The limits of one run: when parts of responses are written, how long an ending run waits, and the document's limits.
 
 They are not settings of the recorder: users have the defaults, and tests have smaller limits.
 """

@@ -26,7 +26,7 @@ from trace_recorder.values.jsonable import (
 from trace_recorder.values.messages import Payload
 
 
-def about_run(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
+def start_members(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
     """Return the members of a `start` record.
 
     `who` is the name of the recorder's method. Raises TypeError if `max_steps` is not a number.
@@ -37,29 +37,29 @@ def about_run(who: str, task: object, provider: object, model: object, max_steps
         "model": to_jsonable_of_type(model, str),
     }
     numbers = ArgumentReader(who)
-    most = None if max_steps is None else numbers.integer("max_steps", max_steps)
+    steps = None if max_steps is None else numbers.integer("max_steps", max_steps)
     numbers.raise_if_refused()
-    return {**texts, "max_steps": most}
+    return {**texts, "max_steps": steps}
 
 
-def metadata_of(given: object) -> dict[str, Payload]:
-    """Return metadata as a dict. A value that is not a dict becomes the member `metadata` of one."""
-    copied = to_jsonable(given)
+def metadata_of(value: object) -> dict[str, Payload]:
+    """Return metadata as a dict. Any other value becomes the member `metadata` of a dict."""
+    copied = to_jsonable(value)
     return copied if isinstance(copied, dict) else {} if copied is None else {"metadata": copied}
 
 
-def interaction(  # noqa: PLR0913, PLR0917 - what is said of a call
+def interaction(  # noqa: PLR0913, PLR0917 - the arguments of `record_llm_interaction`
     run: Run, messages: object, response: object, provider: object, model: object, tools: object
 ) -> None:
     """Record a call to a model. An exception as the response means that the call failed."""
     run.has_calls_by_hand = True
     error = describe_error(response) if is_error(response) else None
     names = run.named(provider=to_jsonable_of_type(provider, str), model=to_jsonable_of_type(model, str))
-    about = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
-    said = f'"response":{"null" if error else object_to_json(response)}' + (
+    members = {"interaction_id": run.next_id(), **steps.merge_facts(names, steps.context_of(run))}
+    text = f'"response":{"null" if error else object_to_json(response)}' + (
         f',"error":{to_json(error)}' if error else ""
     )
-    run.append_lists("llm_interaction", about, said, {"messages": messages, "tools": tools})
+    run.append_lists("llm_interaction", members, text, {"messages": messages, "tools": tools})
 
 
 def step(run: Run, number: object, state: object, messages: object, details: Mapping[str, object]) -> None:
@@ -73,11 +73,11 @@ def step(run: Run, number: object, state: object, messages: object, details: Map
         "reflection": to_json(to_jsonable_of_type(details["reflection"], str)),
         "error": to_json(steps.error_text(details["error"])),
     }
-    said_json = ",".join(f'"{name}":{text}' for name, text in texts.items())
+    text = ",".join(f'"{name}":{value}' for name, value in texts.items())
     if messages is None:
-        run.append_body("agent_step", members, said_json, b'{"llm_messages":null}')
+        run.append_body("agent_step", members, text, b'{"llm_messages":null}')
     else:
-        run.append_lists("agent_step", members, said_json, {"llm_messages": messages})
+        run.append_lists("agent_step", members, text, {"llm_messages": messages})
 
 
 def _list_to_json(value: object) -> str:
@@ -98,8 +98,8 @@ def reward(run: Run, members: Mapping[str, object]) -> None:
 
 def annotation(run: Run, key: object, value: object) -> None:
     """Record an annotation of the run."""
-    about = {"key": try_call(lambda: json_key(str(key)), lambda _: json_key(key))}
-    run.append("annotation", run.named(**about), members_to_json({"value": to_jsonable(value)}))
+    members = {"key": try_call(lambda: json_key(str(key)), lambda _: json_key(key))}
+    run.append("annotation", run.named(**members), members_to_json({"value": to_jsonable(value)}))
 
 
 def summary(run: Run, number: object, text: object) -> None:

@@ -2,8 +2,9 @@
 
 While exactly one run is open, the environment variable TRACE_RECORDER_PARENT has the id of that run. A program that is
 started during this time links its own runs to that run. At all other times, also while several runs are open, the
-variable has its original value. A forked child knows its parent's runs without it. The recorder of a run decides what
-happens to it when the process forks or ends. `process_facts` are the facts for the first record of a journal.
+variable has its original value. A forked child knows its parent's runs without the variable. The recorder of a run
+decides what happens to the run when the process forks or ends. `process_facts` are the facts for the first record of a
+journal.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from trace_recorder.version import __version__
 PARENT_VARIABLE = "TRACE_RECORDER_PARENT"
 """The environment variable with the id of the open run, for child processes."""
 NOT_PICKLED = (
-    "A TrajectoryRecorder, and what is of its run, such as a step, cannot be pickled: its run belongs to this process. "
-    "Make a recorder in the other process, in a `with` block. Its run names this one as its parent if it was started "
-    "while this run was the only open one; with several, give the process the environment that "
+    "A TrajectoryRecorder, or an object that belongs to it, such as a step, cannot be pickled: its run belongs to this "
+    "process. Make a recorder in the other process, in a `with` block. Its run names this run as its parent if the "
+    "process was started while no other run was open. If several runs are open, give the process the environment that "
     "recorder.child_environment() returns."
 )
 
@@ -77,7 +78,7 @@ def run_ended(run: str) -> None:
 
 def _publish() -> None:
     """Set the environment variable to the open run. If none or several are open, restore its original value."""
-    global _inherited, _published  # noqa: PLW0603 - of the process there is one
+    global _inherited, _published  # noqa: PLW0603 - there is one process
     _inherited = parent_run()
     _published = next(iter(_open)) if len(_open) == 1 else None
     value = _published or _inherited

@@ -17,12 +17,12 @@ from trace_recorder.values.content_key import content_key
 from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_to_jsonable, to_json
 
 MAX_ELEMENTS = 100_000
-"""A list with more elements is written as a whole, which may cut it."""
+"""A list with more elements is written as a whole, and may be cut."""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
 """The largest number of characters in a generation. The newest lists are kept even if they are longer."""
 
 _DEPTH = 2
-"""An element of a request is in a list that is a member of the request."""
+"""How deep an element is in a request: it is in a list that is a member of the request."""
 _ENTRY_CHARS = 300
 """The memory of an entry, counted as characters, in addition to its texts."""
 _SCALARS = frozenset({str, int, float, bool, type(None)})
@@ -33,7 +33,7 @@ class RepeatedElements:
     """Finds the elements of lists that are on file, by their content.
 
     There are two generations. An element that is found in the older generation moves to the younger one. When the
-    younger generation is full, it becomes the older one, and the remaining elements of the former older one are
+    younger generation is full, it becomes the older one. The elements that are left in the former older generation are
     forgotten. Several threads may use the generations at once, because each operation of a dict is atomic. An element
     that is not found is written again.
     """
@@ -46,10 +46,10 @@ class RepeatedElements:
 
     def elements_of(self, value: object) -> str | list[Element]:
         """Return the elements of a list, or the JSON text of a value that is not a list of messages or tools."""
-        elements = try_call(self._found, lambda _: None, value)
+        elements = try_call(self._find_all, lambda _: None, value)
         return to_json(objects_to_jsonable(value)) if elements is None else elements
 
-    def _found(self, value: object) -> list[Element] | None:
+    def _find_all(self, value: object) -> list[Element] | None:
         """Return the elements, or None if the value must be written as a whole. Raises errors of an element's code."""
         if type(value) not in {list, tuple} or len(value) > MAX_ELEMENTS:  # type: ignore[arg-type]
             return None
@@ -59,18 +59,17 @@ class RepeatedElements:
         if self._young_chars > self._max_chars:
             self._old, self._young, self._young_chars = self._young, {}, 0
         find, key_of = self._young.get, content_key
-        entries = [find(key_of(element)) or self._of(element) for element in elements]
+        entries = [find(key_of(element)) or self._find_old_or_copy(element) for element in elements]
         return entries if sum([entry.parts for entry in entries]) < MAX_NODES else None
 
-    def _of(self, element: object) -> Element:
-        """Return an element that the younger generation does not have."""
+    def _find_old_or_copy(self, element: object) -> Element:
         key = content_key(element)
         if key is not None and (known := self._old.get(key)) is not None:
             self._add(key, known)
             return known
         text, parts = element_to_json(element, _DEPTH)
-        is_as_it_was = key is not None and content_key(element) == key  # no other thread has changed it meanwhile
-        return Element(text, parts, key if is_as_it_was and not text.startswith(_DESCRIPTION) else None)
+        is_unchanged = key is not None and content_key(element) == key  # no other thread has changed it meanwhile
+        return Element(text, parts, key if is_unchanged and not text.startswith(_DESCRIPTION) else None)
 
     def remember(self, lists: Iterable[str | Sequence[Element]]) -> None:
         """Remember the elements of lists that are on file now."""

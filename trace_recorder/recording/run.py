@@ -141,16 +141,16 @@ class Run:
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
-    def append_body(self, kind: str, about: Mapping[str, object], said: str, body: bytes) -> None:
-        """Write one record with a JSON `body`, taken apart into items. Raises NotJsonError if it is not an object."""
+    def append_body(self, kind: str, members: Mapping[str, object], text: str, body: bytes) -> None:
+        """Write one record with a JSON `body`, stored as items. Raises NotJsonError if the body is not an object."""
         # large strings are found without the lock, so that other threads can record
         prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
-        self._append_items(kind, about, said, lambda: self._items.encode(body, prepared))
+        self._append_items(kind, members, text, lambda: self._items.encode(body, prepared))
 
-    def append_lists(self, kind: str, about: Mapping[str, object], said: str, lists: Mapping[str, object]) -> None:
+    def append_lists(self, kind: str, members: Mapping[str, object], text: str, lists: Mapping[str, object]) -> None:
         """Write one record with lists of messages and tools as its body. Only their new elements are copied."""
         elements = {name: self._elements.elements_of(value) for name, value in lists.items()}
-        self._append_items(kind, about, said, lambda: self._items.encode_lists(elements))
+        self._append_items(kind, members, text, lambda: self._items.encode_lists(elements))
         self._elements.remember(elements.values())
 
     def _append_items(self, kind: str, members: Mapping[str, object], text: str, encode: Callable[[], Encoded]) -> None:
@@ -212,7 +212,7 @@ class Run:
     def _prepare(self) -> None:
         """Write records that must come before the next one: the first, and failures. Raises AlreadyFinalizedError."""
         if self.closed:
-            raise AlreadyFinalizedError("the run that this belongs to has been finalized")
+            raise AlreadyFinalizedError("this record belongs to a run that has been finalized")
         if self._begin is not None:  # no other record may be before the first one
             self._append_required("start", *self._begin, _EMPTY_START)
             self._begin = None
@@ -232,7 +232,7 @@ class Run:
             paths.make_directory(self._journal.path.parent, sync=self._journal.sync)
             self._journal.recreate()
             self._recreate_after = 0.0
-            why = f"{self._journal.path} was removed; it has been made again, with all that was in it"
+            why = f"{self._journal.path} was removed, and was created again with all its records"
             self.guard.record_failure(what, FileNotFoundError(why), costs_record=False)
         self._write_gaps()
 
@@ -242,7 +242,7 @@ class Run:
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:
                 raise error
-            self.guard.record_failure(f"mask what the {kind} record says", error)
+            self.guard.record_failure(f"mask the text of the {kind} record", error)
             return nothing, 0
 
         masked, count = try_call(lambda: self._redaction.mask(text), unmasked)
@@ -255,9 +255,9 @@ class Run:
         failures = self.guard.failures
         while failures:
             failure = failures[0]
-            times, said = failure.count, failure.describe()
-            what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(said)
-            masked = masks_in(failure.what, what) + masks_in(said, why)
+            times, reason = failure.count, failure.describe()
+            what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(reason)
+            masked = masks_in(failure.what, what) + masks_in(reason, why)
             gap = {"time": failure.time, **without_none(redacted=masked or None), "what": what, "why": why}
             self._journal.append("gap", f"{{{members_to_json(gap)}}}", now())
             failure.reported = times
@@ -276,11 +276,11 @@ class Run:
                         self._journal.append("redaction", record_data({"of": seq}, masked, count), now())
 
     def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
-        """Mask the finished beginning of a part of a stream. Return it, the number of its secrets, and its old size."""
+        """Mask `data` up to a possible secret at its end. Return the text, its number of secrets, and its old size."""
         return self._redaction.mask_stream(data, last=last)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
-        """Mask the part of a plain body that follows another."""
+        """Mask the part of a plain body that follows the part `before`."""
         return self._redaction.mask_part(before, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
@@ -319,9 +319,9 @@ class Run:
         if self.abandoned:
             return
         self.unfinished.settle()
-        for one in self.unfinished.all():
-            one.wait()
-            one.end_with_run()
+        for work in self.unfinished.all():
+            work.wait()
+            work.end_with_run()
         self.unfinished.clear()
         with self._lock:
             if self.closed:
@@ -370,9 +370,9 @@ class Run:
         if self.abandoned or self.closed:
             return
         self.unfinished.end_abandoned()
-        for one in self.unfinished.all():
-            one.wait()
-            one.write_pending(last=True)
+        for work in self.unfinished.all():
+            work.wait()
+            work.write_pending(last=True)
         with self._lock:
             self._exiting = True
             self._end(ending)
@@ -381,13 +381,13 @@ class Run:
     def _end(self, ending: FinalStatus, final_result: object = None) -> None:
         with self.guard.protect("record the end of the run"):
             self.guard.note_recovery()
-            unasked = ending.status == "interrupted"  # a directory that the agent removed in the end stays removed
-            self._recreate_after = math.inf if unasked else 0.0
+            is_interrupted = ending.status == "interrupted"  # then a directory that the agent removed stays removed
+            self._recreate_after = math.inf if is_interrupted else 0.0
             self._prepare()
             seconds = round(time.perf_counter() - self.began, 6)
-            about = {"status": ending.status, "success": ending.success, "execution_time": seconds}
-            said = {"final_result": final_result, **without_none(error=ending.error)}
-            self._append_required("finalize", about, members_to_json(said), _EMPTY_FINALIZE)
+            members = {"status": ending.status, "success": ending.success, "execution_time": seconds}
+            texts = {"final_result": final_result, **without_none(error=ending.error)}
+            self._append_required("finalize", members, members_to_json(texts), _EMPTY_FINALIZE)
             if self._journal.is_removed:
                 self._recreate_journal()
             self._write_gaps()

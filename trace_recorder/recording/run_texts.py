@@ -16,17 +16,17 @@ class RunTexts:
     _texts: dict[int, str] = field(default_factory=dict)
     _size: int = 0
 
-    def keep(self, seq: int, said: str) -> None:
+    def keep(self, seq: int, text: str) -> None:
         """Keep the text of a record, if there is room for it."""
-        if self._size + len(said) <= MAX_REMEMBERED_CHARS:
-            self._texts[seq] = said
-            self._size += len(said)
+        if self._size + len(text) <= MAX_REMEMBERED_CHARS:
+            self._texts[seq] = text
+            self._size += len(text)
 
     def mask_again(self, mask: Callable[[str], tuple[str, int]]) -> Iterator[tuple[int, str, int]]:
         """Yield the record, the new text and the number of secrets of each text that `mask` changes now."""
-        for seq, said in list(self._texts.items()):  # a signal handler may add a text meanwhile
-            masked, count = mask(said)
-            if masked != said:
+        for seq, text in list(self._texts.items()):  # a signal handler may add a text meanwhile
+            masked, count = mask(text)
+            if masked != text:
                 self._texts[seq] = masked
-                self._size += len(masked) - len(said)
+                self._size += len(masked) - len(text)
                 yield seq, masked, count

@@ -35,7 +35,7 @@ class Execution:
     """One execution of a tool: a context manager that records its beginning, and its end with `result`."""
 
     __slots__ = (
-        *("_about", "_arguments", "_began", "_call_id", "_items", "_replayed", "_run", "_yielded"),
+        *("_arguments", "_began", "_call_id", "_items", "_members", "_replayed", "_run", "_yielded"),
         *("name", "result"),
     )
 
@@ -45,7 +45,7 @@ class Execution:
         self._run = run
         self._arguments = arguments
         self._call_id = call_id
-        self._about: dict[str, Payload] | None = None
+        self._members: dict[str, Payload] | None = None
         self._began = 0.0
         self._items: list[Payload] | None = None
         self._yielded = 0
@@ -60,10 +60,10 @@ class Execution:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         seconds = round(time.perf_counter() - self._began, 6)
-        about, self._about = self._about, None
-        if self._run is not None and about is not None and not self._run.closed:
+        members, self._members = self._members, None
+        if self._run is not None and members is not None and not self._run.closed:
             closing = self._run if isinstance(error, GeneratorExit) else None
-            record_or_defer(closing, partial(self._ended, self._run, {**about, "duration_seconds": seconds}, error))
+            record_or_defer(closing, partial(self._ended, self._run, {**members, "duration_seconds": seconds}, error))
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -74,14 +74,14 @@ class Execution:
         self.__exit__(kind, error, at)
 
     def _call(self, run: Run) -> None:
-        given = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
-        members = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**given), context_of(run))}
+        names = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
+        members = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**names), context_of(run))}
         run.append(
             "tool_call",
             members,
             members_to_json({"arguments": to_jsonable({} if self._arguments is None else self._arguments)}),
         )
-        self._about = members
+        self._members = members
 
     def _ended(self, run: Run, members: dict[str, Payload], error: BaseException | None) -> None:
         closed = isinstance(error, GeneratorExit)
@@ -100,8 +100,7 @@ class Execution:
 
     def _body(self) -> ToolBody:
         """Return the context manager in which the tool itself runs."""
-        about = self._about or {}
-        return ToolBody(self._run, about.get("execution_id"))
+        return ToolBody(self._run, (self._members or {}).get("execution_id"))
 
     def _was_replayed(self) -> None:
         """Record that the tool did not run, because a recording gave its result."""
@@ -123,7 +122,7 @@ class AnnouncedExecution(Execution):
     """An execution that the agent announces: `with recorder.tool_call("bash", {…}, call_id="call_1") as call:`.
 
     Set `call.result` to the tool's result. An exception that leaves the block is recorded as the error, and raised. If
-    a `@tool` function of the same name is called inside, its execution is this one, and it sets the result.
+    a `@tool` function of the same name is called inside, it gets no second execution, and it sets the result.
     """
 
     __slots__ = ("_block", "_claimed", "_inside")
@@ -191,12 +190,12 @@ def make_tool(open_run: OpenRun, function: object, name: str | None) -> Any:
         return type(function)(make_tool(open_run, function.__func__, name))
     if not callable(function):
         raise TypeError(f"tool() was given {function!r}, and takes a function. Its name is given as tool(name=…).")
-    made: Any = _wrapped(_ToolFunction(open_run, function, name or _name_of(function)), function)
+    wrapper: Any = _wrapped(_ToolFunction(open_run, function, name or _name_of(function)), function)
     for defaults in ("__defaults__", "__kwdefaults__"):  # frameworks read them; `wraps` does not copy them
-        stated = getattr(function, defaults, None)
-        if isinstance(stated, tuple | dict):
-            setattr(made, defaults, stated)
-    return made
+        values = getattr(function, defaults, None)
+        if isinstance(values, tuple | dict):
+            setattr(wrapper, defaults, values)
+    return wrapper
 
 
 def _name_of(function: object) -> str:
@@ -235,7 +234,10 @@ class _ToolFunction:
         return standing_in(outcome, kind)
 
     def _arguments(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the arguments of a call by name. If the signature does not fit, positional ones are in `args`."""
+        """Return the arguments of a call by name.
+
+        If they do not fit the signature, positional arguments are in `args`.
+        """
         return try_call(lambda: self._bound(args, kwargs), lambda _: _unbound(args, kwargs))
 
     def _bound(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -299,7 +301,7 @@ def _generator(tool: _ToolFunction, function: Callable[..., Any]) -> Callable[..
 
 
 class _RecordedGenerator(Generator[Any, Any, Any]):
-    """A generator with its items recorded."""
+    """A generator that records each item of the generator inside it."""
 
     def __init__(self, inner: Generator[Any, Any, Any], execution: Execution) -> None:
         self._inner = inner
@@ -327,11 +329,11 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
         with tool.execution(args, kwargs) as execution:
             execution._collect()
             inner = tool.to_run(execution, "async_generator", args, kwargs)(*args, **kwargs)
-            moved = inner.__anext__()
+            next_item = inner.__anext__()
             while True:
                 try:
                     with execution._body():
-                        item = await moved
+                        item = await next_item
                 except StopAsyncIteration:
                     return
                 execution._add(item)
@@ -341,8 +343,8 @@ def _async_generator(tool: _ToolFunction, function: Callable[..., Any]) -> Calla
                     await inner.aclose()
                     raise
                 except BaseException as error:  # noqa: BLE001 - it is thrown into the tool, which may catch it
-                    moved = inner.athrow(error)
+                    next_item = inner.athrow(error)
                 else:
-                    moved = inner.asend(sent)
+                    next_item = inner.asend(sent)
 
     return wrapper

@@ -45,7 +45,7 @@ class UnfinishedWork:
         self._unfinished[id(unfinished)] = unfinished
 
     def release(self, unfinished: Unfinished) -> None:
-        """Drop work that has been recorded. Its owner may be gone already, and its number be given to another."""
+        """Drop work that has been recorded. Its owner may be gone already, so that another object has the same id."""
         self._unfinished.pop(id(unfinished), None)
         self.abandoned_ids.pop(id(unfinished), None)
 
@@ -66,14 +66,14 @@ class UnfinishedWork:
         return ref(owner, partial(self.abandoned_ids.__setitem__, id(unfinished)))
 
     def end_abandoned(self) -> None:
-        """Call `abandoned_by_caller` of work that lost its owner."""
+        """Call `abandoned_by_caller` of all work whose owner was garbage collected."""
         while self.abandoned_ids:
-            left = self._unfinished.get(self.abandoned_ids.popitem()[0])
-            if left is not None:
-                left.abandoned_by_caller()
+            work = self._unfinished.get(self.abandoned_ids.popitem()[0])
+            if work is not None:
+                work.abandoned_by_caller()
 
     def defer(self, record: Callable[[], None]) -> None:
-        """Call `record` after the next record, or at the end of the run, because it came in the middle of a record."""
+        """Call `record` after the next record, or at the end of the run. This thread is in the middle of a record."""
         self.deferred.append(record)
 
     def settle(self) -> None:

@@ -1,8 +1,8 @@
 """A set of weakly referenced objects, by identity. An object that is freed is removed without running Python code.
 
 A signal handler may raise an exception (Ctrl-C) in a destructor, or in the callback of a weak reference that
-`weakref.WeakSet` uses. It cannot propagate from there: Python prints and discards it. Here the callback is a method of
-`dict`, in which no handler runs.
+`weakref.WeakSet` uses. Such an exception cannot propagate: Python prints and discards it. Here the callback is a method
+of `dict`, in which no handler runs.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class WeakRegistry(Generic[Kept]):
     def __init__(self) -> None:
         self._refs: dict[int, ref[Kept]] = {}
 
-    def add(self, one: Kept) -> None:
+    def add(self, value: Kept) -> None:
         """Add an object. It is removed when it is freed."""
-        key = id(one)
-        self._refs[key] = ref(one, partial(self._refs.pop, key))  # `pop` gets the reference as its default
+        key = id(value)
+        self._refs[key] = ref(value, partial(self._refs.pop, key))  # `pop` gets the reference as its default
 
-    def discard(self, one: Kept) -> None:
+    def discard(self, value: Kept) -> None:
         """Remove an object."""
-        self._refs.pop(id(one), None)
+        self._refs.pop(id(value), None)
 
-    def __contains__(self, one: object) -> bool:
-        return id(one) in self._refs
+    def __contains__(self, value: object) -> bool:
+        return id(value) in self._refs
 
     def __iter__(self) -> Iterator[Kept]:
-        return iter([one for kept in list(self._refs.values()) if (one := kept()) is not None])
+        return iter([value for kept in list(self._refs.values()) if (value := kept()) is not None])

@@ -43,7 +43,7 @@ def begin() -> None:
 
 
 class ProcessRecorder:
-    """The recorder of this process, which is made when it is first needed.
+    """The recorder of this process. It is made when it is first needed.
 
     `origin` is called once, when the recorder has been made. If it returns a place in a run, the new run continues
     there.
@@ -59,17 +59,17 @@ class ProcessRecorder:
     def recorder(self) -> TrajectoryRecorder:
         """Return the recorder. All threads get the same one."""
         if not self._made:
-            made = TrajectoryRecorder(
+            recorder = TrajectoryRecorder(
                 self._handoff.document(),
                 task=self._handoff.task,
                 metadata={"command": _masked(sys.orig_argv)},
                 directory=self._handoff.directory,
             )
-            if self._made.setdefault("recorder", made) is made:
+            if self._made.setdefault("recorder", recorder) is recorder:
                 origin = self._origin()
                 if origin is not None:
-                    made._lifecycle.fork_from(origin)
-                self._handoff.report_document(made.trajectory_path)
+                    recorder._lifecycle.fork_from(origin)
+                self._handoff.report_document(recorder.trajectory_path)
         return self._made["recorder"]
 
     def end_with_process(self) -> None:
@@ -79,7 +79,7 @@ class ProcessRecorder:
         _end_with_workers(self)
 
     def end(self) -> None:
-        """End the run as completed. If there is an uncaught exception, it decides: failed, or interrupted.
+        """End the run: as completed, or as failed or interrupted after an uncaught exception.
 
         The exit code decides only in a worker of multiprocessing (`note_exit_code`). The exit code of any other process
         is known only to its parent.
@@ -109,14 +109,13 @@ def _masked(words: list[str]) -> list[str]:
 
 
 def _end_with_workers(recording: ProcessRecorder) -> None:
-    """End the recording with a worker of multiprocessing, which ends without `atexit`."""
+    """Make the recording end with a worker of multiprocessing, which does not run the functions of `atexit`."""
     listening: list[object] = []
 
     def finish(recording_process: ProcessRecorder) -> None:
         sys.modules["multiprocessing.util"].Finalize(recording_process, recording_process.end, exitpriority=-100)
-        with suppress(
-            AttributeError, RuntimeError
-        ):  # this function is not documented, and refuses if the process is ending already
+        # This function is not documented, and refuses if the process is ending already.
+        with suppress(AttributeError, RuntimeError):
             threading._register_atexit(recording_process.note_exit_code)  # type: ignore[attr-defined]
 
     def listen() -> None:
@@ -124,7 +123,7 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
         if util is not None and not listening:
             listening.append(util)
             util.register_after_fork(recording, finish)
-            finish(recording)  # a spawned worker is in this state already; in any other process, it acts like `atexit`
+            finish(recording)  # for a spawned worker, which is in this state already; elsewhere it acts like `atexit`
 
     listen()
     if hasattr(os, "register_at_fork"):

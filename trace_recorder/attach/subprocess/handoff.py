@@ -1,4 +1,4 @@
-"""The order to record. The agent's processes get it from the process that runs the agent, in one variable.
+"""The order to record. The agent's processes get it from the process that runs the agent, in an environment variable.
 
 A process without the variable does nothing. The order reaches every descendant. The first process that asks gets the
 file that the user named.
@@ -81,7 +81,7 @@ class Handoff:
 
     def _is_first(self) -> bool:
         first = Path(self.reports, _FIRST)
-        with suppress(OSError):  # another process has the file, or nobody waits any more
+        with suppress(OSError):  # another process was first, or nobody waits for the agent any more
             first.symlink_to(str(os.getpid()))
         with suppress(OSError):
             return str(first.readlink()) == str(os.getpid())
@@ -89,8 +89,8 @@ class Handoff:
 
     def report_document(self, document: Path) -> None:
         """Report which file this process writes."""
-        with suppress(OSError):  # nobody waits any more
-            self._of(os.getpid()).write_text(str(document), encoding="utf-8")
+        with suppress(OSError):  # nobody waits for the agent any more
+            self._report_of(os.getpid()).write_text(str(document), encoding="utf-8")
 
     def report_run(self, document: Path) -> None:
         """Report that a run has begun, by any recorder."""
@@ -120,9 +120,9 @@ class Handoff:
     def document_of(self, pid: int) -> Path | None:
         """Return the file that a process has written, or None if it has not reported one."""
         try:
-            return Path(self._of(pid).read_text(encoding="utf-8"))
+            return Path(self._report_of(pid).read_text(encoding="utf-8"))
         except ours(FileNotFoundError):
             return None
 
-    def _of(self, pid: int) -> Path:
+    def _report_of(self, pid: int) -> Path:
         return Path(self.reports, str(pid))

@@ -1,7 +1,7 @@
 """Runs an agent in a child process: starts it, forwards signals, waits for it, and records its exit code.
 
 The agent inherits the standard streams, other open files, the working directory and the process group. This process
-records no calls. The processes of the agent record their own (`bootstrap.py`).
+records no calls. The processes of the agent record their own calls (`bootstrap.py`).
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[st
     pid, code = run_process(command, {**os.environ, **variables})
     with _guard.protect("record how the agent ended"):
         document = handoff.document_of(pid)
-        if (
-            document is not None and journal_path_for(document).is_file()
-        ):  # there is no document if recording is turned off
+        # If recording is turned off, there is no document.
+        if document is not None and journal_path_for(document).is_file():
             record_exit(document, code)
     return CommandResult(
         code,
@@ -101,7 +100,7 @@ def _with_files(documents: Sequence[Path]) -> list[Path]:
 
 
 def python_path() -> str:
-    """Return PYTHONPATH with our directory in front."""
+    """Return PYTHONPATH with the directory of our `sitecustomize.py` in front."""
     return os.pathsep.join(filter(None, (str(SITE), os.environ.get("PYTHONPATH"))))
 
 
@@ -160,7 +159,7 @@ def _forwarding_signals() -> Iterator[_SignalForwarder]:
 
 
 def _is_in_foreground() -> bool:
-    """Whether a terminal's keys reach our process group, which is the agent's too."""
+    """Whether the keys of a terminal reach our process group. The agent is in the same group."""
     if os.name == "nt":  # on Windows, Ctrl-C reaches every process of a console
         return True
     try:
@@ -177,9 +176,9 @@ def _is_in_foreground() -> bool:
 
 def record_exit(document: Path, code: int) -> None:
     """Record the exit code of an agent. The agent has recorded its exception, but cannot know its exit code."""
-    own = load(document).status
+    status = load(document).status
     ended = status_from_exit_code(code)
-    stays = own == ("completed" if ended == "completed" else "failed")
+    is_kept = status == ("completed" if ended == "completed" else "failed")
     exit_code = code if code >= 0 else 128 - code
     error = {"type": "SystemExit", "message": str(code)} if ended == "failed" else None
-    append_end(document, exit_code, None if stays else ended, None if stays else error)
+    append_end(document, exit_code, None if is_kept else ended, None if is_kept else error)

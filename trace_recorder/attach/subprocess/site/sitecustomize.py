@@ -1,10 +1,10 @@
 """Starts recording, replay or fork in every Python process of the agent, which imports this file at its start.
 
 A process is recorded if it uses HTTP. Replay and fork begin at the start of a process, because its tools may run before
-its first HTTP request. This directory is first on PYTHONPATH. The user's own `sitecustomize`, which it hides, runs
-after it, and the process's path is left as it would be without it. A process that imports no HTTP library pays only for
-this file, because slow imports are made where they are needed. The process may have an environment without the package,
-which is then imported from the place of this file, or a Python that is too old for the package.
+its first HTTP request. This directory is first on PYTHONPATH. It hides the user's own `sitecustomize`, which runs after
+this file. `sys.path` is then as it would be without this directory. A process that imports no HTTP library pays only
+for this file, because slow imports are made where they are needed. If the process cannot import the package, it is
+imported from the place of this file. The process may also have a Python that is too old for the package.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -51,12 +51,12 @@ def begin(*orders: str) -> None:
     """
     import importlib.util
 
-    wanted = [order for order in orders if order in os.environ and order not in started]
-    started.update(wanted)
-    if wanted and sys.version_info < OLDEST:
+    requested = [order for order in orders if order in os.environ and order not in started]
+    started.update(requested)
+    if requested and sys.version_info < OLDEST:
         refuse("it must be 3.11 or newer")
         return
-    for order in wanted:
+    for order in requested:
         try:
             if importlib.util.find_spec("trace_recorder") is None:
                 import_from_here()
