@@ -37,9 +37,9 @@ def start_members(who: str, task: object, provider: object, model: object, max_s
         "model": to_jsonable_of_type(model, str),
     }
     numbers = ArgumentReader(who)
-    steps = None if max_steps is None else numbers.integer("max_steps", max_steps)
+    maximum = None if max_steps is None else numbers.integer("max_steps", max_steps)
     numbers.raise_if_refused()
-    return {**texts, "max_steps": steps}
+    return {**texts, "max_steps": maximum}
 
 
 def metadata_of(value: object) -> dict[str, Payload]:
