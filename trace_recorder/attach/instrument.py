@@ -22,7 +22,7 @@ class DefaultTarget:
         self._recorder = recorder
 
     def open_run(self) -> Run | None:
-        """Return the run of the current recorder, or else of the other recorder, whose run begins if necessary."""
+        """Return the run of the current recorder, or else of the other recorder. Begin the other's run if necessary."""
         recorder: TrajectoryRecorder | None = None
         with guard.protect("find the run of a call"):
             recorder = self._chosen()

@@ -135,7 +135,7 @@ class RecordedContent:
         return getattr(self._inner, name)
 
     async def read(self, n: int = -1) -> bytes:
-        """Read at most `n` bytes, or all."""
+        """Read at most `n` bytes, or all bytes if `n` is negative."""
         if n >= 0:
             return await self._recorded(self._inner.read(n))
         pieces: list[bytes] = []

@@ -132,7 +132,7 @@ class MethodPatch:
             setattr(kind, seam.method, ours)
 
             def restore() -> None:
-                if vars(kind).get(seam.method) is ours:  # if another patch is around ours, ours stays and does nothing
+                if vars(kind).get(seam.method) is ours:  # if another patch is around this one, this one stays
                     setattr(kind, seam.method, original)
 
             self._restore[seam.library] = restore

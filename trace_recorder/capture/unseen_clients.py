@@ -137,7 +137,9 @@ class UnseenClients:
             return original(*arguments, **named)
 
         def restore() -> None:
-            if socket.getaddrinfo is getaddrinfo:  # if another patch is around ours, ours stays and notes nothing
+            if (
+                socket.getaddrinfo is getaddrinfo
+            ):  # if another patch is around this one, this one stays
                 socket.getaddrinfo = original
 
         self._restore = restore

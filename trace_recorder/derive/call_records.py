@@ -103,7 +103,7 @@ class CallRecords(Struct, gc=False, eq=False):
             self.ending, self.status = ending, status if isinstance(status, int) else 0
 
     def as_of(self, record: Record) -> CallRecords:
-        """Return the interaction as it was when one of its records was added."""
+        """Return the interaction as it was after `record` had been added."""
         if record is self.newest:
             return self
         earlier = CallRecords(self.interaction_id, self.items, self.first_seq, keeps_request=self.keeps_request)
@@ -140,7 +140,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return None
 
     def request_in_items(self) -> tuple[Payload, dict[str, int | list[int]]]:
-        """Return the request as it is on file: its body, and the item numbers of each list (or one number) by its name.
+        """Return the request as it is on file: its body, and by the names of its members the numbers of their items.
 
         Raises KeyError if a record that it needs is missing.
         """
@@ -228,7 +228,7 @@ class CallRecords(Struct, gc=False, eq=False):
         if parts is None or ending.data["parts"] != len(parts):
             return {}
         data = b"".join([text for text, _ in parts])
-        del parts  # they may have many MB
+        del parts  # frees what may be many MB before more copies are made
         yield_to_others()
         try:
             return {"body": parse_bytes(data)}

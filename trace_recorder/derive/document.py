@@ -45,7 +45,7 @@ Element = TypeVar("Element")
 Value = TypeVar("Value")
 
 STEP_DELTA = "llm_messages_delta"
-"""The member of a step in place of `llm_messages`."""
+"""The member that a step has in place of `llm_messages` if its messages are a delta."""
 
 
 def from_document(document: Payload, name: str) -> Trajectory:
@@ -109,7 +109,10 @@ def read_value(kind: Callable[..., Value], document: Mapping[str, Payload], **kn
 
 
 def _read_member(member: Member, value: Payload) -> Payload:
-    """Return the value of a field. If a text field has the description of a value, return the `repr` in it."""
+    """Return the value of a field.
+
+    If a text field has a description of a value (`is_description`), return the `repr` in it.
+    """
     kind = member.value_class
     if tuple in member.classes:
         return tuple(read_value(kind, element) for element in value) if kind else tuple(value)
@@ -149,7 +152,7 @@ def _expanded(
     members: dict[str, Payload] = {}
     for name, value in document.items():
         if name == f"{member}_delta":
-            name, value = member, [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - it takes its place
+            name, value = member, [*kept_elements(value, lists), *value["messages"]]  # noqa: PLW2901 - the list replaces the delta
         members[name] = value
     if identity is not None:
         lists[identity] = members.get(member, [])
@@ -181,7 +184,10 @@ def _interactions(documents: list[Payload], messages: _DocumentMessages) -> Iter
 
 
 _TEXTS = frozenset((str, NoneType))
-"""The types of the members of most messages. Such members are compared directly."""
+"""A message with members of only these types is looked up by its members.
+
+Any other message is looked up by its JSON.
+"""
 
 
 class _DocumentMessages:

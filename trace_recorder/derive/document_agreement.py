@@ -183,7 +183,7 @@ def _text_of(message: Message) -> bytes:
 def _difference(actual: Payload, expected: Payload, place: str) -> str | None:
     """Return the place of the first difference between two values, or None if they are equal.
 
-    A description that an earlier version wrote in place of a text equals the `repr` in it, because readers read it so.
+    A description that an earlier version wrote in place of a text equals the `repr` in it, because readers return that.
     """
     if json.dumps(actual) == json.dumps(expected):
         return None

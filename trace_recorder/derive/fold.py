@@ -2,10 +2,10 @@
 
 It is a pure function of the records, and works if some are missing.
 
-Every prefix of a journal folds. A record that cannot be read affects only the interactions that use it, and `gaps`
-reports it. Records of one interaction are joined by `interaction_id`. Interactions are in the order in which they
-began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also improves old
-runs.
+Every prefix of a journal can be folded. A record that cannot be read affects only the interactions that use it, and
+`gaps` reports it. Records of one interaction are joined by `interaction_id`. Interactions are in the order in which
+they began. The readers in `dialects/` interpret the bodies that went over the wire, so a corrected reader also improves
+old runs.
 
 `add_all` only stores records. `read_pending` then reads them in their order, and `match_tools` finds the calls of the
 tools in the records that were read. The result does not depend on whether records are read one by one or together,
@@ -249,13 +249,15 @@ class Fold:
         self.tools.read_record(record, self._recorded_step(record))
 
     def _claim_calls(self, record: Record) -> None:
-        """Read which tool calls a step without a block names."""
+        """Read the tool calls that a step without a `with` block names."""
         self.tools.claim(read_step(None, record.data, record.time).tool_calls)
 
     # ── interactions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_away(self) -> None:
-        """Drop records of calls that have ended, beyond `max_kept_bytes`. They are read again if they are needed.
+        """Drop the records of ended calls if there are more than `max_kept_bytes`.
+
+        They are read again if they are needed.
 
         Call `read_pending` and `match_tools` before this method.
         """
@@ -277,7 +279,10 @@ class Fold:
         return shown if shown is not None and (shown.api is not None or not self.duplicates.has(shown)) else None
 
     def interaction(self, call: CallRecords | PutAwayCall) -> LLMInteraction | None:
-        """Return the value of an interaction, made once. If its records cannot be read, add a gap and return None."""
+        """Return the value of an interaction.
+
+        It is made once. If its records cannot be read, add a gap and return None.
+        """
         identity = call.interaction_id
         interaction = self._interactions.get(identity)
         if identity in self.unreadable_ids or (interaction is not None and interaction.source is call):

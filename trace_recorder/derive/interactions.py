@@ -163,7 +163,7 @@ def _duration(attempts: Sequence[Attempt], end: Mapping[str, Payload]) -> float 
 
 
 def _seconds(value: Payload) -> float | None:
-    """Return a duration that a record states, or None if it is not a number or is longer than dates allow."""
+    """Return a duration that a record states, or None if it is not a number below `MAX_SECONDS`."""
     return value if type(value) in _NUMBERS and abs(value) < MAX_SECONDS else None
 
 

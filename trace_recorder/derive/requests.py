@@ -1,4 +1,4 @@
-"""Reads requests one after another. The part that a request repeats of an earlier request is not read again.
+"""Reads requests one after another. Parts that repeat an earlier request are not read again.
 
 Each request repeats the history of its conversation. `RequestReader` takes requests in order and reads only the new
 elements of the history, one by one, as the dialect's own `read_request` does. For a request in another form, it returns
@@ -24,7 +24,7 @@ from trace_recorder.values.structs import replace
 class RequestReader:
     """Reads the requests of one run into a table of messages. Each distinct message of the run is read once.
 
-    All requests share a message, even those of another reader with the same `readings`. For each dialect, the messages
+    Requests share equal messages, even with another reader that has the same `readings`. For each dialect, the messages
     of at most `max_readings` elements are kept in memory.
     """
 

@@ -32,7 +32,7 @@ _TYPES_OF_START: Mapping[str, tuple[type, ...]] = {
     "metadata": (dict,),
 }
 _TYPES_OF_END: Mapping[str, tuple[type, ...]] = {"status": (str,), "success": (bool,), "execution_time": (int, float)}
-"""The types of the members of these records. Each member may be absent or null."""
+"""The types of the members of the start and the finalize record. Each member may be absent or null."""
 _STATUSES = frozenset(get_args(Status))
 _FROM_INTERACTIONS = {"llm_interactions", "agent_steps", "metrics", "gaps"}
 

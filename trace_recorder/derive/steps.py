@@ -239,7 +239,7 @@ def _is_stated(value: Payload) -> bool:
 class ToolStep:
     """The tools that one agent ran outside of every other step, from one of its calls or steps to the next.
 
-    - `opening_seq`: the number of the first record of such a tool, which identifies the step
+    - `opening_seq`: the number of the first record of the step's first tool, which identifies the step
     - `agent_data`: the data of that record, for the agent's name and ids
     - `first_seq`: the number of the first record of the first tool that the step showed; steps are in this order
     - `placed`: how many tools were reserved for this step, even if other steps show them now

@@ -51,9 +51,9 @@ def _error_text(content: Payload) -> str:
 
 
 PREAMBLE = -1
-"""The number of everything before the history, such as a system prompt."""
+"""The number of the element for everything before the history, such as a system prompt."""
 MAX_PROMPTS = 64
-"""How many prompts are remembered, for agents that take turns. A request is compared with each of them."""
+"""How many prompts are remembered, because agents may take turns. A request is compared with each of these prompts."""
 MIN_ELEMENTS = 16
 """A prompt with fewer elements is remembered only for the next request.
 
@@ -184,7 +184,7 @@ class TablePrompt:
     made_up: int = 0
 
     def keep(self, other: TablePrompt, begin: int, end: int) -> None:
-        """Append elements of another prompt with their messages."""
+        """Append the elements of another prompt from `begin` to `end`, with their messages."""
         first = sum(other.counts[:begin])
         self.elements += other.elements[begin:end]
         self.counts += other.counts[begin:end]

@@ -294,7 +294,7 @@ def _agreeing(
     if covered < records:
         yield Finding("note", "document", f"it covers {covered} of {records} records; `recover` completes it")
         trajectory = _beginning(lines, covered)
-    elif "journal_records" not in document and last is not fold.run.end:  # an earlier version, which did not count
+    elif "journal_records" not in document and last is not fold.run.end:  # an earlier version did not count records
         return
     if trajectory.end_time is None and document["status"] in _WITHOUT_END:
         trajectory = replace(trajectory, status=document["status"])
@@ -329,7 +329,7 @@ class ItemChecks:
         self._lists: dict[str, deque[tuple[array[int], int]]] = {}
 
     def is_meant(self, data: Mapping[str, Payload]) -> bool:
-        """Whether the items that a request refers to are those that its writer used. Its check values tell.
+        """Whether a request refers to the items that its writer meant, according to its check values.
 
         Raises KeyError, TypeError, ValueError or AttributeError if the request cannot be put together.
         """

@@ -29,11 +29,11 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import CACHE_APART
 
 _PROMPTS = ("prompt", "inputText", "message")
-"""The members that hold a prompt: Llama and Mistral, Titan, Cohere."""
+"""The members that have a prompt: of Llama and Mistral, of Titan, and of Cohere."""
 _LISTS = ("results", "outputs", "generations", "completions")
-"""The members that hold a list of completions: Titan, Mistral, Cohere, AI21."""
+"""The members that have a list of completions: of Titan, Mistral, Cohere, and AI21."""
 _TEXTS = ("generation", "outputText", "completion", "text")
-"""The members that hold a completion, in the body or in an element of a list."""
+"""The members that have a completion, in the body or in an element of a list."""
 _REASONS = ("stop_reason", "completionReason", "finish_reason")
 _METRICS = "amazon-bedrock-invocationMetrics"
 """The member that Bedrock adds to the last event of a stream."""

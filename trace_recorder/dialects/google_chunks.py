@@ -89,7 +89,7 @@ class _Candidate:
             elif name == "logprobsResult":
                 lists = {key: seen for key, seen in as_dict(self._members.get(name)).items() if isinstance(seen, list)}
                 for key, seen in lists.items():
-                    seen.extend(as_list(as_dict(value).get(key)))  # in place, because there may be very many
+                    seen.extend(as_list(as_dict(value).get(key)))  # in place, because the lists may be very long
                 self._members[name] = as_dict(value) | lists
             elif value is not None:
                 self._members[name] = value
@@ -122,7 +122,7 @@ def _continue_call(before: Payload, part: Payload) -> dict[str, Payload] | None:
     if more.get("name") and more["name"] != call.get("name"):
         return None
     partial = as_list(call.get("partialArgs"))
-    partial += as_list(more.get("partialArgs"))  # in place, because there may be very many
+    partial += as_list(more.get("partialArgs"))  # in place, because the lists may be very long
     return {**before, **part, "functionCall": {**call, "willContinue": None, **more, "partialArgs": partial}}
 
 

@@ -60,11 +60,11 @@ class WaitingDocument(Protocol):
 
 
 class DocumentThread:
-    """Writes the documents of runs with records that are not in the document yet.
+    """Writes the documents that lack records of their runs.
 
-    `waiting` has these documents, in the order of their oldest such record. No lock is taken for `waiting`, because
-    adding or removing a document is one operation of a dict. A caller that adds a document, or finds that the thread
-    `is_idle`, must `wake` the thread. A caller that writes a document itself must `remove` it.
+    `waiting` has these documents, in the order of the oldest record that each document lacks. No lock is taken for
+    `waiting`, because adding or removing a document is one operation of a dict. A caller that adds a document, or sees
+    that the thread `is_idle`, must call `wake`. A caller that writes a document itself must call `remove`.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class DocumentThread:
                 self._wakings.get(timeout=soonest - now)
 
     def _write(self, document: WaitingDocument, *, overtakes_by: float) -> None:
-        """Write a document. If it overtakes the first waiting document, that document waits for both pauses."""
+        """Write a document. If it overtakes the first waiting document, the first one waits for both pauses."""
         self.waiting.pop(document, None)
         try_call(document.write_in_thread, lambda _: None)  # a strict run raises; the other documents are written
         self._last_end = time.perf_counter()

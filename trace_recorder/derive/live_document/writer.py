@@ -32,8 +32,8 @@ _MIN_COUNTED_BYTES = 64 * 1024
 class DocumentWriter:
     """Writes the document of one run. All methods may be called from any thread.
 
-    `in_place` returns whether the journal still has its name, and is called before the journal is opened. `guarded` is
-    a context manager that keeps exceptions of its block away from the agent.
+    `in_place` returns whether the journal is still at its path, and is called before the journal is opened. `guarded`
+    is a context manager that keeps exceptions of its block away from the agent.
     """
 
     def __init__(

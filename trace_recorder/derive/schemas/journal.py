@@ -20,7 +20,7 @@ from trace_recorder.values.trajectory import Status
 
 
 class ForkedAt(Shape):
-    """The call of the parent run at which a fork continues it: the first call that was sent live."""
+    """The call of the parent run at which a fork begins: the first call that the fork sent live."""
 
     interaction_id: str
     step_number: Integer | None
@@ -246,7 +246,7 @@ class RewardData(RecordData):
 
 
 class GapData(RecordData):
-    """Something that could not be recorded when it happened, at `time`."""
+    """Something that happened at `time` and could not be recorded then."""
 
     time: StatedTime
     what: Text

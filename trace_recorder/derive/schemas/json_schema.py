@@ -103,12 +103,12 @@ def _members(kind: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _type_in_document(member: Member) -> Any:
-    """Return the type of a member. If the document leaves the member out in place of None, null is not allowed."""
+    """Return the type of a member. If the document leaves out a member that is None, null is not allowed."""
     inner, marks = unmarked(member.hint), marks_of(member.hint)
     if Mark.NULL_IF_EMPTY in marks:
-        inner = Union[inner, None]  # noqa: UP007 - of a type that is known only here
+        inner = Union[inner, None]  # noqa: UP007 - the type is known only at run time
     elif not member.is_always_there and get_origin(inner) in _UNIONS:
-        inner = Union[tuple(part for part in get_args(inner) if part is not NoneType)]  # noqa: UP007 - likewise
+        inner = Union[tuple(part for part in get_args(inner) if part is not NoneType)]  # noqa: UP007 - as above
     return Annotated[inner, *marks] if marks else inner
 
 

@@ -64,7 +64,7 @@ class BasePositions(Shape):
 
 
 class DeltaList(Shape):
-    """A list written as a delta to the same list of the record `base`, which is complete there."""
+    """A list as a difference to the list of the same name in the record `base`, which has the complete list."""
 
     base: Positive
     ranges: list[Pair | BasePositions]
