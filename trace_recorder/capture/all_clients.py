@@ -61,8 +61,8 @@ class TransportPatch:
 
     def install(self) -> None:
         """Patch the libraries. Raises UnsupportedClientError, with nothing changed, if a library lacks the method."""
-        # This is before the lock is taken, because an import waits for a thread that imports the same library, and that
-        # thread needs the lock.
+        # Import before the lock is taken. An import waits for a thread that imports the same library, and that thread
+        # needs the lock.
         modules = [import_module(library) for library in LIBRARIES if library in sys.modules]
         with self._lock:
             kinds = [kind for module in modules for kind in _clients_of(module)]

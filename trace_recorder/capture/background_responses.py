@@ -151,7 +151,7 @@ class PollRecords:
         try:
             self.run.append("llm_response", {**self._members, **members, "polled": True}, foreign)
         except BaseException:
-            remember(self._call)  # the next poll may be written
+            remember(self._call)  # so that the next poll can be written
             raise
         attempts.forget_failure(self._call.interaction_id)
 

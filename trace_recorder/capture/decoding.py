@@ -38,7 +38,7 @@ def decoder_of(content_encoding: str, content_type: str = "") -> Decoder | None:
 
 def plain_request(headers: list[tuple[bytes, bytes]], body: bytes) -> bytes:
     """Return the decoded body of a request. A body that is not encoded, or cannot be decoded, is returned unchanged."""
-    if not body or body[:1] in b"{[":  # JSON, as nearly always
+    if not body or body[:1] in b"{[":  # nearly all bodies are JSON
         return body
     encoding = next((value for name, value in headers if name.lower() == b"content-encoding"), b"")
     decode = decoder_of(encoding.decode("latin-1"))

@@ -105,7 +105,7 @@ class MethodPatch:
         self._restore_unneeded()
 
     def add(self, around: Around) -> Callable[[], None]:
-        """Let `around` answer the requests of all clients of the process. Return a function that ends this."""
+        """Let `around` answer the requests of all clients of the process. Return a function that undoes this."""
         self._patch_all()
         self._process.arounds.append(around)
 
@@ -202,7 +202,7 @@ class ImportHook:
         if name not in self._libraries:
             return None
         finders = list(sys.meta_path)
-        # Several hooks may be installed; each asks only the finders behind it.
+        # Several hooks may be installed. Each asks only the finders after it.
         behind = finders[finders.index(self) + 1 :] if self in finders else finders
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)

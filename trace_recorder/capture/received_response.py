@@ -253,7 +253,7 @@ class ReceivedResponse:
             self._write_lines(parts, data[: data.rfind(b"\n", 0, size) + 1], last=False)
             if self._buffered < before:
                 return
-        parts = self.buffer[:]  # chunks may be added behind these meanwhile
+        parts = self.buffer[:]  # chunks may be added after these meanwhile
         data = joined_bytes(parts)
         is_whole = last or len(data) >= LONGEST_LINE
         self._write_lines(parts, data if is_whole else data[: data.rfind(b"\n") + 1], last=is_whole)

@@ -77,7 +77,9 @@ def library_of(http_client: object) -> str | None:
 
 
 def slots_of(http_client: Any) -> Iterator[TransportSlot]:
-    """Yield each place where an HTTP client, or a client inside it, keeps a transport. It may have several for proxies.
+    """Yield each place where an HTTP client, or a client inside it, keeps a transport.
+
+    Proxies have their own transports.
 
     Raises UnsupportedClientError for a client that keeps its transports elsewhere.
     """

@@ -36,7 +36,7 @@ from trace_recorder.recording.run import Run
 from trace_recorder.storage.redaction import key_finder
 
 guard = Guard()
-"""For failures that happen before the run of a call is known."""
+"""The guard for failures that happen before the run of a call is known."""
 
 request_in_progress: ContextVar[tuple[Run, Any] | None] = ContextVar("trace_recorder_request_in_progress", default=None)
 """The request that a seam is sending, and its run. A seam inside that one must not record the request again."""

@@ -137,9 +137,7 @@ class UnseenClients:
             return original(*arguments, **named)
 
         def restore() -> None:
-            if (
-                socket.getaddrinfo is getaddrinfo
-            ):  # if another patch is around this one, this one stays
+            if socket.getaddrinfo is getaddrinfo:  # if another patch is around this one, this one stays
                 socket.getaddrinfo = original
 
         self._restore = restore

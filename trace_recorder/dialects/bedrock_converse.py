@@ -164,7 +164,7 @@ def _tool_call(use: Payload) -> ToolCall:
 
 
 def _tool_message(result: Payload) -> Message:
-    """Read a tool result. One text is the content; several blocks, or JSON, are its parts."""
+    """Read a tool result. A single text is the message's content. Several blocks, or JSON, are parts of the content."""
     members = Members(result)
     call_id = members.text("toolUseId")
     parts = [_part(block) for block in members.array("content")]

@@ -1,8 +1,8 @@
 """Joins the chunks of a stream in the OpenAI chat and completions dialects into the body of the unstreamed answer.
 
-A chunk has choices and other members. Each choice grows by deltas. In some servers' deltas, an index identifies a tool
-call, in others an id, or neither. `_Calls` has one rule for all of them. Chunks are modified in place, because only
-this module has them.
+A chunk has choices and other members. Each choice grows by deltas. Some servers identify a tool call in a delta by an
+index, some by an id, and some not at all. `_Calls` has one rule for all of them. Chunks are modified in place, because
+only this module has them.
 
 `merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
 in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
@@ -39,7 +39,7 @@ class GrowingText:
         self.pieces = [*pieces]
 
     def may_be_json(self) -> bool:
-        """Whether it ends like a JSON object. This is checked without joining the pieces."""
+        """Whether the text ends like a JSON object. This is checked without joining the pieces."""
         return next((piece for piece in reversed(self.pieces) if piece.strip()), "").rstrip().endswith("}")
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ def merge(into: dict[str, Payload], delta: dict[str, Payload], depth: int = _DEP
             into.setdefault(key)
         elif type(seen) is GrowingText and type(value) is str and key in _PIECEWISE:
             seen.pieces.append(value)  # most deltas end here, without another function call
-        elif value is not seen or type(value) is str:  # the index, for example, stays the same
+        elif value is not seen or type(value) is str:  # a repeated value, such as an index, changes nothing
             into[key] = _joined(key, seen, value, depth)
 
 
@@ -96,7 +96,7 @@ def keeps_first(key: str, seen: Payload, value: Payload) -> bool:
 
 
 def _as_parts(value: Payload) -> list[Payload]:
-    """Return a member as a list. Mistral's content is a text first and a list once it has thinking."""
+    """Return a member as a list. Mistral's content is a text at first, and becomes a list when thinking arrives."""
     if isinstance(value, str | GrowingText):
         return [text_part(str(value))] if value else []
     return value if isinstance(value, list) else [] if value is None else [value]

@@ -61,7 +61,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _with_reasoning(message: Payload) -> Payload:
-    """Return a message with its plan under the name of OpenAI's reasoning."""
+    """Return a message with its plan in the member `reasoning_content`, as in OpenAI's dialect."""
     plan = as_dict(message).get("tool_plan")
     if not isinstance(plan, str):
         return message

@@ -158,7 +158,7 @@ _dump = make_json_writer(",", ":", yields=True)
 _NO_LAST_EVENT = "the stream ended without its last event"
 _CARRIED_ERROR = "the stream carried an error"
 ENDED_BY_SERVER = frozenset({_NO_LAST_EVENT, _CARRIED_ERROR})
-"""The reasons that `why_incomplete` returns: the server ended the stream without its last event."""
+"""The reasons that `why_incomplete` returns. For both, the server ended the stream without its last event."""
 
 
 def why_incomplete(joined: JoinedStream | None) -> str | None:
@@ -209,7 +209,7 @@ def has_whole_response(api: str, url: str) -> bool:
 
 
 def is_in_progress(response: LLMResponse) -> bool:
-    """Whether a response was not final yet. The answer to a later poll may be final."""
+    """Whether a response is not final yet. The answer to a later poll may be final."""
     return response.finish_reason is None and response.extra.get("status") in NOT_FINAL
 
 

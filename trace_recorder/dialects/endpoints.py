@@ -1,9 +1,9 @@
 """Which requests are LLM calls, with their dialect and their provider.
 
 The records of the dialects have the addresses. An address is recognised by the end of its path, so proxies, gateways
-and local servers are recognised too. A request to any other address is other traffic and is not recorded. The body is
-not examined. If only the host and the port are known, as for a connection, `is_model_server` tells whether a provider
-serves models there.
+and local servers are recognised too. A request to any other address is not an LLM call, and is not recorded. The body
+is not examined. If only the host and the port are known, as for a connection, `is_model_server` tells whether a
+provider serves models there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ BASE_URL_VARIABLES: Mapping[str, tuple[str, str]] = {
     "google": ("GOOGLE_GEMINI_BASE_URL", ""),
     "ollama": ("OLLAMA_HOST", ""),
 }
-"""For each SDK: the environment variable that directs the SDK to another server, and the path at the variable's end."""
+"""For each SDK: the environment variable that directs the SDK to another server, and the last part of its value."""
 _OTHER_BASE_URL_VARIABLES = ("OPENAI_API_BASE", "AZURE_OPENAI_ENDPOINT", "GOOGLE_VERTEX_BASE_URL")
 
 _AROUND_CALLS = re.compile(

@@ -1,8 +1,8 @@
 """Joins the chunks of a stream in Google's generateContent dialect into the body of the unstreamed answer.
 
-A stream is a series of answers, as server-sent events or as one JSON array. Each answer has the next parts. Token
-counts are cumulative, so the last counts are kept. The arguments of a function call may be streamed too, as values with
-JSON paths. `google_generate.py` reads the body, and `stream_framing.py` splits the stream into events.
+A stream is a series of answers, as server-sent events or as one JSON array. Each answer has the next parts of the
+content. Token counts are cumulative, so the last counts are kept. The arguments of a function call may be streamed too,
+as values with JSON paths. `google_generate.py` reads the body, and `stream_framing.py` splits the stream into events.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Google's generateContent dialect (https://ai.google.dev/api/generate-content), which Vertex AI serves too.
 
 A content is a list of parts. Text becomes content, thoughts become reasoning, `functionCall` a tool call and
-`functionResponse` a separate tool message. Every other part is kept unchanged. Parts of an answer that the common
-values cannot express without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`. Clients
-send camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a stream.
+`functionResponse` a separate tool message. Every other part is kept unchanged. Parts of an answer that `Message` and
+`LLMResponse` cannot express without loss (a text with a signature, executed code, media) are kept in `extra["parts"]`.
+Clients send camelCase and snake_case, and both are read. `google_chunks.py` joins the chunks of a stream.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ from trace_recorder.values.messages import (
 from trace_recorder.values.token_counts import THOUGHTS_APART
 
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
-"""The names of the numbers that a client gets with `enum-encoding=int`. Larger numbers differ between servers."""
+"""The names of the finish reasons that a client with `enum-encoding=int` gets as numbers.
+
+Larger numbers differ between servers.
+"""
 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")
 
@@ -130,7 +133,7 @@ def _members(value: Payload) -> Members:
 
 
 def _several(value: Payload) -> list[Payload]:
-    """Return a list unchanged, or a list of the element that a client sent without a list."""
+    """Return a list unchanged, or a list of the single element that a client sent in place of a list."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -192,7 +195,7 @@ def _message(role: str, parts: list[Payload], extra: dict[str, Payload]) -> Mess
 
 
 def _content_parts(parts: list[Payload]) -> list[Payload]:
-    """Return the parts that are content. Adjacent plain texts are joined."""
+    """Return the parts without thoughts and calls, for a message's content. Adjacent plain texts are joined."""
     content: list[Payload] = []
     for kind, neighbours in groupby(parts, lambda part: "plain" if _is_plain(part) else _kind(part)):
         if kind == "plain":

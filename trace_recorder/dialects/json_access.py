@@ -173,7 +173,10 @@ class Members(dict[str, Payload]):
         return {}
 
     def nested(self, key: str) -> Members:
-        """Open the member if it is an object. Members that are not taken from it stay in the rest."""
+        """Return the members of an inner object, to be taken out one by one.
+
+        `rest` includes those that are not taken.
+        """
         opened = Members(value := self.get(key))
         if isinstance(value, dict):
             self._opened = {**self._opened, key: opened}

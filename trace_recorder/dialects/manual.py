@@ -152,9 +152,9 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 
 def _is_of_document(body: Mapping[str, Payload]) -> bool:
-    """Whether a response has the document's members.
+    """Whether a response has the form of the document.
 
-    It may also have the document's `choices`, which differ from those of an SDK.
+    It may also have the document's `choices`, which differ from an SDK's.
     """
     return "content" in body and "stop_reason" not in body and _ELSEWHERE.isdisjoint(body)
 
@@ -198,7 +198,7 @@ def _read_choice(value: Mapping[str, Payload]) -> Choice:
 
 
 def _shown_response(body: dict[str, Payload], calls: Sequence[ToolCall]) -> dict[str, Payload]:
-    """Return a response as the document shows it: the usual members first, without null counts."""
+    """Return a response as the document shows it: the usual members first, without token counts that are null."""
     shown = {name: body.get(name) for name in ("content", "model", "finish_reason")}
     counted = {name: value for name, value in as_dict(body.get("usage")).items() if value is not None}
     return {

@@ -1,10 +1,10 @@
 """The OpenAI Responses dialect (/responses), in which requests and responses are lists of items.
 
 An assistant's turn consists of several items: reasoning, text and calls. `read_request` merges adjacent items to one
-message as long as their order stays clear. An item of a server's own tool becomes a part of the assistant's content.
-Calls are read without loss. All other items of a response are kept in `extra["output"]`, because they have annotations,
-encrypted reasoning, and the work of a server's own tools. `finish_reason` is why a response is incomplete, or else its
-final status.
+message if their order stays clear. An item of a server's own tool becomes a part of the assistant's content. Calls are
+read without loss. All other items of a response are kept in `extra["output"]`, because they have annotations, encrypted
+reasoning, and the work of a server's own tools. `finish_reason` is why a response is incomplete, or else its final
+status.
 
 The last event of a stream has the whole response, which is the body. Without this event, items are built from the other
 events. The last word of an event's name decides which member grows: `…function_call_arguments.delta` adds to

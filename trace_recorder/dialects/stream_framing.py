@@ -2,9 +2,9 @@
 
 Events are split by the WHATWG rules (https://html.spec.whatwg.org/multipage/server-sent-events.html) as far as the SDKs
 follow them. Lines end with LF, CR or CRLF, and comments are skipped. The data lines of an event are joined with LF. One
-space after the colon is not part of the value. An event without a data line does not count. Unlike in a browser, the
-last event counts even if the connection ended before its empty line, because some servers end in that way. Splitting
-raises nothing, even if the text was cut off.
+space after the colon is not part of the value. An event without a data line is ignored. Unlike in a browser, the last
+event counts even if the connection ended before its empty line, because some servers end in that way. Splitting raises
+nothing, even if the text was cut off.
 
 Bedrock's streams consist of binary frames (https://smithy.io/2.0/aws/amazon-eventstream.html). On file, each frame is
 one line, `{"headers":{…},"payload":…}`. So its text is masked and joined like the text of any other stream. A JSON

@@ -34,7 +34,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
-"""The key of the annotation with the joined session's file, format and id, and with how many calls and tools it has."""
+"""The key of the annotation about a joined session: its file, format and id, and the numbers of calls and tools."""
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
 """A program may write a line of the session up to this long before it sends its first request."""

@@ -72,7 +72,7 @@ class Route:
 class Proxy:
     """Forwards the requests of programs. Its HTTP client records their LLM calls.
 
-    `port` is the port that the server listens at. With a `token`, every client has to send the token.
+    `port` is the port that the server listens on. With a `token`, every client has to send the token.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Proxy:
             "limits": httpx.Limits(max_connections=None, max_keepalive_connections=100),
             # Cookies are between the program and its provider, so the proxy keeps none.
             "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            "verify": httpx.create_ssl_context(),  # shared, because reading the authorities takes 0.1 s
+            "verify": httpx.create_ssl_context(),  # shared, because reading the certificates takes 0.1 s
         }
         async with (
             async_http_client(library="httpx", **settings) as self._client,

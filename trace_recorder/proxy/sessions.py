@@ -7,7 +7,7 @@ continues the conversation of that request.
 The event loop of the proxy calls all methods but `end`. A thread compares a long prompt with the earlier conversations.
 With `join`, another thread reads the session files of programs, one after another, and ends the runs of their sessions.
 Each session has a context in which its recorder is the current one. Each agent of the session has a copy of that
-context. A request is sent in such a context, so the recording of the HTTP client does not know sessions.
+context. A request is sent in such a context, so the recording of the HTTP client need not know sessions.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class SessionRequest:
 
     url: str
     chosen: Sequence[str]
-    """TASK, GROUP and ATTEMPT of a path that begins with `/run`; otherwise empty."""
+    """The TASK, GROUP and ATTEMPT of a path that begins with `/run`, or nothing for any other path."""
     header: Callable[[str], str | None]
     api: str
     body: bytes
@@ -234,7 +234,7 @@ class Sessions:
         return next(path for path in paths if not journal_path_for(path).exists())
 
     def _make_room(self) -> None:
-        """If too many runs are open for one more, end the run that was idle for longest."""
+        """End the session that has been idle for longest if no further run may be opened."""
         idle = [session for session in self._open.values() if not session.requests]
         if len(self._open) >= self._max_open and idle:
             self._end(min(idle, key=lambda session: session.last_used), "to make room for another run")

@@ -95,10 +95,10 @@ def import_traces(service: TraceService, directory: Path, seen: dict[str, str] |
     """Write each trace of a service into a directory, one after another, and yield what was done.
 
     An import that was stopped continues where it ended: a trace is not fetched again if the directory has the version
-    that the service lists. `seen` has the versions of traces that are skipped, by their ids. Each imported trace is
-    added to it. A trace that cannot be read is reported, and the next ones follow. Raises FetchError if the service
-    refuses, or if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError or OSError if a run cannot
-    be written. Runs that were written before the error stay.
+    that the service lists. `seen` has the versions of known traces, by their ids. A trace in this version is skipped,
+    and each imported trace is added. A trace that cannot be read is reported, and the import continues. Raises
+    FetchError if the service refuses, or if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError
+    or OSError if a run cannot be written. Runs that were written before the error stay.
     """
     seen = {} if seen is None else seen
     failures = 0
@@ -133,7 +133,10 @@ def _fetch(service: TraceService, trace: ListedTrace, directory: Path) -> Import
 
 
 def _imported_before(service: TraceService, trace: ListedTrace, directory: Path) -> Path | None:
-    """Return the document of a trace that was imported in this version. Return None if there is none, or no version."""
+    """Return the document of a trace that was imported in this version.
+
+    Return None if there is no document or version.
+    """
     for candidate in _candidates(directory, service.format, service.address, trace.identity):
         journal = journal_path_for(candidate)
         origin = _origin_of(journal)

@@ -120,8 +120,8 @@ class Run:
         if self.abandoned:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
         data: Data | None = None
-        if len(text) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:  # without the lock: others can record
-            text, count = self._redaction.mask(text)
+        if len(text) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:
+            text, count = self._redaction.mask(text)  # without the lock, so that others can record
             data = encode_data(record_data(members, text, count))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
@@ -137,7 +137,7 @@ class Run:
                     written()
             if kind in _OF_THE_RUN and text:
                 self._texts.keep(seq, text)
-            if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # a call's next request creates it again
+            if self._journal.is_removed and kind not in OF_CAPTURED_CALLS:  # a call's next request recreates it
                 self._recreate_journal()
         self._after_record(kind, at_once=at_once)
 
@@ -179,7 +179,7 @@ class Run:
     ) -> None:
         """Write a request that was taken apart and masked."""
         data = record_data(members, f'"items":{encoded.items},{masked[0]}', masked[1])[:-1]
-        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
+        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it states its type
         seq, _ = self._journal.append_all([*items, (kind, request)], now())
         encoded.mark_written(seq)
         if self._journal.is_removed:

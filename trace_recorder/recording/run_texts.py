@@ -23,7 +23,7 @@ class RunTexts:
             self._size += len(text)
 
     def mask_again(self, mask: Callable[[str], tuple[str, int]]) -> Iterator[tuple[int, str, int]]:
-        """Yield the record, the new text and the number of secrets of each text that `mask` changes now."""
+        """For each text that `mask` changes now, yield the record's number, the new text, and its number of secrets."""
         for seq, text in list(self._texts.items()):  # a signal handler may add a text meanwhile
             masked, count = mask(text)
             if masked != text:

@@ -151,7 +151,7 @@ class AnnouncedExecution(Execution):
         super().__exit__(kind, error, traceback)
 
     def _claim(self, name: str) -> bool:
-        """Return whether a `@tool` function of this name is this execution. True once, for the first such function."""
+        """Return whether a `@tool` function of this name is this execution. Only the first such function is."""
         taken, self._claimed = self._claimed, self._claimed or name == self.name
         return not taken and self._claimed
 

@@ -111,7 +111,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple
     """
     with _forwarding_signals() as forwarder:
         try:
-            process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - it is the user's own
+            process = subprocess.Popen(command, env=environment, close_fds=False)  # noqa: S603 - the user's own command
         except ours(FileNotFoundError):
             raise CommandError(f"command not found: {command[0]}", 127) from None
         except ours(OSError) as error:
