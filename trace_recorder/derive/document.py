@@ -55,10 +55,11 @@ def from_document(document: Payload, name: str) -> Trajectory:
             f"{name} is not a trajectory: a JSON object with a list `llm_interactions` is expected. "
             "A .json or .jsonl that a TrajectoryRecorder wrote is expected."
         )
-    if _version(document) > SCHEMA_VERSION:
+    version = document.get("schema_version", 0)
+    if isinstance(version, int) and version > SCHEMA_VERSION:
         raise TrajectoryFormatError(
-            f"{name} has schema_version {document['schema_version']}, and this trace_recorder reads up to "
-            f"{SCHEMA_VERSION}. Install a newer trace_recorder to read it."
+            f"{name} has schema_version {version}, and this trace_recorder reads up to {SCHEMA_VERSION}. Install a "
+            "newer trace_recorder to read it."
         )
     try:
         return _trajectory(document)
@@ -66,11 +67,6 @@ def from_document(document: Payload, name: str) -> Trajectory:
         raise TrajectoryFormatError(
             f"{name} is a damaged trajectory document: {type(error).__name__}: {error}"
         ) from error
-
-
-def _version(document: Mapping[str, Payload]) -> int:
-    version = document.get("schema_version", 0)
-    return version if isinstance(version, int) else 0
 
 
 def _trajectory(document: Mapping[str, Payload]) -> Trajectory:

@@ -143,7 +143,7 @@ class Fold:
             self.calls[identity] = call
             if self.tools.steps.has_started and not is_embedding(record.data.get("api")):
                 self.tools.steps.close(agent_key(record.data))
-            step = self._recorded_step(record) if "step_id" in record.data else None
+            step = self._step_named_by(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:
                 step.interactions.append(identity)
                 self.tools.step_of_interaction[identity] = step.identity
@@ -155,7 +155,7 @@ class Fold:
         if "items" in record.data:
             self.items.add_base(record.seq, record.data["items"])
 
-    def _recorded_step(self, record: Record) -> RecordedStep | None:
+    def _step_named_by(self, record: Record) -> RecordedStep | None:
         """Return the step that a record names by its `step_id`. The first record that names it begins the step."""
         identity = record.data.get("step_id")
         if identity is None:
@@ -174,7 +174,7 @@ class Fold:
     def _add_step(self, record: Record) -> None:
         self.items.add_base(record.seq, record.data["items"])
         step_values = read_step(self._messages_of_step(record), record.data, record.time)
-        step = self._recorded_step(record)
+        step = self._step_named_by(record)
         if step is None:
             self._begin_step(record, RecordedStep(step_values, record.seq))
             self._pending.append((None, record))
@@ -190,7 +190,7 @@ class Fold:
         return None if messages is None else SharedSequence([message_of(message) for message in messages])
 
     def _add_tool(self, record: Record) -> None:
-        self.tools.start(record, self._recorded_step(record))
+        self.tools.start(record, self._step_named_by(record))
         self._pending.append((None, record))
 
     # ── reading what was added ───────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +246,7 @@ class Fold:
         self._unmatched.append((record, self.tools.read_response, call.interaction_id, interaction, *seqs, duplicates))
 
     def _match_tool(self, record: Record) -> None:
-        self.tools.read_record(record, self._recorded_step(record))
+        self.tools.read_record(record, self._step_named_by(record))
 
     def _claim_calls(self, record: Record) -> None:
         """Read the tool calls that a step without a `with` block names."""
@@ -335,7 +335,7 @@ class Fold:
         place, numbers = attrgetter("first_seq"), count(1)
         for begun in merge(sorted(recorded, key=place), calls, key=place):
             if isinstance(begun, RecordedStep):
-                step = self.recorded_step(begun)
+                step = self.make_recorded_step(begun)
             elif isinstance(begun, ToolStep):
                 step = begun.step(next(numbers), self.tools.answers)
             else:
@@ -348,7 +348,7 @@ class Fold:
             yield self.with_summary(step) if self.run.summaries else step
             del step  # it may be large, and must not live while the next step is made
 
-    def recorded_step(self, step: RecordedStep) -> AgentStep:
+    def make_recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""
         calls = [self.calls[identity] for identity in step.interactions if identity in self.calls]
         shown = [*filter(None, map(self._shown_interaction, calls))]
@@ -376,7 +376,7 @@ _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {
     "llm_response": Fold._add_to_call,
     "llm_error": Fold._add_to_call,
     "llm_interaction": Fold._add_to_call,
-    "step_start": Fold._recorded_step,
+    "step_start": Fold._step_named_by,
     "agent_step": Fold._add_step,
     "tool_call": Fold._add_tool,
     "tool_result": Fold._add_tool,

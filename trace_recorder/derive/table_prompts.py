@@ -219,7 +219,7 @@ class TablePrompts:
         else:
             prompt = None
         if prompt is None or not self._extend(prompt, elements, readings):
-            prompt = self._edited(key, elements, readings) or self._whole(key, elements, readings, begin)
+            prompt = self._read_edited(key, elements, readings) or self._read_whole(key, elements, readings, begin)
         if not self._prompts or prompt is not self._prompts[0]:
             others = [other for other in self._prompts[1:] if other is not prompt]
             long = [newest for newest in self._prompts[:1] if len(newest.elements) >= MIN_ELEMENTS]
@@ -227,7 +227,7 @@ class TablePrompts:
         numbers, results = prompt.messages, tuple(prompt.results)
         return IncrementalReading(prompt.offer, self._table, numbers, len(numbers), results, prompt.made_up)
 
-    def _whole(
+    def _read_whole(
         self,
         key: str,
         elements: Numbers,
@@ -299,7 +299,7 @@ class TablePrompts:
 
     # ── edited histories ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
+    def _read_edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
         """Put a prompt together from pieces of an earlier prompt: the newest one that contains the middle element.
 
         Return None if there is no such prompt, or if made-up ids depend on the edited part.

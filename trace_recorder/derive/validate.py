@@ -78,13 +78,13 @@ def validate(path: str | Path) -> Report:
     data = journal_path.read_bytes()
     lines = list(journal_reader.read(data))
     records = [line for line in lines if isinstance(line, Record)]
-    refused = _refusal(lines, records)
+    refused = _why_refused(lines, records)
     if refused:
         return Report(path, (refused,), len(records))
     fold = Fold()
     findings = [
-        *_journal(lines, records, fold),
-        *_document_beside(paths.document_path_for(journal_path), fold, lines),
+        *_check_journal(lines, records, fold),
+        *_check_document(paths.document_path_for(journal_path), fold, lines),
     ]
     return Report(path, tuple(findings), len(records), len(fold.calls))
 
@@ -92,7 +92,7 @@ def validate(path: str | Path) -> Report:
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
+def _why_refused(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Finding | None:
     """Return a finding if the journal cannot be validated any further, or None."""
     if not records and any(not line.torn for line in lines if isinstance(line, BadLine)):
         return Finding("error", "journal", "no line is a record of this package")
@@ -106,25 +106,27 @@ def _refusal(lines: Sequence[Record | BadLine], records: Sequence[Record]) -> Fi
     return None
 
 
-def _journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold: Fold) -> Iterator[Finding]:
-    shaped = {record.offset: list(_shape(record)) for record in records}
+def _check_journal(lines: Sequence[Record | BadLine], records: Sequence[Record], fold: Fold) -> Iterator[Finding]:
+    shaped = {record.offset: list(_check_shape(record)) for record in records}
     sound = [record for record in records if not any(each.severity == "error" for each in shaped[record.offset])]
     for line in lines:
         findings = [] if isinstance(line, BadLine) else shaped[line.offset]
         yield from findings
-        yield from _fold(line, fold, reported=bool(findings))
-    yield from _sequence(record for record in records if isinstance(record.seq, int))
+        yield from _add_to_fold(line, fold, reported=bool(findings))
+    yield from _check_sequence(record for record in records if isinstance(record.seq, int))
     checks = ItemChecks(fold.items, records)
     for record in sound:
-        yield from _expanded(record, checks)
-    yield from _unmasked(sound)
-    yield from _requests(call for call in fold.calls.values() if isinstance(call, CallRecords))
-    yield from _streams(sound, fold.items)
+        yield from _check_items(record, checks)
+    yield from _check_masking(sound)
+    for call in fold.calls.values():
+        if isinstance(call, CallRecords) and not call.request_data:
+            yield Finding("error", _place_of(call.first), f"the request of {call.interaction_id} is missing")
+    yield from _check_streams(sound, fold.items)
     if fold.run.end is None:
         yield Finding("note", "journal", "the run has no end on file: it is still running, or it was killed")
 
 
-def _shape(record: Record) -> Iterator[Finding]:
+def _check_shape(record: Record) -> Iterator[Finding]:
     line = {
         "seq": record.seq,
         "time": record.time,
@@ -132,12 +134,12 @@ def _shape(record: Record) -> Iterator[Finding]:
         "data": record.data,
         "crc": f"{record.crc:08x}",
     }
-    yield from (Finding("error", _at(record), what) for what in violations("journal", line))
+    yield from (Finding("error", _place_of(record), what) for what in violations("journal", line))
     if record.kind not in DATA:
-        yield Finding("note", _at(record), "a record of a kind that this version does not know")
+        yield Finding("note", _place_of(record), "a record of a kind that this version does not know")
 
 
-def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
+def _add_to_fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Finding]:
     """Add a line to the fold, and yield a finding if it could not be used."""
     before = len(fold.run.gaps)
     fold.add(line)
@@ -146,36 +148,38 @@ def _fold(line: Record | BadLine, fold: Fold, *, reported: bool) -> Iterator[Fin
         yield Finding(severity, f"journal, byte {line.offset}", f"{line.length} bytes: {line.why}")
     elif not reported:
         severity = "note" if line.kind == "gap" else "error"
-        # `_sequence` reports missing records.
+        # `_check_sequence` reports missing records.
         gaps = [gap for gap in fold.run.gaps[before:] if gap.what != MISSING_LINES]
-        yield from (Finding(severity, _at(line), f"{gap.what}: {gap.why}") for gap in gaps)
+        yield from (Finding(severity, _place_of(line), f"{gap.what}: {gap.why}") for gap in gaps)
 
 
-def _sequence(records: Iterable[Record]) -> Iterator[Finding]:
+def _check_sequence(records: Iterable[Record]) -> Iterator[Finding]:
     last = 0
     for record in records:
         if record.seq <= last:
-            yield Finding("error", _at(record), f"it comes after record {last}")
+            yield Finding("error", _place_of(record), f"it comes after record {last}")
         elif record.seq > last + 1:
             missing = f"record {last + 1}" if record.seq == last + 2 else f"records {last + 1} to {record.seq - 1}"
-            yield Finding("error", _at(record), f"missing before it: {missing}")
+            yield Finding("error", _place_of(record), f"missing before it: {missing}")
         last = record.seq
 
 
-def _expanded(record: Record, checks: ItemChecks) -> Iterator[Finding]:
+def _check_items(record: Record, checks: ItemChecks) -> Iterator[Finding]:
     """Put together a request that was taken apart into items, and yield its faults."""
     if "items" not in record.data:
         return
     try:
-        meant = checks.is_meant(record.data)
+        meant = checks.has_expected_items(record.data)
     except _UNREADABLE:
-        yield Finding("error", _at(record), "it cannot be put together: a record that it needs is damaged or missing")
+        yield Finding(
+            "error", _place_of(record), "it cannot be put together: a record that it needs is damaged or missing"
+        )
         return
     if not meant:
-        yield Finding("error", _at(record), "it refers to other items than its writer used")
+        yield Finding("error", _place_of(record), "it refers to other items than its writer used")
 
 
-def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
+def _check_masking(records: Sequence[Record]) -> Iterator[Finding]:
     """Yield a note for each record with a value that became known as a secret only later.
 
     The document masks this value.
@@ -184,16 +188,10 @@ def _unmasked(records: Sequence[Record]) -> Iterator[Finding]:
     for record in records:
         if record.kind == "redaction" and record.data["of"] in by_seq:
             what = f"it has a value that became known as a secret later, before record {record.seq}"
-            yield Finding("note", _at(by_seq[record.data["of"]]), f"{what}; the document masks it")
+            yield Finding("note", _place_of(by_seq[record.data["of"]]), f"{what}; the document masks it")
 
 
-def _requests(calls: Iterable[CallRecords]) -> Iterator[Finding]:
-    for call in calls:
-        if not call.request_data:
-            yield Finding("error", _at(call.first), f"the request of {call.interaction_id} is missing")
-
-
-def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
+def _check_streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
     """Assemble each stream again, and compare the result with the response on file."""
     exchanges: dict[tuple[str, int], CallRecords] = {}
     for record in records:
@@ -203,38 +201,38 @@ def _streams(records: Iterable[Record], items: ItemTable) -> Iterator[Finding]:
     for call in exchanges.values():
         ending = call.ending
         if ending is not None and call.lacks_parts():
-            yield Finding("error", _at(ending), "a part of its body is missing, or cannot be unpacked")
+            yield Finding("error", _place_of(ending), "a part of its body is missing, or cannot be unpacked")
         if ending is not None and "assembled" in ending.data:
-            what = _stream(call, ending)
+            what = _fault_of_stream(call, ending)
             if what:
-                yield Finding("error", _at(ending), what)
+                yield Finding("error", _place_of(ending), what)
 
 
-def _stream(call: CallRecords, ending: Record) -> str | None:
+def _fault_of_stream(call: CallRecords, ending: Record) -> str | None:
     """Return the fault of the stream of one exchange, or of its assembled response, or None."""
     if call.stream_bytes() is None and (ending.data.get("events") or ending.data["assembled"]):
         return "its stream is missing, or cannot be unpacked"
     if "chunk_ends" in call.last_part and call.raw_chunks() is None:
         return "the sizes and times of its stream's chunks do not fit the stream"
-    if call.joined is None or _same(ending.data["assembled"], call.joined.body):
+    if call.joined is None or _are_equal(ending.data["assembled"], call.joined.body):
         return None
     return "the assembled response differs from the response that its stream gives"
 
 
-def _same(written: Payload, again: Payload) -> bool:
+def _are_equal(written: Payload, again: Payload) -> bool:
     """Whether two values are equal, except for secrets masked in the first. A secret may span several events."""
     first, second = json.dumps(written, sort_keys=True), json.dumps(to_jsonable(again), sort_keys=True)
     return first == second or bool(re.fullmatch(".+?".join(map(re.escape, _MASK.split(first))), second, re.DOTALL))
 
 
-def _at(record: Record) -> str:
+def _place_of(record: Record) -> str:
     return f"journal, record {record.seq} ({record.kind})"
 
 
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _document_beside(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -> Iterator[Finding]:
+def _check_document(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) -> Iterator[Finding]:
     """Validate the document of a journal. It must equal the run that its first `journal_records` records fold to."""
     try:
         trajectory = fold.trajectory("unknown")
@@ -247,7 +245,7 @@ def _document_beside(path: Path, fold: Fold, lines: Sequence[Record | BadLine]) 
     document = _Document()
     yield from document.findings(path.read_bytes())
     if document.is_sound:
-        yield from _agreeing(document.value, trajectory, fold, lines)
+        yield from _check_agreement(document.value, trajectory, fold, lines)
 
 
 @dataclass(slots=True)
@@ -282,7 +280,7 @@ _WITHOUT_END = ("running", "interrupted", "unknown")
 """The statuses of a run whose journal has no end. Which one a document has depends on when it was written."""
 
 
-def _agreeing(
+def _check_agreement(
     document: Mapping[str, Payload], trajectory: Trajectory, fold: Fold, lines: Sequence[Record | BadLine]
 ) -> Iterator[Finding]:
     """Compare a document with the journal, or with the part of the journal that it covers."""
@@ -328,7 +326,7 @@ class ItemChecks:
         }
         self._lists: dict[str, deque[tuple[array[int], int]]] = {}
 
-    def is_meant(self, data: Mapping[str, Payload]) -> bool:
+    def has_expected_items(self, data: Mapping[str, Payload]) -> bool:
         """Whether a request refers to the items that its writer meant, according to its check values.
 
         Raises KeyError, TypeError, ValueError or AttributeError if the request cannot be put together.

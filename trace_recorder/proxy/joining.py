@@ -55,19 +55,19 @@ def join(recorder: TrajectoryRecorder, session: str | None) -> None:
     fitting = [
         joined
         for path in session_files(os.environ, session, since)
-        for foreign_run in _runs(path)
+        for foreign_run in _read_runs(path)
         if (joined := Joined(run, recorded, foreign_run, since)).belongs(session)
     ]
     if len(fitting) == 1 or (fitting and session is not None):
         fitting[0].write()
-        recorder.annotate(JOINED_FROM, fitting[0].about())
+        recorder.annotate(JOINED_FROM, fitting[0].annotation())
         return
     names = ", ".join(joined.identity for joined in fitting[:_MAX_GAPS])
     why = f"several sessions fit: {names}" if fitting else "no session file has calls of this run"
     _append_gap(run, "join the session file of the program", why)
 
 
-def _runs(path: Path) -> Iterator[ForeignRun]:
+def _read_runs(path: Path) -> Iterator[ForeignRun]:
     source = Source(path)
     if format_of(source) is not None:
         yield from read_runs(source)
@@ -92,7 +92,7 @@ class Joined:
         for call in calls:
             # The response is compared with a recorded response, in which secrets are masked.
             call.response = json.loads(run.mask(json.dumps(call.response)))
-        self._pairs, self._unknown = _paired(calls, recorded.llm_interactions)
+        self._pairs, self._unknown = _pair_calls(calls, recorded.llm_interactions)
         executions = [*(event for event in session.events if isinstance(event, ToolRun)), *session.executions]
         self._executions = {
             tool.call_id: tool for tool in executions if tool.call_id and tool.ended and _is_after(tool, since)
@@ -110,7 +110,7 @@ class Joined:
             return self._session.identity == session
         return len(self._pairs) > len(self._unknown)
 
-    def about(self) -> Members:
+    def annotation(self) -> Members:
         """Return the annotation of the run about the session."""
         counts: Members = {"calls": len(self._pairs), "tools": self._tools}
         source = {name: value for name, value in self._session.source.items() if isinstance(value, str)}
@@ -148,7 +148,7 @@ def _is_after(event: Call | ToolRun, since: float) -> bool:
 # ── which calls are the same ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _paired(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
+def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
     """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner."""
     known = [(call, call.response.to_document()) for call in recorded if call.answered]
     pairs: list[_Pair] = []
