@@ -108,14 +108,14 @@ class Lifecycle:
         with self.guard.protect("record the start of the run"):
             facts, statements = dict(self.facts), {"task": self.facts["task"], "metadata": self.metadata}
             del facts["task"]
-            named, parent = run.named(**facts), self._parent
+            members, parent = run.named(**facts), self._parent
             forked, self._forked_from = self._forked_from, None
             if forked is not None:
                 parent = forked.trajectory_id
             if (origin := forked or replay_in_progress()) is not None:
-                named |= origin.in_start()
+                members |= origin.in_start()
                 statements["metadata"] = {**self.metadata, **origin.in_metadata()}
-            run.start(named, statements, parent)
+            run.start(members, statements, parent)
             self._exporting.begin(run, journal.path)
         process.run_began(run.trajectory_id, document)
 

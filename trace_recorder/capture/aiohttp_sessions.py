@@ -29,37 +29,37 @@ from trace_recorder.values.origins import ReplayedFrom
 Piece = TypeVar("Piece", bytes, tuple[bytes, bool])
 
 
-async def send(original: Any, binding: Binding, session: Any, method: str, url: object, **named: Any) -> Any:
+async def send(original: Any, binding: Binding, session: Any, method: str, url: object, **keywords: Any) -> Any:
     """Send a request by a session, and record it if it is a call of a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of aiohttp"):
-        request = read_request(session, method, url, named)
+        request = read_request(session, method, url, keywords)
     if request is None:
-        return await original(session, method, url, **named)
+        return await original(session, method, url, **keywords)
     exchange = await begin_in_event_loop(binding, request, tuple)
     with sending(request, exchange):
         try:
-            response = await original(session, method, url, **named)
+            response = await original(session, method, url, **keywords)
         except Exception as error:
             if exchange is not None and isinstance(getattr(error, "status", None), int):  # raise_for_status=True
                 _record_refusal(error, exchange)
             raise
     if exchange is not None:
-        decompress = named.get("auto_decompress")
+        decompress = keywords.get("auto_decompress")
         _record(response, exchange, is_decoded=session.auto_decompress if decompress is None else decompress)
     return response
 
 
-def read_request(session: Any, method: str, url: object, named: dict[str, Any]) -> LibraryRequest:
+def read_request(session: Any, method: str, url: object, keywords: dict[str, Any]) -> LibraryRequest:
     """Return the request that a session sends for these arguments."""
     address = session._build_url(url)
-    if named.get("params"):
-        address = address.update_query(named["params"])
-    raw = _raw(session._prepare_headers(named.get("headers")))
-    auth = named.get("auth") or session.auth
+    if keywords.get("params"):
+        address = address.update_query(keywords["params"])
+    raw = _raw(session._prepare_headers(keywords.get("headers")))
+    auth = keywords.get("auth") or session.auth
     if auth is not None:
         raw.append((b"Authorization", auth.encode().encode()))
-    return LibraryRequest(method.upper(), Url(str(address)), Headers(raw), _body(session, named))
+    return LibraryRequest(method.upper(), Url(str(address)), Headers(raw), _body(session, keywords))
 
 
 def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
@@ -67,11 +67,11 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in pairs]
 
 
-def _body(session: Any, named: dict[str, Any]) -> tuple[bytes, ...]:
+def _body(session: Any, keywords: dict[str, Any]) -> tuple[bytes, ...]:
     """Return the body of a request. It is empty if the body is only generated while it is sent."""
-    data = named.get("data")
-    if data is None and named.get("json") is not None:
-        data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(named["json"])
+    data = keywords.get("data")
+    if data is None and keywords.get("json") is not None:
+        data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(keywords["json"])
     return body_in_memory(data)
 
 

@@ -93,8 +93,8 @@ class TransportPatch:
         library, asynchronous = kind.__module__.partition(".")[0], hasattr(kind, "aclose")
 
         @wraps(original)
-        def transport_for(client: Any, *arguments: Any, **named: Any) -> Any:
-            transport = original(client, *arguments, **named)
+        def transport_for(client: Any, *arguments: Any, **keywords: Any) -> Any:
+            transport = original(client, *arguments, **keywords)
             return self._wrap(transport, library, asynchronous=asynchronous) if self._installed else transport
 
         setattr(kind, TRANSPORT_METHOD, transport_for)

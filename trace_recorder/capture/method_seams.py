@@ -168,19 +168,19 @@ class MethodPatch:
 
     def _replacement(self, seam: Seam, original: Any) -> Any:
         @wraps(original)
-        def send(owner: Any, *arguments: Any, **named: Any) -> Any:
+        def send(owner: Any, *arguments: Any, **keywords: Any) -> Any:
             here = bound_here.get()
             method = original
             for around in (*self._process.arounds, *(here.arounds if here else ())):
                 method = around(seam.library, method)
             binding = (here and here.binding) or self._process.binding
             if binding is None:
-                return method(owner, *arguments, **named)
-            return seam.send(method, binding, owner, *arguments, **named)
+                return method(owner, *arguments, **keywords)
+            return seam.send(method, binding, owner, *arguments, **keywords)
 
         @wraps(original)
-        async def send_async(owner: Any, *arguments: Any, **named: Any) -> Any:
-            return await send(owner, *arguments, **named)
+        async def send_async(owner: Any, *arguments: Any, **keywords: Any) -> Any:
+            return await send(owner, *arguments, **keywords)
 
         return send_async if iscoroutinefunction(original) else send
 

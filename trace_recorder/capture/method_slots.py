@@ -163,24 +163,24 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
     """
     owner = ref(client)  # the client holds the function, and must be freed when its last user drops the client
 
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
         if original is not None:
-            return original(*arguments, **named)
-        return getattr(type(owner()), method)(owner(), *arguments, **named)
+            return original(*arguments, **keywords)
+        return getattr(type(owner()), method)(owner(), *arguments, **keywords)
 
-    def send(*arguments: Any, **named: Any) -> Any:
+    def send(*arguments: Any, **keywords: Any) -> Any:
         before = bound_here.get()
         try:
             bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
-            return call(*arguments, **named)
+            return call(*arguments, **keywords)
         finally:
             bound_here.set(before)
 
-    async def send_async(*arguments: Any, **named: Any) -> Any:
+    async def send_async(*arguments: Any, **keywords: Any) -> Any:
         before = bound_here.get()
         try:
             bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
-            return await call(*arguments, **named)
+            return await call(*arguments, **keywords)
         finally:
             bound_here.set(before)  # not by `reset`: a coroutine may be closed in another context
 

@@ -131,10 +131,10 @@ class UnseenClients:
         original = socket.getaddrinfo
 
         @wraps(original)
-        def getaddrinfo(*arguments: Any, **named: Any) -> Any:
+        def getaddrinfo(*arguments: Any, **keywords: Any) -> Any:
             if self._watching:
-                try_call(self._note_lookup, lambda _: None, arguments, named)
-            return original(*arguments, **named)
+                try_call(self._note_lookup, lambda _: None, arguments, keywords)
+            return original(*arguments, **keywords)
 
         def restore() -> None:
             if socket.getaddrinfo is getaddrinfo:  # if another patch is around this one, this one stays
@@ -143,9 +143,9 @@ class UnseenClients:
         self._restore = restore
         socket.getaddrinfo = getaddrinfo
 
-    def _note_lookup(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def _note_lookup(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         host, port = (*arguments, None, None)[:2]
-        connection = unseen_connection(named.get("host", host), named.get("port", port))
+        connection = unseen_connection(keywords.get("host", host), keywords.get("port", port))
         if connection is None or (connection not in self._noted and len(self._noted) >= _MAX_NOTED):
             return
         is_new = connection not in self._noted

@@ -26,16 +26,16 @@ from trace_recorder.capture.seam import (
 )
 
 
-def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **named: Any) -> Any:
+def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keywords: Any) -> Any:
     """Send one attempt by a pool, and record it if it is a call of a model."""
     request: LibraryRequest | None = None
     with guard.protect("read a request of urllib3"):
-        request = read_request(pool, *arguments, **named)
+        request = read_request(pool, *arguments, **keywords)
     if request is None:
-        return make_request(pool, *arguments, **named)
+        return make_request(pool, *arguments, **keywords)
     exchange = begin(binding, request, tuple)
     with sending(request, exchange):
-        response = make_request(pool, *arguments, **named)
+        response = make_request(pool, *arguments, **keywords)
     if exchange is not None:
         _record(response, exchange)
     return response
@@ -93,10 +93,10 @@ class _Urllib3Recording:
     _trace_recorder_exchange: Exchange
     _trace_recorder_reads = False
 
-    def _raw_read(self, *arguments: Any, **named: Any) -> Any:
+    def _raw_read(self, *arguments: Any, **keywords: Any) -> Any:
         exchange = self._trace_recorder_exchange
         try:
-            data = super()._raw_read(*arguments, **named)  # type: ignore[misc]
+            data = super()._raw_read(*arguments, **keywords)  # type: ignore[misc]
         except BaseException as error:
             exchange.broken(error)
             raise
@@ -115,10 +115,10 @@ class _Urllib3Recording:
         if data and response.chunk(data):
             response.write_due()
 
-    def read_chunked(self, *arguments: Any, **named: Any) -> Iterator[bytes]:
+    def read_chunked(self, *arguments: Any, **keywords: Any) -> Iterator[bytes]:
         """Yield the chunks of a chunked body."""
         exchange = self._trace_recorder_exchange
-        chunks = super().read_chunked(*arguments, **named)  # type: ignore[misc]
+        chunks = super().read_chunked(*arguments, **keywords)  # type: ignore[misc]
         try:
             while True:
                 self._trace_recorder_reads = True  # urllib3 closes a broken response before it raises

@@ -221,9 +221,9 @@ class Fold:
         for record, match, *arguments in unmatched:
             try_call(match, partial(self.run.add_unusable, record), *arguments)
 
-    def _read_request(self, whole: CallRecords, record: Record) -> None:
+    def _read_request(self, latest: CallRecords, record: Record) -> None:
         """Read the new part of a request. `match_tools` handles the tool results in it."""
-        call = whole if whole.request_data is record.data else whole.as_of(record)
+        call = latest if latest.request_data is record.data else latest.as_of(record)
         data = call.request_data
         call.incremental = try_call(self._request_reader.read, _ignore, call.dialect, data)
         if call.incremental is not None:
@@ -233,9 +233,9 @@ class Fold:
         if results or "parent_execution_id" in data or asks_for_stream(data, data.get("body")):
             self._unmatched.append((record, self.tools.read_request, call.interaction_id, data, results))
 
-    def _read_response(self, whole: CallRecords, record: Record) -> None:
+    def _read_response(self, latest: CallRecords, record: Record) -> None:
         """Read a response, and find out whether it was recorded twice. `match_tools` handles its tool calls."""
-        call = whole if whole.newest is record else whole.as_of(record)
+        call = latest if latest.newest is record else latest.as_of(record)
         interaction = self.interaction(call)
         if interaction is not None and (
             not interaction.answered or (interaction.api is None and self.duplicates.has(interaction))

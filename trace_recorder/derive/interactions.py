@@ -29,8 +29,8 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
     end: Mapping[str, Payload] = request_data if call.is_manual else ending.data if ending else {}
     first_token: Payload = (call.last_part if not end or "polled" in end else end).get("time_to_first_token_seconds")
     origin: Payload = (end or call.last_part).get("replayed_from")
-    asked = asked_of(request_data)
-    model = asked.get("model") or request_data.get("model")
+    body = request_members(request_data)
+    model = body.get("model") or request_data.get("model")
     ending_error = None
     if ending is not None and not call.is_manual:
         ending_error = _ending_error(ending, call.body_in_parts if call.streams else {})
@@ -48,7 +48,7 @@ def interaction_of(call: CallRecords) -> LLMInteraction:
         attempts=attempts,
         duration_seconds=_duration(attempts, end) if len(attempts) != 1 else attempts[0].duration_seconds,
         time_to_first_token_seconds=None if first_token is None else _seconds(first_token),
-        stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, asked)),
+        stream=bool(end["stream"] if "stream" in end else asks_for_stream(request_data, body)),
         complete=complete,
         ended_by=ended_by,
         replayed_from=None if origin is None else ReplayedFrom.of_document(origin),
@@ -89,7 +89,7 @@ def asks_for_stream(request_data: Mapping[str, Payload], body: Payload) -> bool:
     return request_data.get("stream") is True or (isinstance(body, dict) and body.get("stream") is True)
 
 
-def asked_of(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
+def request_members(request_data: Mapping[str, Payload]) -> Mapping[str, Payload]:
     """Return the members of a request's body, without those that are stored as items."""
     body = request_data["body"] if "body" in request_data else read_body(request_data)
     return body if isinstance(body, dict) else {}

@@ -121,16 +121,16 @@ class OpenCalls:
 
     def _find_by_name(self, execution: ToolExecution) -> tuple[_Response, str] | None:
         arguments = execution.call_data.get("arguments")
-        named = [
+        same_name = [
             (response, key)
             for response in self._candidates(execution)
             for key, call in response.without_tool.items()
             if call.name == execution.name
         ]
-        for response, key in named:
+        for response, key in same_name:
             if response.without_tool[key].arguments == arguments:
                 return response, key
-        return named[0] if len(named) == 1 else None
+        return same_name[0] if len(same_name) == 1 else None
 
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
         """Return the responses with open calls of a tool's agent.
@@ -167,13 +167,13 @@ class OpenCalls:
         The provider gave the call no id.
         """
         newest_first = reversed(self._without_id.get(agent, {}).values()) if result.call_id else ()
-        named = (
+        same_name = (
             (response, call)
             for response in newest_first
             for call in response.without_id.values()
             if result.name in {None, call.name}
         )
-        match = next(named, None)
+        match = next(same_name, None)
         if match is not None:
             response, call = match
             response.agent_ids[call.call_id] = result.call_id

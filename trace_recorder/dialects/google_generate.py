@@ -87,12 +87,12 @@ def continues(before: Message, message: Message) -> bool:
 def merge(contents: Sequence[Payload], _: Sequence[Message]) -> Message:
     """Make one message from the contents of one answer."""
     parts = [part for content in contents for part in _parts_of(content)]
-    beside: dict[str, Payload] = {}
+    extra: dict[str, Payload] = {}
     for content in contents:
         remaining = Members(content)
         remaining.drop_empty("role", "parts")
-        beside |= {name: value for name, value in remaining.rest().items() if name not in ("role", "parts")}
-    return _message("assistant", parts, beside)
+        extra |= {name: value for name, value in remaining.rest().items() if name not in ("role", "parts")}
+    return _message("assistant", parts, extra)
 
 
 MERGE_RULE = MergeRule(continues, merge)

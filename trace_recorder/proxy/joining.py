@@ -150,11 +150,11 @@ def _is_after(event: Call | ToolRun, since: float) -> bool:
 
 def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[list[_Pair], list[Call]]:
     """Pair calls of a session with calls of a run. Return the pairs, and the calls of the session without a partner."""
-    known = [(call, call.response.to_document()) for call in recorded if call.answered]
+    answered = [(call, call.response.to_document()) for call in recorded if call.answered]
     pairs: list[_Pair] = []
     for keys in (_response_id, _call_ids, _texts):
         waiting: dict[str, list[tuple[LLMInteraction, Members]]] = {}
-        for candidate in known:
+        for candidate in answered:
             for key in keys(candidate[1]):
                 waiting.setdefault(key, []).append(candidate)
         unknown = []
@@ -166,7 +166,7 @@ def _pair_calls(calls: list[Call], recorded: Iterable[LLMInteraction]) -> tuple[
                 continue
             nearest = min(candidates, key=lambda candidate: _seconds_apart(candidate[0].timestamp, call.time))
             candidates.remove(nearest)
-            known.remove(nearest)
+            answered.remove(nearest)
             pairs.append(_Pair(response, *nearest))
         calls = unknown
         if pairs and keys is _response_id:

@@ -123,12 +123,12 @@ def _write_document(
     If the new one has less, return a message instead.
     """
     history = "delta" if json_of(document).get("history") == "delta" else "auto"
-    whole = WholeDocument(journal_path, history, status=status)
+    new_document = WholeDocument(journal_path, history, status=status)
     if force:
-        whole.write(document)
+        new_document.write(document)
         return None
     try:
-        whole.write_unless_poorer(document, temporary_path(document), replaced=replaced)
+        new_document.write_unless_poorer(document, temporary_path(document), replaced=replaced)
     except PoorerDocumentError as error:
         return (
             f"{document} is unchanged, because its journal has less than the document: {error}. `trace-recorder "
