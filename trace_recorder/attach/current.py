@@ -139,7 +139,7 @@ def _active(what: str) -> TrajectoryRecorder | None:
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
-    """Return the current recorder, or in a thread without a context the only running recorder."""
+    """Return the current recorder. In a thread without a context, return the only running recorder."""
     with guard.protect(f"find the run of {what}"):
         return active() or _only_running(what)
     return None

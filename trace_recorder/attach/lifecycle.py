@@ -41,7 +41,7 @@ class Lifecycle:
     """Begins and ends the runs of one recorder.
 
     The first record of the next run states `facts` and `metadata`. Hold `lock` around several calls that belong
-    together. It is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
+    together. `lock` is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
     """
 
     def __init__(  # noqa: PLR0913 - a recorder's settings

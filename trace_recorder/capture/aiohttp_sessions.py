@@ -68,7 +68,7 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def _body(session: Any, keywords: dict[str, Any]) -> tuple[bytes, ...]:
-    """Return the body of a request. It is empty if the body is only generated while it is sent."""
+    """Return the body of a request, or an empty tuple if the body is only generated while it is sent."""
     data = keywords.get("data")
     if data is None and keywords.get("json") is not None:
         data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(keywords["json"])

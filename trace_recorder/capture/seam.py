@@ -112,7 +112,7 @@ class LibraryRequest:
     url: Url
     headers: Headers
     stream: tuple[bytes, ...]
-    """The whole body. It is empty if the body is only generated while it is sent."""
+    """The whole body, or an empty tuple if the body is only generated while it is sent."""
 
 
 ORIGIN_ATTRIBUTE = "trace_recorder_origin"
@@ -129,7 +129,7 @@ def prepare() -> None:
 
 
 def body_in_memory(content: object) -> tuple[bytes, ...]:
-    """Return a body as the stream of a request. It is empty if the body is only generated while it is sent."""
+    """Return a body as the `stream` of a request, or an empty tuple if the body is only generated while it is sent."""
     if isinstance(content, str):
         return (content.encode(),)
     return (bytes(content),) if isinstance(content, bytes | bytearray | memoryview) else ()

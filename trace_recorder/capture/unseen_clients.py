@@ -3,9 +3,9 @@
 Such a connection goes to a known host of models while no seam of ours is sending to that host (`seam.py`).
 
 Two hooks see connections. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing
-until a name is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. It
-costs each audited operation of the process, such as `id()`, and cannot be removed, so it is for replayed processes only
-(decision 30). Neither hook sees connections that are made in C: by uvloop, gRPC or pycurl.
+until a name is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. The
+hook slows each audited operation of the process down, such as `id()`, and cannot be removed. So it is for replayed
+processes only (decision 30). Neither hook sees connections that are made in C: by uvloop, gRPC or pycurl.
 """
 
 from __future__ import annotations

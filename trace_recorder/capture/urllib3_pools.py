@@ -1,8 +1,8 @@
 """The seam of urllib3, and so of requests: each request that a connection pool sends, and the body of its response.
 
-`HTTPConnectionPool._make_request` sends one attempt; retries and redirects call it again. It is replaced for the whole
-process when the first pool is bound. At each call, the new method looks up the recorder of its pool, or else the
-recorder of the process. The class of the response is replaced by a subclass that records the bytes that are read.
+`HTTPConnectionPool._make_request` sends one attempt; retries and redirects call it again. This method is replaced for
+the whole process when the first pool is bound. At each call, the new method looks up the recorder of its pool, or else
+the recorder of the process. The class of the response is replaced by a subclass that records the bytes that are read.
 urllib3 2 is supported.
 """
 

@@ -96,7 +96,8 @@ class IncrementalReading(Struct, frozen=True, gc=False):
 class ElementReadings:
     """Reads the elements of a dialect's histories into messages. An element is the number of an item.
 
-    The messages of the newest `max_kept` elements stay in memory. Those of older elements are read again when needed.
+    The messages of the newest `max_kept` elements stay in memory. The messages of older elements are read again when
+    needed.
     """
 
     def __init__(

@@ -129,7 +129,7 @@ def _kind(block: Payload) -> str | None:
 
 
 def _is_lossless(block: Payload) -> bool:
-    """Whether `Message` and `LLMResponse` express a block without loss. They do so for plain text and tool calls."""
+    """Whether a block is plain text or a tool call, so that `extra` need not keep the block."""
     return _kind(block) == "tool_use" or is_plain_text(as_dict(block))
 
 

@@ -149,7 +149,7 @@ def _blocks(blocks: list[Payload]) -> Blocks:
 
 
 def _is_lossless(block: dict[str, Payload]) -> bool:
-    """Whether `Message` and `LLMResponse` express a block without loss. They do so for plain text and tool calls."""
+    """Whether a block is plain text or a tool call, so that `extra` need not keep the block."""
     return block.keys() in ({"text"}, {"toolUse"})
 
 

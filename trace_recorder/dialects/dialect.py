@@ -68,7 +68,7 @@ class Dialect:
     """The form of requests and responses at some addresses. Every member must be given."""
 
     name: str
-    """Its name on file, `api`."""
+    """The name of the dialect on file, `api`."""
     addresses: Mapping[str, str]
     """The ends of paths, as patterns, with the provider to assume if the host is unknown."""
     sdks: tuple[str, ...]

@@ -160,10 +160,7 @@ def _is_text(members: dict[str, Payload]) -> bool:
 
 
 def _is_lossless(part: Payload) -> bool:
-    """Whether `Message` and `LLMResponse` express a part without loss.
-
-    They do so for plain text, unsigned thoughts, and tool calls.
-    """
+    """Whether a part is plain text, an unsigned thought or a call, so that `extra` need not keep the part."""
     kind, beside = _kind(part), (value for name, value in as_dict(part).items() if name not in ("text", "thought"))
     return kind == "functionCall" or (kind != "other" and not any(map(is_nonempty, beside)))
 

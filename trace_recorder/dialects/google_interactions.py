@@ -162,10 +162,7 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 
 
 def _is_lossless(step: Payload) -> bool:
-    """Whether `Message` and `LLMResponse` express a step without loss.
-
-    They do so for calls, plain text, and thoughts of plain text.
-    """
+    """Whether a step has only calls, plain text and plain thoughts, so that `extra` need not keep the step."""
     members = Members(step)
     kind = members.text("type")
     if kind == "function_call":

@@ -2,7 +2,8 @@
 
 A message is flat: content, thinking, tool calls with objects as arguments, and images, which are kept in
 `extra["images"]`. Older servers send no id of a call, and a tool message may have only the name of its tool. Both ids
-are made up. There is no usage object: two token counts are members of the answer. Its durations go to `extra`.
+are made up. There is no usage object: two token counts are members of the answer. The durations in an answer go to
+`extra`.
 
 A stream has one JSON object in each line. Texts come in pieces. Any line may have complete tool calls. The last line
 has the token counts. `ollama_generate.py` reads its answers and streams with the functions of this module.

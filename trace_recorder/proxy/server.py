@@ -2,7 +2,7 @@
 
 Bodies pass byte for byte, chunk by chunk. Headers pass with their values and in their order, except those of one
 connection (`_HOP_BY_HOP`). The HTTP client records the calls. A request to a model is read whole, because it must be on
-file before it is sent. It is sent in the context of its session, so recording finds the run and the agent.
+file before it is sent. Such a request is sent in the context of its session, so recording finds the run and the agent.
 
 `serving` runs the server in a thread, so that the main thread can wait for a program, or for Ctrl-C.
 """

@@ -77,7 +77,10 @@ def run_ended(run: str) -> None:
 
 
 def _publish() -> None:
-    """Set the environment variable to the open run. If none or several are open, restore its original value."""
+    """Set the environment variable to the id of the open run.
+
+    If no run or several are open, restore the original value.
+    """
     global _inherited, _published  # noqa: PLW0603 - there is one process
     _inherited = parent_run()
     _published = next(iter(_open)) if len(_open) == 1 else None

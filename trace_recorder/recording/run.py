@@ -222,7 +222,7 @@ class Run:
     def _recreate_journal(self) -> None:
         """Recreate a removed journal, with the records that were written to the open file after the removal.
 
-        While this fails, new records go to that file too. It is tried once a second.
+        While this fails, new records go to that file too, and another attempt is made once a second.
         """
         if time.perf_counter() < self._recreate_after:
             return
@@ -355,7 +355,7 @@ class Run:
     def _write_separately(self) -> None:
         """Write the last document beside an interrupted write of this thread, which may never continue.
 
-        Waiting for the other writer could block: it may wait for a lock of this thread.
+        Waiting for the other writer could block forever, because that writer may wait for a lock of this thread.
         """
         with self.guard.protect("write the document", costs_record=False):
             self._writer.write_aside(self._document.with_name(f".{self.pid}.{crc32(b'aside'):08x}.tmp"))

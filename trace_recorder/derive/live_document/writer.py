@@ -6,8 +6,8 @@ cost, how many records it covered, and which form the messages had.
 Locks and threads:
 - The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
 - `DocumentWriter._lock` is held during a write. It is re-entrant, since a signal handler or a destructor may record in
-  the middle of a write, in the same thread. A caller that wants to write does not wait for a whole write of the thread:
-  that write stops between two calls of the run, and leaves the old document.
+  the middle of a write, in the same thread. A caller that wants to write need not wait for the end of the thread's
+  write: that write stops between two calls of the run, and leaves the old document.
 - Counters and flags are read and set without a lock. A lost update makes the next write a little early or late.
 """
 

@@ -30,8 +30,8 @@ class KeptMessages(Shape):
 class Delta(KeptMessages):
     """A list of messages as a difference to another interaction's complete list.
 
-    The list has the messages of the other list that `kept` names, then `messages`. `kept` is a count from the start, or
-    ranges.
+    The list consists of the messages of the other list that `kept` selects, and then of `messages`. `kept` is a count
+    from the start, or ranges.
     """
 
     messages: list[Message]

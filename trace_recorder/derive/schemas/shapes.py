@@ -1,4 +1,4 @@
-"""Declares the objects of both files that are not values, and what several kinds of records share.
+"""Declares the objects of both files that have no class in `values/`, and the members that kinds of records share.
 
 Most objects of a document are values, and their schemas are made from the classes of these values. A `Shape` declares
 any other object: the data of a record, or a part of a call that is not a field. An object may have members beyond those
