@@ -36,7 +36,7 @@ class Records(Mapping[str, R]):
         self._forget()
 
     def unregister(self, name: str) -> None:
-        """Remove a registered record. Raises KeyError if it was not registered."""
+        """Remove a registered record. A name that is not registered is ignored."""
         self._registered = {other: record for other, record in self._registered.items() if other != name}
         self._forget()
 

@@ -235,7 +235,7 @@ class WholeDocument:
         self.history: History = "delta" if history == "delta" or self._has_long_prompts() else "inline"
         self.records = self._fold.run.records
         self.damage = self._fold.run.damage
-        """How many damaged and missing lines the journal has."""
+        """How many damaged lines, and groups of missing lines, the journal has."""
 
     def write(self, path: Path, *, sync: bool = False) -> None:
         """Write the document under its name. If OSError is raised, the old document is unchanged."""
