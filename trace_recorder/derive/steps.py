@@ -242,7 +242,7 @@ class ToolStep:
     - `opening_seq`: the number of the first record of the step's first tool, which identifies the step
     - `agent_data`: the data of that record, for the agent's name and ids
     - `first_seq`: the number of the first record of the first tool that the step showed; steps are in this order
-    - `placed`: how many tools were reserved for this step, even if other steps show them now
+    - `placed`: for how many tools the step was reserved, even if other steps show them now
     - `closed`: whether the step takes no more tools
     """
 

@@ -142,7 +142,7 @@ class Run:
         self._after_record(kind, at_once=at_once)
 
     def append_body(self, kind: str, members: Mapping[str, object], text: str, body: bytes) -> None:
-        """Write one record with a JSON `body`, stored as items. Raises NotJsonError if the body is not an object."""
+        """Write one record with a JSON `body`, whose lists become items. Raises NotJsonError if it is not an object."""
         # large strings are found without the lock, so that other threads can record
         prepared = self._items.prepare(body) if len(body) > MIN_PREPARED_BYTES else None
         self._append_items(kind, members, text, lambda: self._items.encode(body, prepared))
