@@ -25,7 +25,7 @@ class DefaultTarget:
         """Return the run of the current recorder, or else of the other recorder. Begin the other's run if necessary."""
         recorder: TrajectoryRecorder | None = None
         with guard.protect("find the run of a call"):
-            recorder = self._chosen()
+            recorder = self._choose_recorder()
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_in_progress(self) -> Run | None:
@@ -36,7 +36,7 @@ class DefaultTarget:
         """Return False, because this target is not bound to one run."""
         return False
 
-    def _chosen(self) -> TrajectoryRecorder:
+    def _choose_recorder(self) -> TrajectoryRecorder:
         recorder = active()
         return recorder if recorder is not None and recorder._lifecycle.is_running() else self._recorder()
 

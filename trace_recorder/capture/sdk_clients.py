@@ -121,13 +121,13 @@ class MakerSlot:
     def binding(self) -> Binding | None:
         """Return the binding of the clients that this function makes, or None if they do not record."""
         make = vars(self.owner).get(self.name)
-        return make.args[1] if isinstance(make, partial) and make.func is _recorded else None
+        return make.args[1] if isinstance(make, partial) and make.func is _make_recorded else None
 
     def bind(self, binding: Binding) -> None:
         """Record the clients that are made from now on."""
         make = getattr(self.owner, self.name)
         original = make if self.binding() is None else make.args[0]
-        setattr(self.owner, self.name, partial(_recorded, original, binding))
+        setattr(self.owner, self.name, partial(_make_recorded, original, binding))
 
     def restore(self) -> None:
         """Put back the original function that makes the clients."""
@@ -142,7 +142,7 @@ def maker_slots(owner: object) -> Iterator[MakerSlot]:
     yield from (MakerSlot(owner, name) for name in MAKERS if getattr(owner, name, None) is not None)
 
 
-def _recorded(make: Callable[..., Any], binding: Binding, **arguments: Any) -> Any:
+def _make_recorded(make: Callable[..., Any], binding: Binding, **arguments: Any) -> Any:
     made = make(**arguments)
     for slot in slots_of(made):
         slot.bind(binding)
@@ -216,7 +216,7 @@ def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> No
     owners = [binding.client() for binding in moving if binding.client]
     other = next((owner for owner in owners if owner is not None and owner is not client), None)
     if other is not None:
-        raise _shared(client, other)
+        raise _shared_client_error(client, other)
     if moving:
         warnings.warn(
             f"this {type(client).__name__} was bound to another recorder, which still runs; from now on its calls are "
@@ -225,7 +225,7 @@ def _check_bindings(slots: Sequence[Slot], client: object, target: Target) -> No
         )
 
 
-def _shared(client: object, other: object) -> BoundClientError:
+def _shared_client_error(client: object, other: object) -> BoundClientError:
     return BoundClientError(
         f"This {type(client).__name__} shares its HTTP client with another {type(other).__name__}, which is bound to "
         "another recorder that still runs. Give each its own HTTP client, or let both follow the context: "
@@ -246,11 +246,11 @@ def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
     http_clients = [*filter(library_of, candidates)]
     makers = [candidate for candidate in candidates if any(maker_slots(candidate))]
     if not (methods or http_clients or makers):
-        raise _unknown(client)
+        raise _unknown_client_error(client)
     return methods, http_clients, makers
 
 
-def _unknown(client: object) -> UnsupportedClientError:
+def _unknown_client_error(client: object) -> UnsupportedClientError:
     return UnsupportedClientError(
         f"wrap() finds no HTTP client that it knows in {_name(client)}. Give it a client of openai, anthropic, "
         "google-genai or ollama, the module openai or ollama itself, or a client of httpx, httpx2, aiohttp, "

@@ -157,7 +157,7 @@ def begin(binding: Binding, request: Any, plain_body: type[Iterable[bytes]]) -> 
     """Record a request before it is sent. Return None for other traffic, and if nothing is to be recorded."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return _other(binding, request) if endpoint is None else None
+        return _begin_poll_or_note(binding, request) if endpoint is None else None
     exchange: Exchange | None = None
     with run.guard.protect("record a request"):
         sent = _sent_request(run, endpoint, binding, request, plain_body)
@@ -174,7 +174,7 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
     """Do the same as `begin` for an async client. A thread writes a large request, so that the event loop can run."""
     run, endpoint = _run_and_endpoint(binding, request)
     if run is None or endpoint is None:
-        return _other(binding, request) if endpoint is None else None
+        return _begin_poll_or_note(binding, request) if endpoint is None else None
     exchange: Exchange | None = None
     write: Callable[[], None] | None = None
     with run.guard.protect("record a request"):
@@ -208,7 +208,7 @@ def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpo
     return (None, None) if marked is not None and marked[0] is run and _is_same(marked[1], request) else (run, endpoint)
 
 
-def _other(binding: Binding, request: Any) -> Exchange | None:
+def _begin_poll_or_note(binding: Binding, request: Any) -> Exchange | None:
     """Return the exchange of a poll, or None. Note a request that may be a call in an unknown dialect."""
     exchange = _poll(binding, request)
     if exchange is None:

@@ -179,7 +179,7 @@ class RunFacts:
         summary = self.summaries.get(to_json(step.step_number))
         return replace(step, extra={**step.extra, "lakeview_summary": summary}) if summary is not None else step
 
-    def known(self, status: Status) -> dict[str, object]:
+    def fields_without_calls(self, status: Status) -> dict[str, object]:
         """Return the fields of the trajectory that do not depend on its interactions and steps."""
         outline = self.outline(status, None)
         unknown = {name for name in ("provider", "model") if getattr(outline, name) is None}

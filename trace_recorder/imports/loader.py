@@ -195,7 +195,7 @@ def _read_on_demand(fold: Fold, status: Status, path: Path, requested: Path) -> 
     refuse = partial(_refuse, path)
     interactions, steps = (partial(try_call, read, refuse) for read in (fold.interaction_fields, fold.step_fields))
     return Trajectory.read_on_demand(
-        {**try_call(fold.run.known, refuse, status), "path": requested},
+        {**try_call(fold.run.fields_without_calls, refuse, status), "path": requested},
         dict.fromkeys(("llm_interactions", "provider", "model"), interactions)
         | dict.fromkeys(("agent_steps", "metrics", "gaps"), steps),
     )

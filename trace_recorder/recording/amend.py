@@ -40,7 +40,7 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
     existing one; then the rewards are only in the journal. Raises the exceptions of `load`, and OSError if a file
     cannot be written.
     """
-    with _amended(path) as writer:
+    with _open_to_amend(path) as writer:
         for reward in rewards:
             writer.append("reward", _data(reward), now())
 
@@ -56,7 +56,7 @@ def rebuild_document(path: Path, *, force: bool = False) -> Path:
         raise RecorderStateError(
             f"{path} has no journal next to it ({journal_path.name}) from which it can be rebuilt."
         )
-    with _reopened(journal_path) as (_, status):
+    with _open_and_lock(journal_path) as (_, status):
         lost = _write_document(journal_path, document, status, force=force)
     if lost is not None:
         raise RecorderStateError(lost)
@@ -71,7 +71,7 @@ def append_annotation(path: Path, key: str, value: Payload) -> None:
     text = to_json({"key": json_key(key), "value": value})
     masked = default_redactor(text)
     count = masks_in(text, masked)
-    with _amended(path) as writer:
+    with _open_to_amend(path) as writer:
         writer.append("annotation", f'{masked[:-1]},"redacted":{count}}}' if count else masked, now())
 
 
@@ -80,7 +80,7 @@ def append_end(path: Path, exit_code: int, status: Status | None = None, error: 
 
     The success of a failed run is False. The success of any other run is unknown. Raises as `append_rewards` does.
     """
-    with _amended(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
+    with _open_to_amend(path, replaced=() if status is None else ("final_result", "success", "error")) as writer:
         writer.append("annotation", to_json({"key": "exit_code", "value": exit_code}), now())
         if status is not None:
             end = {"status": status, "success": False if status == "failed" else None, "final_result": None}
@@ -97,7 +97,7 @@ def _seconds(path: Path) -> Payload:
 
 
 @contextlib.contextmanager
-def _amended(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
+def _open_to_amend(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
     """Open the journal of a run that has ended, by either of its files. After the block, write its document again.
 
     `replaced` are members of the document that the new records replace.
@@ -108,7 +108,7 @@ def _amended(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
             f"{path} has no journal next to it ({journal_path.name}). Later records are appended to a journal, so a "
             "document alone cannot be amended."
         )
-    with _reopened(journal_path) as (writer, status):
+    with _open_and_lock(journal_path) as (writer, status):
         yield writer
         lost = _write_document(journal_path, document, status, replaced)
     if lost is not None:
@@ -156,7 +156,7 @@ def _data(reward: Mapping[str, Payload]) -> str:
 
 
 @contextlib.contextmanager
-def _reopened(path: Path) -> Iterator[tuple[Journal, Status]]:
+def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
     """Open and lock the journal of a run that has ended, to append to it. Return the writer and the run's status."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
     writer = Journal(fd, path)

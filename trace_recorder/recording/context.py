@@ -271,9 +271,9 @@ class Step(_ContextBlock):
             ):
                 self.error = error
             members = {**members, "duration_seconds": round(time.perf_counter() - self._began, 6)}
-            record_or_defer(self._run if closed else None, partial(self._ended, self._run, members))
+            record_or_defer(self._run if closed else None, partial(self._record_end, self._run, members))
 
-    def _ended(self, run: Run, members: dict[str, Payload]) -> None:
+    def _record_end(self, run: Run, members: dict[str, Payload]) -> None:
         with run.guard.protect("record the end of a step"):
             members = merge_facts(members, run.named(state=to_jsonable_of_type(self.state, str)))
             absent = dict.fromkeys(("llm_response", "tool_calls", "tool_results"))

@@ -54,7 +54,7 @@ class Execution:
     def __enter__(self) -> Self:
         if self._run is not None:
             with self._run.guard.protect("record a tool call"):
-                self._call(self._run)
+                self._record_call(self._run)
         self._began = time.perf_counter()
         return self
 
@@ -63,7 +63,9 @@ class Execution:
         members, self._members = self._members, None
         if self._run is not None and members is not None and not self._run.closed:
             closing = self._run if isinstance(error, GeneratorExit) else None
-            record_or_defer(closing, partial(self._ended, self._run, {**members, "duration_seconds": seconds}, error))
+            record_or_defer(
+                closing, partial(self._record_end, self._run, {**members, "duration_seconds": seconds}, error)
+            )
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -73,7 +75,7 @@ class Execution:
     ) -> None:
         self.__exit__(kind, error, at)
 
-    def _call(self, run: Run) -> None:
+    def _record_call(self, run: Run) -> None:
         names = without_none(name=to_jsonable_of_type(self.name, str), call_id=to_jsonable_of_type(self._call_id, str))
         members = {"execution_id": run.next_id("tool"), **merge_facts(run.named(**names), context_of(run))}
         run.append(
@@ -83,7 +85,7 @@ class Execution:
         )
         self._members = members
 
-    def _ended(self, run: Run, members: dict[str, Payload], error: BaseException | None) -> None:
+    def _record_end(self, run: Run, members: dict[str, Payload], error: BaseException | None) -> None:
         closed = isinstance(error, GeneratorExit)
         with run.guard.protect("record a tool result"):
             members |= {"success": None if closed else error is None}
