@@ -117,7 +117,7 @@ class Lifecycle:
                 statements["metadata"] = {**self.metadata, **origin.in_metadata()}
             run.start(members, statements, parent)
             self._exporting.begin(run, journal.path)
-        process.run_began(run.trajectory_id, document)
+        process.add_open_run(run.trajectory_id, document)
 
     def _continue_without_files(self, error: TrajectoryPathError) -> None:
         """Let the agent run unrecorded until a file can be created, and log the reason once.
@@ -299,7 +299,7 @@ class RecorderTarget:
 
 def _stop_watching(run: Run) -> None:
     """Undo the changes to the process that apply while a run is open."""
-    process.run_ended(run.trajectory_id)
+    process.remove_open_run(run.trajectory_id)
     unseen_clients.unwatch(run.trajectory_id)
 
 

@@ -60,8 +60,8 @@ def parent_run() -> str | None:
     return _inherited if value is not None and value == _published else value
 
 
-def run_began(run: str, document: Path) -> None:
-    """Note that a run has begun in this process."""
+def add_open_run(run: str, document: Path) -> None:
+    """Note a run that has begun in this process, and tell the listeners."""
     with _lock:
         _open[run] = None
         _publish()
@@ -69,7 +69,7 @@ def run_began(run: str, document: Path) -> None:
         listener(document)
 
 
-def run_ended(run: str) -> None:
+def remove_open_run(run: str) -> None:
     """Note that a run has ended."""
     with _lock:
         _open.pop(run, None)
