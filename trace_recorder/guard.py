@@ -111,7 +111,7 @@ class Guard:
         self.failures.append(failure)
 
     def note_recovery(self, what: str | None = None) -> None:
-        """End the repetitions of a failure that costs no record, and queue their number.
+        """Stop counting the repetitions of a failure that costs no record, and queue their number for the journal.
 
         With `what`, do so only if `what` is the action that failed.
         """

@@ -257,7 +257,9 @@ Recorder = TypeVar("Recorder", bound=Nested)
 
 
 def not_ended(recorder: Recorder | None) -> Recorder | None:
-    """Return a recorder if its run has not ended. Otherwise return the nearest such recorder around it, or None.
+    """Return a recorder if its run has not ended.
+
+    Otherwise return the nearest outer recorder whose run has not ended, or None.
 
     A context may still have a recorder that has ended, such as the context of an async generator that another task has
     closed.

@@ -4,9 +4,9 @@ A seam is one file for one HTTP library. It passes the method, the address, the 
 `begin`. If the request is a call, `begin` returns an `Exchange`. The seam passes the status, the headers and the chunks
 of the response to this `Exchange`.
 
-One library may use another: httpx may send by aiohttp, and requests always sends by urllib3. The outermost seam that
-knows the call records it. That seam marks the request in the context, and a seam inside it does not record a marked
-request.
+One library may use another: httpx may send by aiohttp, and requests always sends by urllib3. A call is recorded by the
+outermost seam that recognises it. That seam marks the request in the context, and a seam inside it does not record a
+marked request.
 """
 
 from __future__ import annotations

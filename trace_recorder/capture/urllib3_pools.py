@@ -44,7 +44,7 @@ def send(make_request: Any, binding: Binding, pool: Any, *arguments: Any, **keyw
 def read_request(
     pool: Any, _connection: object, method: str, url: str, body: object = None, headers: Any = None, *_: Any, **__: Any
 ) -> LibraryRequest:
-    """Return a request as a pool is asked to send it. The URL has a host only if a proxy is used."""
+    """Return the request that a pool is asked to send. `url` has a host only if a proxy is used."""
     host = f"[{pool.host}]" if ":" in pool.host else pool.host
     port = f":{pool.port}" if pool.port else ""
     address = url if "://" in url else f"{pool.scheme}://{host}{port}{url}"

@@ -3,8 +3,8 @@
 The call of a tool is found in one of two ways. The agent may name the call. Otherwise it is one of the agent's calls
 for which no tool ran and which no request answered. Calls of the same step are tried first, then calls of newer
 responses. The first call with the same name and arguments is taken, or else the only call with the same name. A call
-with a failed tool may be retried. If the record of a tool names the interaction with its call, as those of joined
-session files do, `tool_executions.py` does not ask this module.
+with a failed tool may be retried. The records of a joined session file name the interaction of each tool's call. For
+such records, `tool_executions.py` does not ask this module.
 
 A result in a later request is found by its call id. If the provider gives no ids, they are made up, and are unique only
 within one conversation. So a result belongs to the newest open call with its id, of the same agent if possible. An

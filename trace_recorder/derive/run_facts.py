@@ -122,7 +122,10 @@ class RunFacts:
         self.end = self._with_declared_types(record, _TYPES_OF_END)
 
     def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
-        """Return a record whose text members are texts. Any other member of a wrong type is dropped and gets a gap."""
+        """Return a record whose members have these types.
+
+        A member that should be a text is converted. Another wrong member is dropped and gets a gap.
+        """
         data = record.data
         wrong = [name for name, kinds in types.items() if type(data.get(name)) not in (*kinds, NoneType)]
         if not wrong:

@@ -329,7 +329,7 @@ class TablePrompts:
 
 
 class _Edit(NamedTuple):
-    """The elements from `begin` to `end` of an earlier prompt become those from `first` to `last` of the new prompt."""
+    """An edit: elements `first` to `last` of a new prompt replace elements `begin` to `end` of an earlier prompt."""
 
     begin: int
     end: int

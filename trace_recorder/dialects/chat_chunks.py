@@ -295,7 +295,7 @@ class _Calls:
 
 
 def _begins_another_call(delta: dict[str, Payload], candidate: dict[str, Payload]) -> bool:
-    """Whether a delta begins another call than the one that its index or position suggests."""
+    """Whether a delta begins a new call, although its index or position suggests this existing call."""
     function = _function_in(delta)
     if not function.get("name"):
         return False

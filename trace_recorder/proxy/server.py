@@ -244,7 +244,7 @@ def _headers_for_client(response: httpx.Response, request: httpx.Request) -> lis
 async def _send_body(response: httpx.Response, send: Send) -> None:
     """Pass the body of a response to the client. The last chunk of a plain body waits until the body is on file.
 
-    If the provider closes in mid-stream, all received chunks are passed before the exception is raised.
+    If the provider closes the connection in mid-stream, all received chunks are passed before the exception is raised.
     """
     streams = is_stream_type(response.headers.get("content-type", ""))
     held = b""

@@ -1,4 +1,4 @@
-"""Appends records to the journal of a run that has ended, such as a reward or the exit code of its process.
+"""Appends records to the journal of an ended run, such as a reward or the exit code of the run's process.
 
 Existing records are not changed. New records follow the last one, with the next numbers, while this process holds the
 writer's lock. A run is refused if its writer is, or may be, still running. Then the document is written again from the
@@ -32,7 +32,7 @@ _JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
 
 
 def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
-    """Append rewards to the journal of a run that has ended, and write its document again.
+    """Append rewards to the journal of an ended run, and write the run's document again.
 
     `path` is either file of the run. A reward has `name` and `value`, and may have `weight`, `step_number` and
     `explanation`, in which secrets are masked. On return both files are written. Raises RecorderStateError if the run
@@ -46,7 +46,7 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 
 
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
-    """Write the document of a run that has ended again, from its journal, and return its path.
+    """Write the document of an ended run again, from the run's journal, and return the document's path.
 
     With `force`, the document is written even if it will have less than the existing document. Raises as
     `append_rewards` does.
@@ -64,7 +64,7 @@ def rebuild_document(path: Path, *, force: bool = False) -> Path:
 
 
 def append_annotation(path: Path, key: str, value: Payload) -> None:
-    """Append an annotation to the journal of a run that has ended, with secrets masked. `value` is JSON.
+    """Append an annotation to the journal of an ended run, with secrets masked. `value` is JSON.
 
     Everything else is as for `append_rewards`.
     """
@@ -98,7 +98,7 @@ def _seconds(path: Path) -> Payload:
 
 @contextlib.contextmanager
 def _open_to_amend(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal]:
-    """Open the journal of a run that has ended, by either of its files. After the block, write its document again.
+    """Open the journal of an ended run, by either file of the run. After the block, write the document again.
 
     `replaced` are members of the document that the new records replace.
     """
@@ -157,7 +157,7 @@ def _data(reward: Mapping[str, Payload]) -> str:
 
 @contextlib.contextmanager
 def _open_and_lock(path: Path) -> Iterator[tuple[Journal, Status]]:
-    """Open and lock the journal of a run that has ended, to append to it. Return the writer and the run's status."""
+    """Open and lock the journal of an ended run, to append to it. Return the writer and the run's status."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | BINARY)
     writer = Journal(fd, path)
     try:

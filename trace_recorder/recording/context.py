@@ -231,7 +231,7 @@ class Step(_ContextBlock):
 
     `state`, `reflection` and `error` may be set inside. A state that is not set is derived: "error" if an exception
     left the block, "calling_tool" if a tool was requested or run, else "completed"; "thinking" while the block is open.
-    A step has no other attributes, so setting a misspelt one raises AttributeError.
+    A step has no other attributes, so setting a misspelt attribute raises AttributeError.
     """
 
     __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")
