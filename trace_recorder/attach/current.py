@@ -198,7 +198,7 @@ def http_client(
 
     Its calls go to `recorder`. Without `recorder`, each call goes to the recorder that is active where it is made.
     `library` is "httpx2" by default if httpx2 is installed: openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept its
-    clients. Otherwise it is "httpx". `arguments` are those of the library's Client.
+    clients. Otherwise it is "httpx". `arguments` are passed to the library's Client.
     """
     client = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
     return clients.wrap(client, _target(recorder), provider)

@@ -239,8 +239,8 @@ class TrajectoryRecorder:
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The other
         arguments may have any form that `record_llm_interaction` accepts. Inside the block of the `step()` with this
-        number, the record describes that step, and its values replace those collected from the block. Raises TypeError
-        if `step_number` is not a number, after the rest is on file.
+        number, the record describes that step, and its values replace values from the block. Raises TypeError if
+        `step_number` is not a number, after the rest is on file.
         """
         numbers = ArgumentReader("record_agent_step()")
         number = numbers.integer("step_number", step_number)

@@ -1,9 +1,9 @@
 """The recording transports, sync and async, for httpx and httpx2. Both libraries share the same classes.
 
 A recording transport passes each request to the transport inside it, and wraps the stream of the response. The caller
-gets the same types, chunks and exceptions as from the transport inside, at the same time. Each chunk, and each way in
-which a body ends, is passed to the call's `Exchange`, which decides what is written and when. A library is imported
-only when one of its clients is wrapped.
+gets the same types, chunks and exceptions as from the transport inside, at the same time. Each chunk, and the end of
+the body, is passed to the call's `Exchange`, which decides what to write and when. A library is imported only when one
+of its clients is wrapped.
 """
 
 from __future__ import annotations

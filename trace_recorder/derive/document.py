@@ -119,7 +119,10 @@ def _read_member(member: Member, value: Payload) -> Payload:
 
 
 def _metrics(members: Mapping[str, Payload], interactions: Sequence[LLMInteraction]) -> dict[str, Payload]:
-    """Return the metrics that are numbers. Compute those that an older document lacks or counted in another way."""
+    """Return the metrics that are numbers.
+
+    Compute the metrics that an older document lacks or counted in another way.
+    """
     numbers = {name: value for name, value in members.items() if isinstance(value, int | float)}
     if are_of_older_version(numbers):
         numbers = metrics_of(interactions, ()) | numbers
@@ -218,7 +221,7 @@ class _DocumentMessages:
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the elements of an earlier list that a delta keeps: the first ones, or those at ranges of positions."""
+    """Return the elements of an earlier list that a delta keeps: its first elements, or those at ranges of positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

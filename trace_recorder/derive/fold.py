@@ -57,7 +57,7 @@ class Fold:
     - `table`: the messages of all requests and steps
     - `calls`: the records of each interaction, by its id
     - `tools`: the tool executions, and the tool results that later requests carry
-    - `steps`, `steps_by_id`: the steps that the agent recorded; those that are `with` blocks, by their `step_id`
+    - `steps`, `steps_by_id`: the steps that the agent recorded; the steps that are `with` blocks, by their `step_id`
     - `duplicates`: which interactions were recorded by hand and captured too
     - `unreadable_ids`: the ids of interactions that cannot be read; each has a gap
     - `is_stale`: whether tools were matched before the agent recorded its first step. Then these tools belong to other
@@ -326,7 +326,7 @@ class Fold:
         }
 
     def agent_steps(self) -> Iterator[AgentStep]:
-        """Yield the steps in the order in which they began: those that the agent recorded, or else one for each call.
+        """Yield the steps in the order in which they began: the recorded steps, or else a step for each call.
 
         Tools that ran outside of these steps have steps of their own between them.
         """

@@ -1,4 +1,4 @@
-"""The open tool calls of a run: those for which a tool may still run, and those that a later request may answer.
+"""The open tool calls of a run: calls for which a tool may still run, and calls that a later request may answer.
 
 The call of a tool is found in one of two ways. The agent may name the call. Otherwise it is one of the agent's calls
 for which no tool ran and which no request answered. Calls of the same step are tried first, then calls of newer
@@ -135,7 +135,7 @@ class OpenCalls:
     def _candidates(self, execution: ToolExecution) -> list[_Response]:
         """Return the responses with open calls of a tool's agent.
 
-        Responses of the tool's step come first, and newer ones before older ones.
+        Responses of the tool's step come first, and newer responses come before older ones.
         """
         of_agent = reversed(self._without_tool.get(agent_key(execution.call_data), {}).values())
         newest_first = [response for response in of_agent if response.first_seq < execution.first_seq]

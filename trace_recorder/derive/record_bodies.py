@@ -38,6 +38,9 @@ def _body(data: Mapping[str, Payload], fallback: Callable[[str], Payload]) -> Pa
 
 
 def _strict_json(text: str) -> Payload:
-    """Read JSON that strict parsers refuse. A lone surrogate becomes U+FFFD; other such values become descriptions."""
+    """Read JSON that strict parsers refuse.
+
+    A lone surrogate becomes U+FFFD, and NaN and infinities become descriptions.
+    """
     value = json_value(replace_lone_surrogates(text))
     return text if value is None else to_jsonable(value)

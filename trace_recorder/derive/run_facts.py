@@ -202,8 +202,8 @@ class RunFacts:
     ) -> Trajectory:
         """Make the trajectory without its interactions and steps.
 
-        `status` is used if the journal has no end. If the start record names no provider or model, those of `first`,
-        the first interaction, are used. `gaps` are the gaps of single interactions.
+        `status` is used if the journal has no end. If the start record has no provider or model, it is taken from
+        `first`, the first interaction. `gaps` are the gaps of single interactions.
         """
         begun: Mapping[str, Payload] = self.start.data if self.start else {}
         ended: Mapping[str, Payload] = self.end.data if self.end else {}

@@ -208,7 +208,7 @@ class TablePrompts:
         readings: ElementReadings,
         begin: Callable[[], tuple[RequestReading, list[Message]]],
     ) -> IncrementalReading:
-        """Read a request with these elements, of which the first is `PREAMBLE`.
+        """Read a request with these elements. The first element is `PREAMBLE`.
 
         `begin` reads the request without its history, and the messages of the preamble. Raises KeyError if a record
         that the request needs is missing.

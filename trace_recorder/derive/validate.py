@@ -65,7 +65,7 @@ class Report:
 
 
 def validate(path: str | Path) -> Report:
-    """Validate the journal and the document of a run, or the one that exists. `path` is the path of either file.
+    """Validate the journal and the document of a run, or the only file that exists. `path` is the path of either file.
 
     Raises OSError if the file cannot be read. No content of a file raises; the report describes it.
     """

@@ -74,7 +74,7 @@ class Dialect:
     sdks: tuple[str, ...]
     """The SDKs that use the dialect. For a call, the SDK of its provider is chosen, or else the first one."""
     headers: Mapping[str, str]
-    """The headers that each request needs, except the one with the key."""
+    """The headers that each request needs, except the header with the key."""
     operation: Operation
     read_request: Callable[[Payload], RequestReading]
     """Reads a request's JSON."""

@@ -153,7 +153,10 @@ class AnnouncedExecution(Execution):
         super().__exit__(kind, error, traceback)
 
     def _claim(self, name: str) -> bool:
-        """Return whether a `@tool` function of this name is this execution. Only the first such function is."""
+        """Claim this execution for a `@tool` function.
+
+        Return False for another name, or if the execution is claimed already.
+        """
         taken, self._claimed = self._claimed, self._claimed or name == self.name
         return not taken and self._claimed
 

@@ -57,7 +57,7 @@ class ProcessRecorder:
         """The exit code of a worker of multiprocessing, if that is known."""
 
     def recorder(self) -> TrajectoryRecorder:
-        """Return the recorder. All threads get the same one."""
+        """Return the recorder. All threads get the same recorder."""
         if not self._made:
             recorder = TrajectoryRecorder(
                 self._handoff.document(),
