@@ -8,8 +8,8 @@ threads from running, so they get texts of limited length.
 
 An agent's thread starts background threads with `start_thread`, and waits for them with `Event`. While it does so, a
 signal handler may raise at any point. `threading.Event` consists of a `threading.Condition`, which does not tolerate
-such an exception: the lock of the condition may stay taken, or the condition raises "release unlocked lock" in place of
-the handler's exception.
+such an exception. The lock of the condition may stay taken, or the condition may raise "release unlocked lock" in place
+of the handler's exception.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The guard: failures of recording stop here and never reach the agent.
 
-`try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls: the
-agent continues, and the failure is counted, logged once for each kind, and kept until it can be written to the journal
-as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they pass. Exceptions of the
-agent's own signal handlers, which may run during recording, pass too.
+`try_call` has the package's only blind `except`. `Guard` is used wherever recording runs inside the agent's calls. The
+agent continues after a failure. The failure is counted, logged once for each kind, and kept until it can be written to
+the journal as a gap. KeyboardInterrupt, cancellation and other exits are not failures of recording, so they pass.
+Exceptions of the agent's own signal handlers, which may run during recording, pass too.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class TrajectoryRecorder:
 
     Every method may be called from any thread and from async code. When a method returns, its records are in the file,
     even if the process is then killed. As a context manager, sync or async, a recorder starts and ends the run. The
-    status is "completed" after a normal end or `sys.exit(0)`, "interrupted" after Ctrl-C, a cancelled task or a closed
-    generator, else "failed" with the exception, which is not suppressed.
+    status is "completed" after a normal end or `sys.exit(0)`. It is "interrupted" after Ctrl-C, a cancelled task or a
+    closed generator. Otherwise it is "failed", with the exception, which is not suppressed.
     """
 
     _limits: ClassVar[Limits] = Limits()

@@ -6,7 +6,7 @@ cannot be written stays in the buffer, and is tried again.
 The thread that reads the response adds chunks to the buffer without a lock. Parts are taken from the beginning of the
 buffer while `lock` is held. A thread that needs both locks takes `lock` first, then the run's lock. The exchange holds
 `lock` while it writes the end. Three threads take `lock`: the thread that reads the response, the flusher's thread, and
-the thread that ends the run, which waits for a second at most.
+the thread that ends the run. The last of them waits for a second at most.
 """
 
 from __future__ import annotations

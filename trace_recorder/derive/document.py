@@ -221,7 +221,7 @@ class _DocumentMessages:
 
 
 def kept_elements(delta: Mapping[str, Payload], lists: Mapping[str, Sequence[Element]]) -> Sequence[Element]:
-    """Return the elements of an earlier list that a delta keeps: its first elements, or those at ranges of positions."""
+    """Return the elements of an earlier list that a delta keeps: its first elements, or those at some positions."""
     since, kept = delta["since"], delta["kept"]
     if not since:
         return []

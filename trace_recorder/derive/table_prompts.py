@@ -1,9 +1,9 @@
 """Reads the requests of a loaded run as prompts: arrays of the numbers that messages have in the run's table.
 
 A prompt that continues an earlier prompt shares the array of the earlier prompt, and only the new elements of its
-history are read. If the agent has edited the history, the prompt is put together from pieces of the earlier array, and
-only the elements at the edits are read. A history with tool calls or results that need made-up ids is read from its
-beginning, because each made-up id depends on all calls before it.
+history are read. If the agent has edited the history, the prompt is put together from pieces of the earlier array. Then
+only the elements at the edits are read. A history is read from its beginning if tool calls or results in it need
+made-up ids, because each made-up id depends on all calls before it.
 """
 
 from __future__ import annotations

@@ -42,9 +42,10 @@ def number_messages(messages: Iterable[Message]) -> list[Message]:
 class CallNumbering:
     """Makes up the missing ids of a conversation, message by message.
 
-    A result without an id answers the first open call of the latest turn with the same name, or with any name if the
-    result has no name. If there is no such call, the result gets no id. Adjacent messages with calls are one turn.
-    `made_up` is the number of made-up ids of calls. `has_added_ids` is True if any message got an id.
+    A result without an id answers the first open call of the same name in the latest turn. If the result has no name
+    either, it answers the first open call. If there is no such call, the result gets no id. Adjacent messages with
+    calls are one turn. `made_up` is the number of made-up ids of calls. `has_added_ids` is True if any message got an
+    id.
     """
 
     def __init__(self) -> None:

@@ -6,8 +6,8 @@ only this module has them.
 
 `merge` merges every delta by one rule, including unknown members. Strings are concatenated if the dialect streams them
 in pieces. Lists grow, objects are merged, the first id is kept, and null and the empty string change nothing. For any
-other member, the last value is kept. A part of a list is merged into the part before it if both have the same type,
-because `reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
+other member, the last value is kept. A part of a list is merged into the part before it if both have the same type. The
+reason is that `reasoning_details` and Mistral's thinking come in pieces, under one index or without an index.
 
 Neighbouring chunks that add a piece to the same text, and change nothing else, are joined as one chunk
 (`event_forms.py`). `stream_framing.py` splits the stream into events. `openai_chat.py` and `openai_completions.py` read
@@ -255,8 +255,8 @@ class _Calls:
     """Tool calls that grow by deltas.
 
     A delta belongs to the call with its id, else to the latest call with its index. A delta without an index, or with
-    only arguments, belongs to the latest call. A delta begins a new call if there is no such call, or if it names a
-    function and that call has another id or complete arguments.
+    only arguments, belongs to the latest call. A delta begins a new call if there is no such call. A delta that names a
+    function also begins a new call if that call has another id or complete arguments.
     """
 
     __slots__ = ("_by_id", "_by_index", "calls")

@@ -1,8 +1,8 @@
 """Reads the values that an agent records by hand with `record_llm_interaction` and `record_agent_step`.
 
-Callers pass values in the form of the document, as the request and response objects of any SDK, or in the form of Trae
-Agent (a message with `tool_call` or `tool_result`, a response with `content` and `usage`). The passed values are kept
-in `given`, which the document shows. The values that this reader returns have the common form.
+Callers pass values in three forms: as in the document, as the request and response objects of any SDK, or as in Trae
+Agent. A message of Trae Agent has `tool_call` or `tool_result`, and its response has `content` and `usage`. The passed
+values are kept in `given`, which the document shows. The values that this reader returns have the common form.
 """
 
 from __future__ import annotations

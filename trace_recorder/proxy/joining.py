@@ -1,7 +1,7 @@
 """Finds a program's own session file, and adds its contents to a run: the times, exit codes and results of tools.
 
-A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, a call
-is found by the ids of its tool calls, or else by its text and tool calls. For each tool that ran, `tool_call` and
+A call of the session is found among the calls of the run by the id of its response. If the file has no such ids, the
+ids of tool calls are compared, and then the texts and the tool calls. For each tool that ran, `tool_call` and
 `tool_result` records are written, which name the interaction of the call. A gap reports each disagreement between the
 file and the run.
 

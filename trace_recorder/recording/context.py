@@ -229,9 +229,9 @@ class _ContextBlock:
 class Step(_ContextBlock):
     """One step of the agent, while its block is open: `with recorder.step() as step:`.
 
-    `state`, `reflection` and `error` may be set inside. A state that is not set is derived: "error" if an exception
-    left the block, "calling_tool" if a tool was requested or run, else "completed"; "thinking" while the block is open.
-    A step has no other attributes, so setting a misspelt attribute raises AttributeError.
+    `state`, `reflection` and `error` may be set inside. A state that is not set is derived. While the block is open, it
+    is "thinking". Then it is "error" if an exception left the block, "calling_tool" if a tool was requested or run,
+    else "completed". A step has no other attributes, so setting a misspelt attribute raises AttributeError.
     """
 
     __slots__ = ("_began", "_held", "_open", "error", "reflection", "state", "step_number")

@@ -94,7 +94,7 @@ def _read_run(run: ForeignRun) -> ReadRun:
 def import_traces(service: TraceService, directory: Path, seen: dict[str, str] | None = None) -> Iterator[Imported]:
     """Write each trace of a service into a directory, one after another, and yield what was done.
 
-    An import that was stopped continues where it ended: a trace is not fetched again if the directory has the version
+    An import that was stopped continues where it ended. A trace is not fetched again if the directory has the version
     that the service lists. `seen` has the versions of known traces, by their ids. A trace in this version is skipped,
     and each imported trace is added. A trace that cannot be read is reported, and the import continues. Raises
     FetchError if the service refuses, or if `MAX_FAILURES` traces in a row cannot be read. Raises TrajectoryPathError

@@ -7,7 +7,7 @@ Locks and threads:
 - The run's lock, which protects the journal, is never taken here. The run releases it before it calls this module.
 - `DocumentWriter._lock` is held during a write. It is re-entrant, since a signal handler or a destructor may record in
   the middle of a write, in the same thread. A caller that wants to write need not wait for the end of the thread's
-  write: that write stops between two calls of the run, and leaves the old document.
+  write. The thread's write stops between two calls of the run, and leaves the old document.
 - Counters and flags are read and set without a lock. A lost update makes the next write a little early or late.
 """
 
