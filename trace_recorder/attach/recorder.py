@@ -381,7 +381,7 @@ class TrajectoryRecorder:
     def child_environment(self) -> dict[str, str]:
         """Return the environment for a program that this run starts, so that the program's runs are linked to this run.
 
-        This is needed only while several runs are open. A single open run is in the process's own environment.
+        This is needed only while several runs are open. The process's own environment has the id of a single open run.
         """
         run = self._lifecycle.run_for("child_environment()")
         return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}

@@ -77,8 +77,9 @@ class ToolExecutions:
     ) -> None:
         """Read the tool calls of a response, if there is one, and match what came while its stream was open.
 
-        Tools and results that were attached to its `duplicates` may belong to it. `call_seq` is the number of the
-        interaction's first record, and `first_seq` is the number of the interaction's request.
+        Tools and results that were attached to `duplicates` of the interaction may belong to the interaction.
+        `call_seq` is the number of the interaction's first record, and `first_seq` is the number of the interaction's
+        request.
         """
         during = self._open_streams.pop(identity, None) or DuringStream()
         if call is None:

@@ -1,9 +1,10 @@
 """The recorder inside a process of the agent.
 
 The recorder begins with the first LLM call and ends with the process. A process without a call leaves no file. No
-failure here reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported. The
-parent process, `trace-recorder run`, is `supervisor.py`. The parent process passes its settings, and gets reports, by
-the `Handoff`. In a process of `trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the `ProcessRecorder`.
+failure here reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported.
+`supervisor.py` runs in the parent process, `trace-recorder run`. The parent process passes its settings, and gets
+reports, by the `Handoff`. In a process of `trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the
+`ProcessRecorder`.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ class FinalizeData(RecordData):
 
 
 class SourceData(RecordData):
-    """A part of an imported run's source that no other record can express, unchanged.
+    """An unchanged part of an imported run's source, which no other record can express.
 
     `what` is the kind of the part.
     """
