@@ -40,7 +40,7 @@ from trace_recorder.version import __version__
 Event = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
-Exchange = Coroutine[Any, Any, int]
+Forwarding = Coroutine[Any, Any, int]
 """A coroutine that sends a request, passes the answer to the client, and returns the HTTP status of the answer."""
 
 TOKEN_HEADER = "x-trace-recorder-token"  # noqa: S105 - the name of a header
@@ -158,7 +158,7 @@ class Proxy:
         endpoint = endpoint_of(incoming.method, parts.hostname or "", parts.path, parts.port)
         if endpoint is None:
             request = incoming.request_to(route.url, incoming.body() if incoming.has_body else None)
-            await _until_client_is_gone(incoming, _exchange(self._client, request, send), Context())
+            await _until_client_is_gone(incoming, _forward_to_provider(self._client, request, send), Context())
             return
         body = b"".join([chunk async for chunk in incoming.body()])
         request = incoming.request_to(route.url, body)
@@ -166,16 +166,16 @@ class Proxy:
         session_request = SessionRequest(route.url, route.chosen, incoming.header, endpoint.api, body, plain_body)
         if (session_and_context := await self._sessions.of(session_request)) is None:
             # The recording client would write this call to the run of another session.
-            await _until_client_is_gone(incoming, _exchange(self._unrecorded, request, send), Context())
+            await _until_client_is_gone(incoming, _forward_to_provider(self._unrecorded, request, send), Context())
         else:
             await self._forward_call(
-                incoming, _exchange(self._client, request, send), session_request, *session_and_context
+                incoming, _forward_to_provider(self._client, request, send), session_request, *session_and_context
             )
 
     async def _forward_call(
         self,
         incoming: _Incoming,
-        exchange: Exchange,
+        forwarding: Forwarding,
         session_request: SessionRequest,
         session: Session,
         context: Context,
@@ -184,19 +184,19 @@ class Proxy:
         session.requests += 1
         status = 0
         try:
-            status = await _until_client_is_gone(incoming, exchange, context)
+            status = await _until_client_is_gone(incoming, forwarding, context)
         finally:
             session.requests -= 1
             if status not in _SUCCESS:
                 session.remember_failure(session_request, context)
 
 
-async def _until_client_is_gone(incoming: _Incoming, exchange: Exchange, context: Context) -> int:
-    """Run an exchange, and return its status. If the client closes its connection, cancel the exchange and return 0.
+async def _until_client_is_gone(incoming: _Incoming, forwarding: Forwarding, context: Context) -> int:
+    """Forward a request, and return the status of the answer. If the client closes its connection, stop and return 0.
 
     Without a proxy, the call would end at that moment too.
     """
-    work = asyncio.create_task(exchange, context=context)
+    work = asyncio.create_task(forwarding, context=context)
     disconnect = asyncio.create_task(incoming.wait_for_disconnect())
     try:
         await asyncio.wait((work, disconnect), return_when=asyncio.FIRST_COMPLETED)
@@ -209,7 +209,7 @@ async def _until_client_is_gone(incoming: _Incoming, exchange: Exchange, context
     return 0
 
 
-async def _exchange(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> int:
+async def _forward_to_provider(client: httpx.AsyncClient, request: httpx.Request, send: Send) -> int:
     """Send a request, pass the answer to the client chunk by chunk, and return its status."""
     try:
         response = await client.send(request, stream=True, auth=None)
