@@ -41,8 +41,9 @@ ASSEMBLY_TIMEOUT_SECONDS = 10.0
 class Exchange:
     """One request and its response: one attempt of a call, or a poll. `records` writes its records.
 
-    A seam calls `answered` or `failed`. It gives each chunk to `response.chunk`. If a part is due after that, it calls
-    `response.write_due` before the caller gets the chunk. Its last call is `ended`, `closed` or `broken`.
+    A seam calls `answered` or `failed`. Then the seam gives each chunk to `response.chunk`. If a part is due after
+    that, the seam calls `response.write_due` before the caller gets the chunk. The last call is `ended`, `closed` or
+    `broken`.
     """
 
     cancelled_read: BaseException | None = None
@@ -233,7 +234,9 @@ class Exchange:
         """Record that the caller closed the response early."""
         if self.response.done or self._assembly_done is not None:
             return
-        if self._watched_body is not None and self._watched_body() is None:  # closed by a generator, not by the caller
+        if (
+            self._watched_body is not None and self._watched_body() is None
+        ):  # the caller dropped the body, and a generator closed it
             why = "it was abandoned"
         end = partial(self.ended, why, what="record a response that was closed early")
         if holds_lock():  # the garbage collector closes the response, in the middle of another record

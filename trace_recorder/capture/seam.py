@@ -137,7 +137,7 @@ def body_in_memory(content: object) -> tuple[bytes, ...]:
 
 @contextmanager
 def sending(request: LibraryRequest, exchange: Exchange | None) -> Iterator[None]:
-    """Mark a request while it is sent. An exception is recorded as the end of its exchange, and passes."""
+    """Mark a request while it is sent. An exception is recorded as the end of the exchange, and is raised again."""
     before = request_in_progress.get()
     try:
         if exchange is not None:

@@ -84,7 +84,7 @@ class AsyncChunks:
         return await anext(self)
 
     async def athrow(self, *error: Any) -> Any:
-        """Throw into the iterator inside."""
+        """Throw an exception into the iterator inside."""
         return await self._chunks.athrow(*error)
 
     async def aclose(self) -> None:

@@ -4,7 +4,7 @@ Such a connection goes to a known host of models while no seam of ours is sendin
 
 Two hooks see connections. `UnseenClients` replaces `socket.getaddrinfo` while something is recorded; it costs nothing
 until a name is looked up. `audit_connections` adds an audit hook, which reaches every library and every address. The
-hook slows each audited operation of the process down, such as `id()`, and cannot be removed. So it is for replayed
+hook slows down each audited operation of the process, such as `id()`, and cannot be removed. So it is for replayed
 processes only (decision 30). Neither hook sees connections that are made in C: by uvloop, gRPC or pycurl.
 """
 
