@@ -234,10 +234,8 @@ class Exchange:
         """Record that the caller closed the response early."""
         if self.response.done or self._assembly_done is not None:
             return
-        if (
-            self._watched_body is not None and self._watched_body() is None
-        ):  # the caller dropped the body, and a generator closed it
-            why = "it was abandoned"
+        if self._watched_body is not None and self._watched_body() is None:
+            why = "it was abandoned"  # the caller dropped the body, and a generator closed it
         end = partial(self.ended, why, what="record a response that was closed early")
         if holds_lock():  # the garbage collector closes the response, in the middle of another record
             self.run.unfinished.defer(end)
