@@ -45,8 +45,9 @@ def _error_text(content: Payload) -> str:
     """Return an error as text: a list of text parts with one part on each line, any other value as JSON."""
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    if all(isinstance(text, str) for text in texts):
-        return "\n".join(texts)
+    strings = [text for text in texts if isinstance(text, str)]
+    if len(strings) == len(texts):
+        return "\n".join(strings)
     return "" if content is None else json.dumps(content, ensure_ascii=False)
 
 
