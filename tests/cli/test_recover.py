@@ -82,7 +82,7 @@ def test_a_document_is_not_replaced_by_a_poorer_one(tmp_path: Path) -> None:
 
     refused = invoke("recover", tmp_path)
     assert (refused.exit_code, path.read_bytes()) == (1, before)
-    assert "less than it: provider, model, llm_interactions" in refused.output
+    assert "less than the document: provider, model, llm_interactions" in refused.output
     assert [file.name for file in tmp_path.iterdir() if file.name.endswith(".tmp")] == []
 
     assert invoke("recover", "--force", tmp_path).exit_code == 0
