@@ -87,7 +87,9 @@ class TrajectoryReader:
 
     def read(self) -> Iterator[LLMInteraction]:
         """Yield the calls of the trajectory's steps."""
-        tools = [manual.read_tool(tool) for tool in _tools(self.document["agent"])]
+        agent = self.document["agent"]
+        declared, built_in = agent.get("tool_definitions") or (), _extra(agent).get("built_in_tools")
+        tools = [manual.read_tool(tool) for tool in (*declared, *(built_in if isinstance(built_in, list) else ()))]
         is_call = False
         for step, follows in _with_next_request(self._steps()):
             is_after_call, is_call = is_call, _is_call(step)
@@ -180,7 +182,7 @@ class TrajectoryReader:
 
     def _call(self, step: Mapping[str, Payload], message: Message, source: AtifSource) -> LLMInteraction:
         extra = members.written_by_view(_extra(step))
-        error = error_of(extra.get("error"))
+        error, attempts = error_of(extra.get("error")), extra.get("attempts") or ()
         kept = members.as_kept(members.of_call(step, self._references(step)))
         return LLMInteraction(
             interaction_id=extra.get("interaction_id") or "",
@@ -194,7 +196,7 @@ class TrajectoryReader:
             response=NO_RESPONSE if error and not _has_content(message) else read_response(step, message, extra, kept),
             error=error,
             **{name: extra.get(name) for name in ("duration_seconds", "time_to_first_token_seconds", "ended_by")},
-            attempts=tuple(map(_attempt, extra.get("attempts") or ())),
+            attempts=tuple(Attempt(**{**attempt, "error": error_of(attempt.get("error"))}) for attempt in attempts),
             stream=extra.get("stream") is True,
             complete=extra.get("complete") is not False,
             replayed_from=_origin(step),
@@ -206,10 +208,6 @@ class TrajectoryReader:
         return [
             {**result, "subagent_trajectory_ref": refs} for result, refs in pairs if refs and "content" not in result
         ]
-
-
-def _attempt(document: Mapping[str, Payload]) -> Attempt:
-    return Attempt(**{**document, "error": error_of(document.get("error"))})
 
 
 def _extra(element: Mapping[str, Payload]) -> Mapping[str, Payload]:
@@ -243,11 +241,6 @@ def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Map
         if _is_call(step):
             follows = members.written_by_view(_extra(step)).get("requested_at")
     return pairs[::-1]
-
-
-def _tools(agent: Mapping[str, Payload]) -> list[Payload]:
-    built_in = _extra(agent).get("built_in_tools")
-    return [*(agent.get("tool_definitions") or ()), *(built_in if isinstance(built_in, list) else ())]
 
 
 def _message(step: Mapping[str, Payload], follows: str | None) -> Message:

@@ -21,7 +21,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
-from pathlib import Path
 
 from trace_recorder.dialects.json_access import Members as Remaining
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
@@ -239,7 +238,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
         source.read_too.add(other.path)
     shown, sent = (source, other) if is_screen else (other, source)
     screen = read_screen(as_list(shown.document)) if shown else ShownTask()
-    run = ForeignRun(identity=_name(source.path), task=screen.task)
+    folder = source.path.absolute().parent.name if source.path.name in (_HISTORY, _SHOWN) else ""
+    run = ForeignRun(identity=folder or source.path.name.partition(".")[0], task=screen.task)
     if sent is None:
         _read_shown(run, screen)
     else:
@@ -247,11 +247,6 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if screen.result is not None:
         run.status, run.final_result = "completed", screen.result
     yield run
-
-
-def _name(path: Path) -> str:
-    is_named = path.name in (_HISTORY, _SHOWN)
-    return (path.absolute().parent.name if is_named else "") or path.name.partition(".")[0]
 
 
 def _read_sent(run: ForeignRun, messages: list[Payload], screen: ShownTask) -> None:

@@ -42,7 +42,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
             if identity := as_text(members.get("id")):
                 positions[identity] = history.position
         else:
-            _read_other(run, members, time)
+            if members.get("type") == "session_start":
+                run.identity = as_text(members.get("id")) or run.identity
+                run.source |= {name: members[name] for name in _SOURCE_MEMBERS if name in members}
+            run.events.append(Kept(what=as_text(members.get("type")) or "line", value=members, time=time))
     history.finish()
     yield run
 
@@ -57,13 +60,6 @@ def _read_message(run: ForeignRun, history: AgentHistory, message: Members, time
     add_message(history, message.get("content"), time, without_none(visibility=visibility))
     if visibility != _HIDDEN and not run.task:
         run.task = first_text(message.get("content")) or None
-
-
-def _read_other(run: ForeignRun, members: Members, time: str) -> None:
-    if members.get("type") == "session_start":
-        run.identity = as_text(members.get("id")) or run.identity
-        run.source |= {name: members[name] for name in _SOURCE_MEMBERS if name in members}
-    run.events.append(Kept(what=as_text(members.get("type")) or "line", value=members, time=time))
 
 
 FORMAT = ImportFormat(name="droid", recognizes=recognizes, read=read, counting=WHOLE)

@@ -46,11 +46,13 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     writer = _JournalWriter(run.format)
     start, end = run.times()
     yield from writer.record("start", _start(run), start)
-    open_until = _ends_of_sub_agents(run)
+    executions = (getattr(event, "agent", MAIN).parent_execution_id for event in run.events)
+    last_events = {execution: position for position, execution in enumerate(executions) if execution is not None}
+    # The result of an execution that started sub-agents is written after the last event of these agents.
     for position, event in enumerate(run.events):
         yield from writer.lines(event)
-        if isinstance(event, ToolRun) and open_until.get(event.execution_id, 0) > position:
-            writer.open_runs.setdefault(open_until[event.execution_id], []).append(event)
+        if isinstance(event, ToolRun) and last_events.get(event.execution_id, 0) > position:
+            writer.open_runs.setdefault(last_events[event.execution_id], []).append(event)
         elif isinstance(event, ToolRun):
             yield from writer.result(event)
         for tool_run in writer.open_runs.pop(position, ()):
@@ -58,15 +60,6 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     outcome = {"status": run.status, "success": run.success, "final_result": run.final_result}
     seconds = {"execution_time": seconds_between(start, end)}
     yield from writer.record("finalize", outcome | without_none(error=run.error) | seconds, end)
-
-
-def _ends_of_sub_agents(run: ForeignRun) -> dict[str | None, int]:
-    """Return the position of the last event of the sub-agents that each execution started.
-
-    The keys are the ids of the executions. The result of an execution is written after this event.
-    """
-    executions = (getattr(event, "agent", MAIN).parent_execution_id for event in run.events)
-    return {execution: position for position, execution in enumerate(executions) if execution is not None}
 
 
 def _start(run: ForeignRun) -> Members:

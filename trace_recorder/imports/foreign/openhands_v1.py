@@ -184,7 +184,9 @@ class _OpenHandsV1Reader:
         if group[0] is event:
             calls = [manual.read_tool_call(_tool_call(action)).to_document() for action in group]
             answer = {"content": content_of(as_list(event.get("thought"))), "tool_calls": calls}
-            yield self._call(event, answer | without_none(reasoning=_reasoning(event)), time)
+            thoughts = (as_text(as_dict(block).get("thinking")) for block in as_list(event.get("thinking_blocks")))
+            reasoning = as_text(event.get("reasoning_content")) or join_texts(thoughts, "\n\n")
+            yield self._call(event, answer | without_none(reasoning=reasoning), time)
         action = as_dict(event.get("action"))
         if action.get("kind") == "FinishAction":
             self.final_result = action.get("message")
@@ -194,12 +196,13 @@ class _OpenHandsV1Reader:
         extra = {name: event[name] for name in ("critic_result", "security_risk", "summary") if event.get(name)}
         thinking = as_list(event.get("thinking_blocks"))
         extra |= without_none(thinking_blocks=thinking or None)
-        identity = as_text(event.get("llm_response_id"))
+        identity, content = as_text(event.get("llm_response_id")), message.get("content")
+        text = text_of(content) if isinstance(content, list) else content  # the history has the parts
         call = Call(
             time=time,
             conversation=self.view.conversation,
             length=len(self.view.conversation),
-            response={**_text_content(message)} | without_none(id=identity, extra=extra or None),
+            response=message | {"content": text} | without_none(id=identity, extra=extra or None),
             model=self.model,
             tools=self.tools,
         )
@@ -246,19 +249,6 @@ def _response_id(event: Members) -> str:
 def _tool_call(event: Members) -> Members:
     members = {"id": event.get("tool_call_id"), "name": event.get("tool_name")}
     return without_none(**members) | without_none(**as_dict(event.get("tool_call")))
-
-
-def _reasoning(event: Members) -> str | None:
-    blocks = (as_text(as_dict(block).get("thinking")) for block in as_list(event.get("thinking_blocks")))
-    return as_text(event.get("reasoning_content")) or join_texts(blocks, "\n\n")
-
-
-def _text_content(message: Members) -> Members:
-    """Return a response with its content as text. The message in the history has the other parts."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return message
-    return message | {"content": text_of(content)}
 
 
 def _parts(content: Payload) -> list[Payload]:

@@ -198,7 +198,8 @@ class _PiSessionReader:
         body = {"role": "assistant", "content": blocks, "stop_reason": stop, "model": message.get("model")}
         if stop in _BROKEN and not blocks:
             call = self.history.failed_call(time, {"type": stop, "message": failed})
-            call.response = {"content": None, "usage": usage.to_document()} if _is_counted(usage) else None
+            counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cost)
+            call.response = {"content": None, "usage": usage.to_document()} if any(counts) else None
         else:
             response = anthropic_messages.read_response(body, self.history.made_up_ids)
             call = self.history.call(time, replace(response, usage=usage), _answer_of(blocks))
@@ -256,10 +257,6 @@ def _text(content: Payload) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(text for part in as_list(content) if (text := as_text(as_dict(part).get("text"))))
-
-
-def _is_counted(usage: Usage) -> bool:
-    return any((usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cost))
 
 
 _COUNTS = {

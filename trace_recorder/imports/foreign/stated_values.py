@@ -25,7 +25,9 @@ def stated_time(value: Payload) -> str:
     text without an offset is the local time of an unknown place, and is taken as UTC.
     """
     if isinstance(value, str) and not value.isdecimal():
-        return _from_text(value)
+        time = parse_time(value)
+        aware = time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
+        return "" if aware is None else aware.isoformat(timespec="microseconds")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return ""
     if isinstance(value, str):
@@ -47,13 +49,6 @@ def stated_time(value: Payload) -> str:
 _MAX_DIGITS = 24
 _MAX_PLAUSIBLE_SECONDS = 10_000_000_000
 """The year 2286. A larger number counts a smaller unit than seconds."""
-
-
-def _from_text(text: str) -> str:
-    time = parse_time(text)
-    if time is None:
-        return ""
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).isoformat(timespec="microseconds")
 
 
 def seconds_between(start: str, end: str) -> float | None:
@@ -82,7 +77,7 @@ The first member with a whole number is taken. `a/b` is the member `b` of the me
 
 def counts_at(members: Members, names: CountNames) -> dict[str, Payload]:
     """Return the counts in `names` that an object states."""
-    counts = ((name, _first(members, alternatives.split(" "))) for name, alternatives in names.items())
+    counts = ((name, _first_count(members, alternatives.split(" "))) for name, alternatives in names.items())
     return {name: count for name, count in counts if count is not None}
 
 
@@ -92,13 +87,13 @@ def usage_at(remaining: Remaining, names: CountNames, extra: Members | None = No
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
 
-def _first(members: Members, names: Iterable[str]) -> int | None:
-    return next((count for name in names if (count := as_int(_value_at(members, name))) is not None), None)
-
-
-def _value_at(members: Members, name: str) -> Payload:
-    outer, slash, inner = name.partition("/")
-    return as_dict(members.get(outer)).get(inner) if slash else members.get(outer)
+def _first_count(members: Members, names: Iterable[str]) -> int | None:
+    for name in names:
+        outer, slash, inner = name.partition("/")
+        value = as_dict(members.get(outer)).get(inner) if slash else members.get(outer)
+        if (count := as_int(value)) is not None:
+            return count
+    return None
 
 
 def other_counts(members: Members, details: Iterable[str], names: CountNames) -> Members:

@@ -214,16 +214,13 @@ def _message(item: Members) -> Members:
         extra |= without_none(action=item.get("action") or None)
     if len(answers) > 1:
         extra["tool_call_ids"] = answers
+    blocks = map(as_dict, as_list(item.get("thinking_blocks")))
     return {"role": as_text(item.get("role")) or "user", "content": item.get("content")} | without_none(
         tool_calls=calls or None,
         call_id=next(iter(answers), None),
-        reasoning=_reasoning(item.get("thinking_blocks")),
+        reasoning=join_texts((as_text(block.get("thinking")) for block in blocks), "\n\n"),
         extra=extra or None,
     )
-
-
-def _reasoning(blocks: Payload) -> str | None:
-    return join_texts((as_text(as_dict(block).get("thinking")) for block in as_list(blocks)), "\n\n")
 
 
 FORMAT = ImportFormat(name="swe-agent", recognizes=recognizes, read=read, counting=WHOLE)

@@ -96,18 +96,13 @@ def read_logfire(span: ForeignSpan) -> Reading | None:
     reading = read_input(request) if len(request) > 1 else Reading()
     reading.kind = "call"
     reading.model = as_text(request.get("model"))
-    reading.response = _logged_response(response)
+    text = as_text(response.get("combined_chunk_content"))
+    message = response.get("message", response.get("text"))
+    reading.response = read_output(message) if text is None else LLMResponse(content=text)
     reading.usage = if_known(read_usage(raw_usage))
     reading.continues = is_log
     reading.stream = True if is_log else reading.stream
     return reading
-
-
-def _logged_response(response: dict[str, Payload]) -> LLMResponse | None:
-    text = as_text(response.get("combined_chunk_content"))
-    if text is not None:
-        return LLMResponse(content=text)
-    return read_output(response.get("message", response.get("text")))
 
 
 _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
