@@ -91,7 +91,7 @@ def describe_error(error: BaseException, function: RewardFunction | None = None)
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
-    """Yield the places of an error in this code, and last the first line of the code.
+    """Yield each place in this code at which an error was raised, and then the first line of the code.
 
     If `code` is None, yield the places in imported modules.
     """

@@ -1,8 +1,8 @@
 """Why an answer ended, in any dialect, and whether a model may be trained on it.
 
 All views use these rules. An answer that is empty, or that was cut off or stopped by a filter, would teach a model to
-stop early or to say nothing. Views that make training data leave such an answer out or mask it, unless an argument of
-the view allows it.
+stop early or to say nothing. In training data, views omit or mask such an answer, unless an argument of the view allows
+it.
 """
 
 from __future__ import annotations

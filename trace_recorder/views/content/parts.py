@@ -69,7 +69,7 @@ def chat_part(part: Part) -> Payload:
 
 
 def describe_part(part: Part, limit: int) -> tuple[str, bool]:
-    """Write a part that is not text as JSON. Return the JSON, and whether strings longer than `limit` were cut."""
+    """Encode a part other than text as JSON. Return the JSON, and whether strings longer than `limit` were cut."""
     if isinstance(part, Text):
         return '""', False
     raw = {"type": "image", "url": part.address} if isinstance(part, Image) else part.raw

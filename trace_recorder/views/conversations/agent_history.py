@@ -80,7 +80,7 @@ class AgentMessages:
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
         """Find the recorded answers in a prompt.
 
-        Return them, and how many of them, counted from the end, follow each other without a missing answer.
+        Return the answers, and how many of them, counted from the end, follow each other without a missing answer.
         """
         answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None

@@ -1,6 +1,6 @@
 """Which messages of a prompt are new compared with an earlier prompt of its agent, and which messages are gone.
 
-All code that shows people new messages uses this module. A prompt is compared with the prompt of the call that it
+All code that shows new messages to people uses this module. A prompt is compared with the prompt of the call that it
 continues, by the rule of `call_chains.py`. If the prompt repeats more messages of another recent prompt of the agent,
 such as the prompt of a failed call, it is compared with that other prompt. A prompt that continues no call is compared
 with the most similar recent prompt. The history of such a prompt counts as changed only if answers of the model are

@@ -4,11 +4,12 @@
 recorded its steps and no calls, each step that the agent recorded is a turn.
 
 A side call is a call that a program makes beside its conversation, for example to get a title or a topic, or to check
-its quota. No program marks these calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18
+its quota. No program marks side calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18
 do not), so side calls are derived. Only runs of the proxy have side calls. In any other run, the author of the agent
-knows its calls. In such a run, a call without tools, such as a call that plans, is a part of the work. A side call has
-no tools, although its agent offers tools in other calls. The prompt of a side call has no answer of a model. No other
-call continues a side call. A second request for a title, with the same instructions, does not count as a continuation.
+knows which calls it makes. In such a run, a call without tools, such as a call that plans, is a part of the work. A
+side call has no tools, although its agent offers tools in other calls. The prompt of a side call has no answer of a
+model. No other call continues a side call. A second request for a title, with the same instructions, does not count as
+a continuation.
 """
 
 from __future__ import annotations
