@@ -171,7 +171,7 @@ MAX_PROMPTS = 8
 MAX_EDITS = 8
 """At most this many replaced messages are normalized one by one.
 
-If there are more, the rest of the prompt is normalized again.
+If there are more replaced messages, the rest of the prompt is normalized again.
 """
 
 
@@ -305,10 +305,10 @@ class PromptNormalizer:
 
 
 def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
-    """Return the positions of messages that were replaced one by one, and how many messages the prompts share.
+    """Return the positions of messages that were replaced singly, and the position up to which nothing else differs.
 
-    The shared messages are at the beginning, and include the replaced ones. A replaced message of an assistant ends the
-    search, because its calls have results and its neighbours may belong to the same normalized message.
+    A replaced message of an assistant ends the search, because its calls have results and its neighbours may belong to
+    the same normalized message.
     """
     old_numbers, numbers = before.numbers, source.numbers
     edits: list[int] = []
