@@ -272,7 +272,7 @@ def test_a_step_is_entered_once(recorder: TrajectoryRecorder) -> None:
     with step:
         pass
 
-    with pytest.raises(RecorderStateError, match=r"step 1.* was entered before"):
+    with pytest.raises(RecorderStateError, match=r"step 1.* was entered already"):
         step.__enter__()
 
 
