@@ -1,12 +1,12 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
-A `Part` is a part of a stream, and each of its texts is examined once. An event that differs from an earlier event only
+A `Part` is a part of a stream, and each of its texts is searched once. An event that differs from an earlier event only
 in the model's text is not parsed, and `looks` yields the common text of such events once. `hold_back` leaves out the
-events at the end that may contain the beginning of a secret (`partial_secrets.py`). They are written with the next
-part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the texts of
+events at the end that may contain the beginning of a secret (`partial_secrets.py`). These events are written with the
+next part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the texts of
 all events at one place, and masks the joined text. The mask is written into the event in which the secret begins, and
 the rest of the secret is removed from the following events. Nothing else in an event is changed. `redactor.py` calls
-`hold_back`, `looks` and `mask`, in this order. It also masks the secrets that lie within one line.
+`hold_back`, `looks` and `mask`, in this order, and masks the secrets that are within one line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trace_recorder.values.structs import Struct
 _NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
 _MOST_FORMS = 8
-"""With how many earlier forms an event is compared. A stream may alternate between several texts."""
+"""An event is compared with at most this many earlier forms. A stream may alternate between several texts."""
 _STEP = 64
 """Other threads may run after this many lines, or after this many strings of one line."""
 _MAX_ROUNDS = 32
@@ -49,7 +49,7 @@ Sees = Callable[[str], bool]
 Waits = Callable[[str], int]
 """A function that returns how many characters at the end of a text may be the beginning of a secret."""
 Place = tuple[Payload, ...]
-"""The path of a string in an event: names, positions in lists, and pairs of a telling member and its value."""
+"""The path of a string in an event: names, positions in lists, and pairs of a member in `TELLING` and its value."""
 
 
 class _Piece(Struct, frozen=True, gc=False):
@@ -87,7 +87,7 @@ class Part:
         """The strings that differ in lines of the same form: the counter, the model's text and the filler."""
         self._long_lines: list[int] = []
         self.masked_lines: frozenset[int] | None = None
-        """The numbers of the lines whose pieces `mask` has searched, or None if no line had a sign of a secret."""
+        """The numbers of the lines whose pieces `mask` has searched, or None if no text may have a secret."""
         self._read()
 
     def _read(self) -> None:
@@ -114,15 +114,15 @@ class Part:
                 number += 1
 
     def _read_event(self, number: int) -> tuple[EventForm, list[_Piece]] | None:
-        """Parse a line. Return its form, and the text of its piece, if it has one piece."""
+        """Parse a line. If it has one piece, return its form, and the pieces of the text to which the piece belongs."""
         line = self._lines[number]
         begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
-        found = list(_pieces(line, begin.start(), number)) if begin else []
-        for place, piece in found:
+        pieces = list(_pieces(line, begin.start(), number)) if begin else []
+        for place, piece in pieces:
             self._texts.setdefault(place, []).append(piece)
-        if len(found) != 1:
+        if len(pieces) != 1:
             return None
-        [(place, piece)] = found
+        [(place, piece)] = pieces
         return EventForm(line, piece.start, piece.end), self._texts[place]
 
     def _read_long_lines(self) -> None:
@@ -144,7 +144,7 @@ class Part:
     def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
         """Mask the secrets in the joined texts. Return the part, and each changed text, before and after.
 
-        `mask_arguments` masks the arguments of tools: parts of JSON, in which names of members count.
+        `mask_arguments` masks the arguments of tools. These are parts of JSON, so it judges the names of members too.
         """
         self._read_long_lines()
         joined = {place: "".join([piece.text for piece in pieces]) for place, pieces in self._texts.items()}
@@ -159,11 +159,11 @@ class Part:
             masked = text if place not in seen else (mask_arguments if _are_arguments(place) else mask)(text)
             if masked != text:
                 texts_masked.append((text, masked))
-                for piece, left in _spread(self._texts[place], text, masked):
-                    changed.setdefault(piece.line, []).append((piece.start, piece.end, left))
+                for piece, new in _spread(self._texts[place], text, masked):
+                    changed.setdefault(piece.line, []).append((piece.start, piece.end, new))
         for number, changes in changed.items():
-            for start, end, left in sorted(changes, reverse=True):
-                lines[number] = f"{lines[number][:start]}{json.dumps(left)}{lines[number][end:]}"
+            for start, end, new in sorted(changes, reverse=True):
+                lines[number] = f"{lines[number][:start]}{json.dumps(new)}{lines[number][end:]}"
         return "\n".join(lines), texts_masked
 
     def hold_back(self, waits: Waits) -> None:
@@ -210,16 +210,16 @@ class _Joined:
 
 
 def _has_piece(line: str) -> bool:
-    """Whether a long line has a member with the model's text. The line is searched step by step."""
-    for at in range(0, len(line), MAX_UNINTERRUPTED_CHARS):
+    """Return whether a long line has a member with the model's text. The line is searched step by step."""
+    for start in range(0, len(line), MAX_UNINTERRUPTED_CHARS):
         yield_to_others()
-        if _NAME.search(line, at, at + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME):
+        if _NAME.search(line, start, start + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME):
             return True
     return False
 
 
 def _pieces_of(run: Run, form: EventForm, number: int) -> list[_Piece]:
-    """Return the pieces of a run that begins with this line."""
+    """Return the pieces of a run of events that begins with this line."""
     lines, start = count(number, len(run.between) + 1), form.piece_start
     return [
         _Piece(
@@ -234,7 +234,7 @@ def _pieces_of(run: Run, form: EventForm, number: int) -> list[_Piece]:
 
 
 def _are_arguments(place: Place) -> bool:
-    """Whether the text of a place is the arguments of a tool, by its member or by the type of its events."""
+    """Return whether the text of a place is the arguments of a tool, by its member or by the type of its events."""
     members = [part for part in place if isinstance(part, tuple)]
     return place[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
 
@@ -284,9 +284,9 @@ def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
 
 def _spread(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
     """Yield the pieces that masking changes, each with its new text. The mask goes into the first of them."""
-    head = _common(text, masked)
+    head = _common_length(text, masked)
     head = min(head, len(text) - 1)
-    tail = min(_common(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)
+    tail = min(_common_length(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)
     new, at = masked[head : len(masked) - tail], 0
     for piece in pieces:
         start, at = at, at + len(piece.text)
@@ -297,7 +297,7 @@ def _spread(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Pie
             new = ""
 
 
-def _common(text: str, other: str) -> int:
+def _common_length(text: str, other: str) -> int:
     """Return how many characters at the beginning of two texts are the same."""
     shorter = min(len(text), len(other))
     if text[:shorter] == other[:shorter]:
