@@ -3,10 +3,10 @@
 A `Part` is a part of a stream, and each of its texts is searched once. An event that differs from an earlier event only
 in the model's text is not parsed, and `looks` yields the common text of such events once. `hold_back` leaves out the
 events at the end that may contain the beginning of a secret (`partial_secrets.py`). These events are written with the
-next part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the texts of
-all events at one place, and masks the joined text. The mask is written into the event in which the secret begins, and
-the rest of the secret is removed from the following events. Nothing else in an event is changed. `redactor.py` calls
-`hold_back`, `looks` and `mask`, in this order, and masks the secrets that are within one line.
+next part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the
+texts of all events at one place, and masks the joined text. The mask is written into the event in which the secret
+begins, and the rest of the secret is removed from the following events. Nothing else in an event is changed.
+`redactor.py` calls `hold_back`, `looks` and `mask`, in this order, and masks the secrets that are within one line.
 """
 
 from __future__ import annotations
