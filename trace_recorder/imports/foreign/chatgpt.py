@@ -133,31 +133,32 @@ class _ConversationReader:
             visited.add(key)
             keys.append(key)
         messages = [self._message(key) for key in keys]
-        calls = tuple(
-            _tool_call(message, node) for node, message in zip(keys, messages, strict=True) if _is_call(message)
-        )
-        last = messages[-1]
-        metadata = as_dict(last.get("metadata"))
-        texts = [
-            text_of(_content(message), "\n")
-            for message in messages
-            if not _is_call(message) and _kind(message) not in _THOUGHTS
-        ]
-        response = LLMResponse(
-            join_texts((text for text in texts if text), "\n\n"),
-            reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
-            tool_calls=calls,
-            finish_reason=as_text(as_dict(metadata.get("finish_details")).get("type")),
-            model=as_text(metadata.get("model_slug")),
-            id=as_text(last.get("id")),
-            extra={name: last[name] for name in _EXTRA if last.get(name) is not None},
-        )
+        response = _response(keys, messages)
         call = self.history.call(stated_time(messages[0].get("create_time")), response)
         call.provider, call.model = "openai", response.model or self.run.model
-        if as_text(last.get("status")) in ("in_progress", "finished_partial_completion"):
-            call.complete, call.ended_by = False, as_text(last.get("status"))
+        status = as_text(messages[-1].get("status"))
+        if status in ("in_progress", "finished_partial_completion"):
+            call.complete, call.ended_by = False, status
         self.run.model = self.run.model or response.model
-        return keys[-1], calls[-1].call_id if calls else None
+        return keys[-1], response.tool_calls[-1].call_id if response.tool_calls else None
+
+
+def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
+    """Return messages of the assistant as one response. `keys` are the keys of their nodes."""
+    last = messages[-1]
+    metadata = as_dict(last.get("metadata"))
+    calls = (_tool_call(message, key) for key, message in zip(keys, messages, strict=True) if _is_call(message))
+    answers = (message for message in messages if not _is_call(message) and _kind(message) not in _THOUGHTS)
+    texts = (text_of(_content(message), "\n") for message in answers)
+    return LLMResponse(
+        join_texts((text for text in texts if text), "\n\n"),
+        reasoning=join_texts((thought for message in messages if (thought := _thought(message))), "\n\n"),
+        tool_calls=tuple(calls),
+        finish_reason=as_text(as_dict(metadata.get("finish_details")).get("type")),
+        model=as_text(metadata.get("model_slug")),
+        id=as_text(last.get("id")),
+        extra={name: last[name] for name in _EXTRA if last.get(name) is not None},
+    )
 
 
 def _role(message: Members) -> str | None:

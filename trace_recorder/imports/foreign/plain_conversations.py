@@ -11,7 +11,7 @@ for each message).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from trace_recorder.dialects import openai_chat
 from trace_recorder.dialects.call_ids import CallNumbering
@@ -136,7 +136,12 @@ def events_of(
         elif message.role == "tool" and position >= prompt_length:
             unseen.append(members)
         conversation.add(members)
-    for result in unseen:
+    yield from _executions(unseen, calls)
+
+
+def _executions(results: Iterable[Members], calls: Mapping[str, ToolCall]) -> Iterator[ToolRun]:
+    """Yield an execution for each message with the result of a tool. `calls` has the tool calls by their ids."""
+    for result in results:
         call_id, name = as_text(result.get("call_id")), as_text(result.get("name"))
         call = calls.get(call_id or "")
         yield ToolRun(

@@ -273,7 +273,13 @@ class _ClaudeSessionReader:
         answer = replace(answer, extra={name: answer.extra[name] for name in ("content",) if name in answer.extra})
         if message.get("model") == _SYNTHETIC:
             history.add(answer, time)
-            return
+        else:
+            self._add_call(entry, history, answer, events, time)
+
+    def _add_call(
+        self, entry: SessionEntry, history: AgentHistory, answer: Message, events: list[Event], time: str
+    ) -> None:
+        message, line = entry.message, entry.line
         self.run.status = "unknown"
         response = anthropic_messages.read_response({"role": "assistant", **message}, history.made_up_ids)
         call = history.call(time, response, answer)
