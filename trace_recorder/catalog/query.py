@@ -243,10 +243,6 @@ def _words(term: Term) -> Condition:
     return Condition(_WITH_WORDS, (f'"{phrase}"',), needs_texts=True, needs_calls=True)
 
 
-def _substring(term: Term) -> Condition:
-    return Condition(_WITH_TEXT, (_text(term),), needs_texts=True, needs_calls=True)
-
-
 def _status(term: Term) -> Condition:
     """Return the condition that a run has one of several statuses. The caller's judgement counts as a status."""
     words = [*dict.fromkeys(_text(term).split(","))]
@@ -292,7 +288,7 @@ def _number(term: Term) -> float:
 
 _CONDITIONS: dict[str, Callable[[Term], Condition]] = {
     "words": _words,
-    "text": _substring,
+    "text": lambda term: Condition(_WITH_TEXT, (_text(term),), needs_texts=True, needs_calls=True),
     "status": _status,
     "id": lambda term: Condition("r.trajectory_id = ?", (_text(term),)),
     "task": _in_column("task"),

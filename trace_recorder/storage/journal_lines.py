@@ -11,6 +11,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -141,15 +142,8 @@ def _product(first: int, other: int) -> int:
     return product
 
 
-def _powers() -> Iterator[int]:
-    """Yield x to the power of 2, 4, 8, …, beginning with x itself."""
-    power = _ONE >> 1
-    for _ in range(32):
-        yield power
-        power = _product(power, power)
-
-
-_POWERS = tuple(_powers())
+_POWERS = tuple(accumulate(range(31), lambda power, _: _product(power, power), initial=_ONE >> 1))
+"""x to the power of 1, 2, 4, 8, … 2³¹."""
 
 
 def error_text(error: BaseException) -> str:

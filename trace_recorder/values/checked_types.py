@@ -17,7 +17,7 @@ import enum
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -48,10 +48,12 @@ class ArgumentReader:
 
     def optional_bool(self, name: str, value: object) -> bool | None:
         """Return a bool or None; 0 and 1 count as bools. Any other value is refused, and None is returned."""
-        judgement = None if value is None else try_call(partial(_to_bool, value), lambda _: None)
-        if judgement is None and value is not None:
+        number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
+        if number in {0, 1}:
+            return bool(number)
+        if value is not None:
             self._refuse(name, value, "True, False or None")
-        return judgement
+        return None
 
     def raise_if_refused(self) -> None:
         """Raise TypeError if any argument was refused."""
@@ -71,11 +73,6 @@ class ArgumentReader:
 
 def _without_enum(value: object) -> object:
     return value.value if isinstance(value, enum.Enum) else value
-
-
-def _to_bool(value: object) -> bool | None:
-    number = to_number(_without_enum(value))
-    return bool(number) if number in {0, 1} else None
 
 
 Value = TypeVar("Value")

@@ -26,7 +26,8 @@ _AS_ISO_TIME = (datetime.date, datetime.time)
 
 def json_equivalent(value: object) -> object:
     """Return the equivalent of a value, or the value itself if it has no equivalent."""
-    if isinstance(value, _AS_TEXT) or _is_decimal(value):
+    decimal = sys.modules.get("decimal")
+    if isinstance(value, _AS_TEXT) or (decimal is not None and isinstance(value, decimal.Decimal)):
         return str(value)
     if isinstance(value, _AS_ISO_TIME):
         return value.isoformat()
@@ -35,11 +36,6 @@ def json_equivalent(value: object) -> object:
     if is_numpy(value):
         return _numpy_equivalent(value)
     return value
-
-
-def _is_decimal(value: object) -> bool:
-    decimal = sys.modules.get("decimal")
-    return decimal is not None and isinstance(value, decimal.Decimal)
 
 
 def is_numpy(value: object) -> bool:
