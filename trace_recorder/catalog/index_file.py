@@ -82,7 +82,7 @@ def _opened_intact(path: Path, directory: Path) -> sqlite3.Connection | None:
 
 
 def _has_writer(path: Path) -> bool:
-    """Return whether an indexer holds the lock. Without support of locks, return True: one may be at work."""
+    """Return whether an indexer holds the lock. Return True if locks are not supported."""
     try:
         with directory_lock(path.parent, shared=True) as is_free:
             return not is_free
@@ -125,7 +125,7 @@ class IndexWriter:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def forget_deleted_words(self) -> None:
-        """Write the tokens again without the tokens of deleted texts. FTS5 alone would delete those later."""
+        """Write the tokens again without the tokens of deleted texts. FTS5 alone would delete these tokens later."""
         if self.has_deleted_words:
             self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
             self.has_deleted_words = False

@@ -82,7 +82,7 @@ class _Selection:
 RunState = tuple[State, Payload]
 """The state of a run's files, and the status of the run. The status may change while the files stay the same."""
 KnownRuns = Mapping[str, tuple[State, str | None]]
-"""The runs of an index by name: the state of the files, and the counted values of those that match, as JSON."""
+"""The runs of an index by name: the state of the files, and the counted values of matching runs as JSON."""
 
 
 class Search:

@@ -39,7 +39,7 @@ _JOURNAL_SUFFIX = ".journal.jsonl"
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files: of a document that a process writes, and of a journal that is being created."""
 _STALE_SECONDS = 60.0
-"""A temporary file of this age is stale. It may be from another host or container, where its pid means nothing."""
+"""A temporary file of this age is stale. Its process may run on another host, where the pid has no meaning."""
 
 
 def journal_path_for(document: Path) -> Path:

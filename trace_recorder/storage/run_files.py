@@ -21,7 +21,7 @@ NO_FILE: FileState = (0, 0)
 
 
 class RunFiles(NamedTuple):
-    """The files of a run: the directory, the name of the document or of a journal without one, and their entries.
+    """The files of a run: the directory, the name of the document, or else of the journal, and their entries.
 
     A directory below that cannot be read is represented by one such value, without a name and entries. Reading its
     path raises the error.

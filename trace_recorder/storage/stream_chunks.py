@@ -5,8 +5,8 @@
 the member is short. Masking keeps the lines, so it does not move these ends. A chunk that ended inside a masked
 secret ends after the mask.
 
-`chunk_times` has the times in milliseconds. The first time is measured from the request, each other time from the one
-before. They are written as unsigned base64 VLQ: digits of five bits, the lowest first, and 32 is added to all digits
+`chunk_times` has the times in milliseconds. The first time is measured from the request, each other time from the time
+before it. They are written as unsigned base64 VLQ: digits of five bits, the lowest first, and 32 is added to all digits
 but the last.
 
 The chunks of a part cover its text completely. If a part ends inside a chunk, the next part begins with the rest of

@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
-"""The largest number of earlier interactions with which one is compared. Sub-agents that take turns need several."""
+"""An interaction is compared with at most this many earlier ones. Sub-agents that take turns need several."""
 
 
 @dataclass(slots=True)

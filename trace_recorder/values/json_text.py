@@ -1,7 +1,7 @@
 """JSON as text: read strictly, and split into its members and elements without being encoded again.
 
 Every reader of JSON accepts the strict form. It excludes NaN, half of a surrogate pair, a number that no float can
-hold, and more than 200 levels of nesting. A text with one of these is recorded as plain text.
+hold, and more than 200 levels of nesting. Any other text is recorded as plain text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The messages of a run as a table: each message is in it once, and prompts are arrays of numbers of messages.
 
 The table has messages as they were read: in their dialect, with made-up ids. Neighbouring elements of a request that
-belong to one message are merged. The numbers of this table are not those of the items in a journal, where elements are
-not merged, and an element may be on file twice.
+belong to one message are merged. A journal numbers its items in another way: its elements are not merged, and an
+element may be on file twice.
 
 `EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. `MadeOnce` keeps
 the value that a view makes of a message. Both do their work once for each message, even if many prompts have it.
@@ -322,7 +322,7 @@ class EqualMessages:
         self._lists: OrderedDict[int, tuple[Numbers, Numbers]] = OrderedDict()
 
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
-        """Return the numbers of messages.
+        """Return the numbers of the messages of a prompt.
 
         The prompts of a conversation share one array. The numbers of the array's messages are remembered, so only new
         messages cost work.

@@ -240,7 +240,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
 
 
 NO_RESPONSE = LLMResponse(given={})
-"""The placeholder for the response of a call without one. The document shows it as `{}`."""
+"""The placeholder for the response of a call that has no response. The document shows it as `{}`."""
 
 
 class RequestReading(Struct, frozen=True, gc=False):

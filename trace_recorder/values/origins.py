@@ -26,7 +26,7 @@ _ATTRIBUTE = "trace_recorder_replayed_from"
 class ReplayedFrom(Struct, frozen=True, gc=False):
     """The recorded call that gave a call its answer.
 
-    If `by_hand` is True, a person wrote the answer in place of the recorded one.
+    If `by_hand` is True, a person wrote the answer in place of the recorded answer.
     """
 
     trajectory_id: str | None = None
@@ -44,7 +44,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
     def of_server(cls, url: str, text: str) -> Self | None:
         """Read the header that a server at `url` sent. Return None if its text is not the expected JSON.
 
-        Only a server of this machine is believed, so that a provider cannot make its calls look like recorded ones.
+        Only a server of this machine is believed, so that a provider cannot make its calls look like recorded calls.
         """
         if not is_believed(url):
             return None

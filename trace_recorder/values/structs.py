@@ -1,7 +1,7 @@
 """Immutable values with named fields: msgspec's structs or, where msgspec cannot be imported, dataclasses.
 
 `trace-recorder run` also records agents whose interpreter has neither this package nor its dependencies. The package
-then runs with Python's standard library alone. The values are the same there, and take longer to make.
+then runs with Python's standard library alone. The values are the same, and take longer to make.
 
 The garbage collector does not look at structs with `gc=False`. They are freed when nothing refers to them, and must not
 be part of a cycle of references. No value is part of a cycle, because each is made after its parts and

@@ -108,7 +108,7 @@ class AgentStep(Struct, frozen=True, gc=False):
 
     @property
     def llm_messages(self) -> Sequence[Message] | None:
-        """The messages of this step: those that the agent recorded, or those of its interaction."""
+        """The messages of this step: the messages that the agent recorded, or the messages of its interaction."""
         if self.messages is not None:
             return SharedSequence.of(self.messages)
         return self.interaction.input_messages if self.interaction else None

@@ -99,7 +99,7 @@ class ItemList:
             self.ranges.append([number, number])
 
     def add_elements(self, elements: Sequence[Element], items: RequestItems) -> None:
-        """Append elements, and set the item of each one that is new."""
+        """Append elements, and set the item of each new element."""
         for element in elements:
             if element.item is None:
                 element.item = items.item_of(element.text)

@@ -76,7 +76,7 @@ class ItemTable:
         self.add_item(record.data, record.crc)
 
     def _filled(self, data: Mapping[str, Payload]) -> Payload:
-        """Return the value of an item with its large strings filled in. Raises KeyError if one is missing."""
+        """Return the value of an item with its large strings filled in. Raises KeyError if a string is missing."""
         strings = {mark: self._string(number) for mark, number in data["strings"].items()}
         if not strings:
             return data["value"]

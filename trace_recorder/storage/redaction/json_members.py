@@ -157,7 +157,7 @@ def _decoded(spelled: str) -> str:
 
 
 def _is_table_of_labels(value: Payload) -> bool:
-    """Return whether JSON is a table of labels: objects in objects, with strings of which most are labels.
+    """Return whether JSON is a table of labels: nested objects whose strings are mostly labels.
 
     At least one string in three has several words, or letters beyond ASCII. Other JSON is data: it has numbers, lists,
     or strings that are not labels, such as names of accounts.

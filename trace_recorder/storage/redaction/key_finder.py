@@ -4,8 +4,8 @@ A literal is the fixed text in each secret of a form, such as `sk-ant-`. One sea
 literals, it looks for a rare character and the rest of the literal after it. For the others, it looks for the mark at
 the end of the literal (`_MARKS`) and the characters before it. So a further form costs next to nothing in texts without
 its literal. Invariant: each position of a text costs a bounded number of steps. If the literals are so close to each
-other that the text must be hostile, a part of the text is masked as one secret (`Density`). No key is missed because of
-that.
+other that the text must be hostile, a part of the text is masked as one secret (`Density`). This mask
+covers all keys in the part.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class KnownSecrets:
         self.short: frozenset[str] = frozenset()
         """The values that are masked only after the name of a secret."""
         self.all: tuple[_Secret, ...] = ()
-        """All values. A change replaces the tuple by another one."""
+        """All values. A change replaces the whole tuple."""
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:

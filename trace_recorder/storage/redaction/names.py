@@ -121,7 +121,7 @@ def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> l
     """Return the positions in JSON text of secrets that may be recognised by their name, at most one in each string.
 
     If many of them are in short strings, the rest of the text is not searched. If `any_value` is True, a value may also
-    be a known secret that does not look like one.
+    be a known secret that does not look like a secret.
     """
     stems = _STEMS.places(prepared.data)
     if not stems:

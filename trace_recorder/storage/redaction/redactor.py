@@ -68,7 +68,7 @@ _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thou
 """Members with values that a provider has signed or encrypted. They must be sent back unchanged."""
 _SEAL = 40
 _OVERLAP = 4 * 1024
-"""A long text is searched in pieces. This many characters at the end of a piece are searched again with the next one.
+"""A long text is searched in pieces. This many characters at the end of a piece are searched again with the next piece.
 
 A secret is recognised by fewer characters.
 """

@@ -99,7 +99,10 @@ class Sightings:
         return part
 
     def move_behind_escapes(self, escapes: list[tuple[int, int]]) -> None:
-        """Convert positions in a text without escapes to positions in the text with them. Add those of the escapes."""
+        """Convert positions in a text without escapes to positions in the text with escapes.
+
+        Each escape becomes a possible position of a secret too.
+        """
         starts: list[int] = []
         more = 0
         for start, end in escapes:
