@@ -34,7 +34,7 @@ ABSENT = "(absent)"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a rebuilt request differs from the recorded one."""
+    """A difference between a rebuilt request and the recorded one."""
 
     api: str
     path: str
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A way in which they may differ, and why it loses nothing, or what it loses."""
+    """A kind of difference, and the reason why it loses nothing, or what it loses."""
 
     name: str
     applies: Callable[[Difference], bool]
@@ -52,11 +52,11 @@ class Kind:
 
 KINDS = (
     Kind(
-        "a null, or an empty list, is left out or put in: it says no more than absence",
+        "a null or an empty list is omitted or added, which means the same",
         lambda d: ABSENT in (d.recorded, d.built) and (d.recorded in (None, [])) | (d.built in (None, [])),
     ),
     Kind(
-        "one text alone is a text: a prompt for a list of one message, a text for a list of one part",
+        "a list of one message, or of one part, becomes a plain text",
         lambda d: _text_alone(d.recorded) == _text_alone(d.built) is not None,
     ),
     Kind(
@@ -64,23 +64,23 @@ KINDS = (
         lambda d: d.api == "openai-responses" and (d.path == "/instructions" or _without_first(d)),
     ),
     Kind(
-        "the JSON text of a call's arguments is written anew, with other white space",
+        "the JSON text of a call's arguments has other white space",
         lambda d: d.path.endswith("/function/arguments") and json.loads(d.recorded) == json.loads(d.built),
     ),
     Kind(
-        "OpenAI: `functions`, and results by a function's name, of the time before tools, are tools",
+        "OpenAI: the older `functions`, and results by a function's name, become tools",
         lambda d: d.path == "/functions" or (d.path == "/tools" and d.recorded == ABSENT),
     ),
     Kind("OpenAI: the `name` of a tool message", lambda d: d.path == "/messages/*/name"),
     Kind("Responses: `type`, `id` and `status` of a message", lambda d: d.path in _OF_A_MESSAGE),
-    Kind("Responses: `strict` is said", lambda d: d.path == "/tools/*/strict" and d.recorded == ABSENT),
+    Kind("Responses: `strict` is added", lambda d: d.path == "/tools/*/strict" and d.recorded == ABSENT),
     Kind("Google: the role of a system instruction", lambda d: d.path == "/systemInstruction/role"),
     Kind(
-        "Google: texts that follow one another in a content are one text",
+        "Google: consecutive texts in a content become one text",
         lambda d: d.path == "/contents/*/parts" and [{"text": "".join(map(_text_of, d.recorded))}] == d.built,
     ),
     Kind(
-        "Google: a first call without a signature has the word that passes Gemini 3's check",
+        "Google: a first call without a signature gets the value that passes Gemini 3's check",
         lambda d: d.path.endswith("/thoughtSignature") and d.recorded == ABSENT,
     ),
     Kind("Ollama: a result names its tool", lambda d: d.path == "/messages/*/tool_name" and d.recorded == ABSENT),
@@ -109,7 +109,10 @@ def _text_of(part: Payload) -> str:
 
 
 def differences(exchange: Exchange) -> list[Difference]:
-    """Where the request that is built of a recorded one differs from it; raises MessageFormatError."""
+    """Return the differences between a recorded request and the request that is built from it.
+
+    Raises MessageFormatError.
+    """
     dialect, reader = DIALECTS[exchange.dialect], dialect_of(exchange.dialect)
     assert reader is not None
     reading = reader.read_request(_copy(exchange.request))
@@ -135,7 +138,7 @@ def kinds(exchange: Exchange) -> set[str]:
 
 
 def count() -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """By dialect, how many requests there are and how many come out as they were; by kind, how many differ so."""
+    """Count for each dialect the requests and the equal ones, and for each kind the requests with such a difference."""
     asked, same, differing = Counter[str](), Counter[str](), Counter[str]()
     for exchange in load():
         if exchange.dialect not in DIALECTS:

@@ -47,7 +47,7 @@ TITLES = ("reader", "version", "what was read", "accepted", "refused")
 
 
 class CannotInstallError(Exception):
-    """An environment cannot be made here; the message says why."""
+    """An environment could not be made. The message says why."""
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def export(directory: Path) -> None:
 
 
 def read_in(environment: Environment, directory: Path) -> Iterator[dict[str, Any]]:
-    """Make an environment, check in it what is to be checked there, and remove it."""
+    """Make an environment, run its checks, and remove it."""
     print(f"\n── {environment.name} ──", flush=True)
     place = directory / "environment"
     try:
@@ -115,7 +115,7 @@ def made(environment: Environment, place: Path) -> str:
 
 
 def installed(python: str, *arguments: str) -> str:
-    """Install something; return what pip says where it cannot."""
+    """Install a package. If that fails, return pip's message."""
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return "" if ended.returncode == 0 else (ended.stderr.strip() or "pip failed")
@@ -134,7 +134,7 @@ def interpreter(oldest: tuple[int, int]) -> str:
 
 
 def checked(python: str, check: str, directory: Path) -> Iterator[dict[str, Any]]:
-    """Run a check; give its results, and one of its own where it did not come to its end."""
+    """Run a check and return its results. A check that did not end has a result of its own."""
     command = [python, "-m", f"tests.readers.{check}", str(directory)]
     environment = {**os.environ, **SETTINGS, "HF_HOME": str(directory / "hugging_face")}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -151,7 +151,7 @@ def checked(python: str, check: str, directory: Path) -> Iterator[dict[str, Any]
 
 
 def run(*command: str) -> str:
-    """Run what has to work; return what it printed."""
+    """Run a command that has to work, and return its output."""
     ended = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
     )
@@ -170,7 +170,7 @@ def lines(results: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def content_lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """The table of what readers have of the scripted runs, aspect by aspect, in Markdown."""
+    """Return the table of the contents that readers have of the scripted runs, aspect by aspect, in Markdown."""
     yield "| reader | aspect | compared | equal | different | why |"
     yield "|---|---|--:|--:|--:|---|"
     for one in results:

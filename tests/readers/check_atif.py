@@ -83,9 +83,9 @@ for name, held in documents("trae"):
 for file in run_files("json"):
     document = json.loads(file.read_text(encoding="utf-8"))
     if any(isinstance(message.get("content"), dict) for message in messages_in(document)):
-        own.pass_over("with a text that JSON cannot hold, which an object describes")
+        own.pass_over("JSON cannot express one of its texts, so an object describes it")
     else:
         own.take(file.name, lambda document=document: convert(document))
-contents = Contents("Harbor: what it has of ATIF", "atif", "harbor")
+contents = Contents("Harbor: contents of ATIF", "atif", "harbor")
 contents.hold(lambda held, _: [Trajectory.model_validate(one).to_json_dict() for one in held])
 finish(valid, training, phoenix, converted, own, contents)

@@ -42,7 +42,7 @@ def build(kind: Any, value: Any) -> Any:
 
 
 def read(name: str, trees: tuple[Any, Any]) -> None:
-    """Hold a run in both cuts against the SDK."""
+    """Compare a run with the SDK, in both cuts."""
     for tree in trees:
         made = build(primitives.Trajectory, tree)
         assert asdict(made) == tree
@@ -56,7 +56,9 @@ def read(name: str, trees: tuple[Any, Any]) -> None:
 
 
 def _same_as_built(ours: Any) -> None:
-    """The SDK's builder, given the same messages in OpenAI's form, makes the same: all but what we alone know."""
+    """Check that the SDK's builder makes the same tree from the same messages, apart from the members that only we
+    know.
+    """
     messages = tj.messages_from_openai_chat([_openai(message) for message in ours.steps[-1].messages])
     theirs = tj.build_trajectory_from_messages(
         messages,
@@ -99,7 +101,7 @@ reader = Reader("trajectory-sdk: dataclasses, hash, builder", "trees by turn and
 by_message = dict(documents("hierarchy-message"))
 for run, tree in documents("hierarchy"):
     reader.take(run, lambda run=run, tree=tree: read(run, (tree, by_message[run])))
-by_turn = Contents("trajectory-sdk: what its dataclasses have, by turn", "hierarchy", "trajectory-sdk")
+by_turn = Contents("trajectory-sdk: contents of its dataclasses, by turn", "hierarchy", "trajectory-sdk")
 every_message = Contents("trajectory-sdk: likewise, by message", "hierarchy-message", "trajectory-sdk")
 for contents in (by_turn, every_message):
     contents.hold(lambda trees, _: [asdict(build(primitives.Trajectory, tree)) for tree in trees])

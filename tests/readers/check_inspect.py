@@ -31,7 +31,7 @@ def read(path: Path) -> Any:
 
 
 def held(payloads: list[Any], _: Path) -> list[Any]:
-    """Have Inspect read the logs of a run; return what it has then, as JSON."""
+    """Return the logs of a run as Inspect reads them, as JSON."""
     with tempfile.TemporaryDirectory() as aside:
         made = []
         for number, payload in enumerate(payloads):
@@ -48,6 +48,6 @@ for file in files("inspect"):
 for file in sorted((directory() / "inspect-eval").glob("*.eval")):
     archives.take(file.name, lambda file=file: read(file))
 assert list_eval_logs(str(directory() / "inspect-eval"))
-contents = Contents("Inspect: what it has of its logs", "inspect", "inspect_ai", shows=inspect)
+contents = Contents("Inspect: contents of its logs", "inspect", "inspect_ai", shows=inspect)
 contents.hold(held)
 finish(logs, archives, contents)

@@ -47,7 +47,7 @@ def dumped(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def find(name: str, trajectory: Trajectory) -> None:
-    """Have a rule find in a run what is in it, or nothing."""
+    """Return the matches of a rule in a run."""
     messages = to_invariant(trajectory)
     rule, times = RULES.get(name, ('raise "any" if:\n    (msg: Message)\n    msg.role == "nobody"\n', 0))
     found = len(LocalPolicy.from_string(rule).analyze(messages).errors)
@@ -67,6 +67,6 @@ for trace in traces:
     reader.take(trace["name"], lambda trace=trace: accept(trace["messages"]))
 for run, told in runs():
     policy.take(run, lambda run=run, told=told: find(run, told))
-contents = Contents("invariant-ai: what it has of messages", "invariant", "invariant-ai")
+contents = Contents("invariant-ai: contents of messages", "invariant", "invariant-ai")
 contents.hold(lambda held, _: [{"messages": dumped(row["messages"])} for row in held if "messages" in row])
 finish(reader, policy, contents)

@@ -22,7 +22,7 @@ ROLES = {"system", "user", "assistant", "tool"}
 
 
 def exhaust(value: Any) -> None:
-    """Go through everything: pydantic checks what the SDK types as Iterable only when it is iterated."""
+    """Iterate over everything, because pydantic checks an Iterable of the SDK's types only while it is iterated."""
     if isinstance(value, Mapping):
         value = value.values()
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
@@ -59,6 +59,6 @@ def check(row: dict[str, Any]) -> None:
 reader = Reader("openai: TypeAdapters of its types, and the guide's rules", "fine-tuning rows", "openai", "pydantic")
 for number, row in enumerate(rows("openai.jsonl"), start=1):
     reader.take(f"row {number}", lambda row=row: check(row))
-contents = Contents("openai: what its types take", "openai", "openai", "pydantic")
+contents = Contents("openai: contents that its types accept", "openai", "openai", "pydantic")
 contents.hold(lambda held, _: [{"messages": whole(MESSAGES.validate_python(row["messages"]))} for row in held])
 finish(reader, contents)

@@ -46,7 +46,7 @@ SCRIPTED = sorted((directory() / "contents" / "runs").glob("*.json"))
 
 @dataclass
 class Service:
-    """A service that takes everything, or refuses everything; `requests` has what it took, unpacked."""
+    """A service that accepts everything or refuses everything. `requests` has the accepted requests, unpacked."""
 
     status: int = 200
     url: str = ""
@@ -207,7 +207,7 @@ def rewards_and_resume(service: str) -> None:
 
 
 def without_keys(service: str) -> None:
-    """Without a key nothing is sent, and the command says which variable it wants."""
+    """Check that nothing is sent without a key, and that the command names the variable."""
     with serving() as server:
         ended = export(service, server.url, SCRIPTED[0], keys=False)
         assert (ended.returncode, len(server.requests)) == (1, 0), ended.stderr
@@ -216,7 +216,7 @@ def without_keys(service: str) -> None:
 
 readers = []
 for name in CALLS:
-    reader = Reader(f"{name}: what arrives of scripted runs", "scripted runs, sent by its client", name)
+    reader = Reader(f"{name}: contents of scripted runs that arrived", "scripted runs, sent by its client", name)
     for file in SCRIPTED:
         reader.take(file.stem, lambda name=name, file=file: contents(name, file))
     reader.take("rewards, --resume, --no-content", lambda name=name: rewards_and_resume(name))

@@ -83,7 +83,7 @@ def read(name: str, trajectory: Trajectory) -> None:
 
 
 def read_exported(trace: list[ToolBrainTurn]) -> None:
-    """Score what `export` wrote."""
+    """Score the files that `export` wrote."""
     assert all(has_its_form(turn, texts=False) for turn in trace)
     assert all(0.0 <= getattr(REWARDS, one)(trace, gold_answer="9 °C.") <= 1.0 for one in SINGLE)
 

@@ -32,7 +32,7 @@ def texts(content: list[dict[str, Any]]) -> str:
 
 
 def expected(lines: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    """Role, text and number of calls of each message that says anything."""
+    """Return the role, text and number of calls of each message that has contents."""
     turns = []
     for line in lines:
         if line["type"] == "message":
@@ -78,6 +78,6 @@ reader = Reader("datasets with teich: agent traces", "sessions", "datasets", "te
 with tempfile.TemporaryDirectory() as directory:
     for file in files("traces"):
         reader.take(file.name, lambda file=file: check(file, directory))
-    contents = Contents("datasets with teich: what it has", "traces", "datasets", "teich", shows=chat_rows)
+    contents = Contents("datasets with teich: contents", "traces", "datasets", "teich", shows=chat_rows)
     contents.hold(lambda sessions, _: rows_of(sessions, directory), without=NOT_KEPT)
 finish(reader, contents)

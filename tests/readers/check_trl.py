@@ -100,7 +100,7 @@ def main() -> None:
     pairs = list(preference_pairs([run for _, run in runs()], lambda run: run.metrics.get("output_tokens")))
     readers.append(read(Reader("TRL: preference pairs", "pairs", *packages), pairs, lambda row: render(row, template)))
     contents = [
-        Contents(f"datasets: what it has of {form}", export, "datasets")
+        Contents(f"datasets: contents of {form}", export, "datasets")
         for form, export in (("messages", "trl"), ("prompt_completion", "trl-prompt_completion"))
     ]
     for one in contents:

@@ -21,9 +21,9 @@ Read = Callable[[list[Any], Path], list[Any]]
 
 
 class Contents:
-    """Counts, for each aspect, equal and different values, and the reasons.
+    """Counts equal and different values for each aspect, with the reasons.
 
-    `accepted` and `refused` are those counts.
+    `accepted` and `refused` are these counts.
     """
 
     def __init__(self, name: str, export: str, *packages: str, shows: Shown | None = None) -> None:
@@ -42,7 +42,7 @@ class Contents:
         return sum(counts["equal"] for counts in self._counts.values())
 
     def hold(self, read: Read, *, without: dict[str, str] | None = None) -> None:
-        """Hold every run against its script; `without` are aspects that the reader does not keep, and why."""
+        """Compare every run with its script. `without` are the aspects that the reader does not keep, with reasons."""
         place = directory() / "contents"
         for run in sorted(path.stem for path in (place / "runs").glob("*.json")):
             self._runs += 1

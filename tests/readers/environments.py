@@ -19,7 +19,7 @@ _TORCH: tuple[Arguments, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where readers live that live together."""
+    """An environment for readers that can be installed together."""
 
     name: str
     requirements: Arguments

@@ -41,12 +41,12 @@ class Reader:
         return True
 
     def pass_over(self, why: str) -> None:
-        """Count what the reader is not for."""
+        """Count an input that the reader is not meant for."""
         self.passed_over[why] = self.passed_over.get(why, 0) + 1
 
     def result(self) -> dict[str, Any]:
         """Return the counts in the form of the session."""
-        besides = "".join(f"; {count} passed over: {why}" for why, count in self.passed_over.items())
+        besides = "".join(f"; {count} skipped: {why}" for why, count in self.passed_over.items())
         counts = {"accepted": self.accepted, "refused": self.refused}
         return {"reader": self.name, "version": self.versions, "what": self.what + besides, **counts}
 

@@ -11,7 +11,7 @@ from tests.readers.reading import Reader
 
 
 class TestedClients(Reader):
-    """Counts the tests that passed; those that need something else are skipped by themselves."""
+    """Counts the tests that passed. Tests that need something else skip themselves."""
 
     def run(self, *tests: str) -> TestedClients:
         """Run tests. Deprecation warnings come from the installed packages, such as a plugin of pytest."""

@@ -19,7 +19,7 @@ Rows = list[dict[str, Any]]
 
 
 def check_tables(name: str, read: Callable[[str], Rows], *packages: str) -> NoReturn:
-    """Have a reader read each table by the pattern of its files, and compare what it has; print the results."""
+    """Make a reader read each table by the pattern of its files, compare the values, and print the results."""
     readers = []
     for table in TABLES:
         form = "parquet-scout" if table == "transcripts" else "parquet"
@@ -46,7 +46,7 @@ def by_file(rows: Rows, table: TableName) -> dict[str, Rows]:
 
 
 def compare(run: Trajectory, table: TableName, by_run: dict[str, Rows]) -> None:
-    """Raise where a run has other rows than it should."""
+    """Raise an error if a run has other rows than it should."""
     cells = cells_of(run, table)
     expected = [
         {name: plain(value) for name, value in zip(cells, values, strict=True)}

@@ -17,7 +17,7 @@ EQUAL = {"equal": 1, "different": 0, "why": ""}
 
 @pytest.fixture
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One scripted run and its exports, in the directory that a check is given."""
+    """Write one scripted run and its exports into the directory that a check gets."""
     (tmp_path / "contents" / "runs").mkdir(parents=True)
     run = record("image.anthropic.whole", tmp_path / "contents" / "runs")
     export_all([run], tmp_path / "contents")
@@ -41,7 +41,7 @@ def test_what_a_reader_has_is_counted_by_aspect() -> None:
 
 @pytest.mark.usefixtures("_place")
 def test_what_a_reader_loses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A difference without a reason is printed, and so is what the reader raised."""
+    """A difference without a reason is printed, and so is an exception of the reader."""
     losing, raising = Contents("L", "openai", "pytest"), Contents("E", "openai", "pytest")
 
     losing.hold(lambda rows, _: [{"messages": rows[0]["messages"][1:]}])

@@ -25,7 +25,7 @@ def test_every_check_has_its_environment() -> None:
 
 
 def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """Refused inputs are printed with the reasons, and the exit code says that there were some."""
+    """Refused inputs are printed with the reasons. The exit code says that there were some."""
     reader = Reader("R", "things", "pytest")
     reader.take("one", lambda: None)
     reader.take("two", refuse)
@@ -38,7 +38,7 @@ def test_a_reader_counts_what_it_took_and_what_it_refused(capsys: pytest.Capture
     expected = {
         "reader": "R",
         "version": f"pytest {pytest.__version__}",
-        "what": "things; 1 passed over: odd",
+        "what": "things; 1 skipped: odd",
         **counts,
     }
     assert (ended.value.code, json.loads(result)) == (True, expected)
