@@ -31,7 +31,7 @@ CALL = """
 
 @dataclass
 class Done:
-    """How a command ended, and what was written to the two streams."""
+    """The end of a command, and its output on the two streams."""
 
     returncode: int
     stdout: str
@@ -67,11 +67,11 @@ class Place:
         return ["--", sys.executable, name]
 
     def run(self, *arguments: object, **environment: str) -> Done:
-        """Run a command to its end, the command line in this process; the agent has one of its own."""
+        """Run a command of this package to its end in this process. The agent has a process of its own."""
         return self.command("run", *arguments, **environment)
 
     def command(self, *arguments: object, **environment: str) -> Done:
-        """The same with any of our commands, which is the first argument."""
+        """Run a command of this package. The first argument is the name of the command."""
         command = list(map(str, arguments))
         with chdir(self.path):
             result = CliRunner().invoke(
@@ -114,7 +114,7 @@ class Place:
 
 
 def ending(path: Path) -> dict[str, Any]:
-    """How a document says that a run ended."""
+    """Return the members of a document that describe the end of the run."""
     document = json.loads(path.read_bytes())
     assert load(path).status == document["status"]
     return {

@@ -15,14 +15,14 @@ def document(recorder: TrajectoryRecorder) -> Payload:
 
 
 def agrees(recorder: TrajectoryRecorder) -> bool:
-    """Whether the document that is on the disk says what the whole journal says."""
+    """Return whether the document on the disk agrees with the whole journal."""
     written = document(recorder)
     whole = load(recorder.trajectory_path).to_document("inline")
     return bool(expanded(written) == {**whole, "history": written["history"]})
 
 
 def agrees_when_saved(recorder: TrajectoryRecorder) -> bool:
-    """Whether the document, written now, says what the whole journal says."""
+    """Return whether the document agrees with the whole journal after it was written now."""
     recorder.save_trajectory()
     return agrees(recorder)
 

@@ -28,7 +28,7 @@ class Answer:
     size: int = 0
 
     def pieces(self) -> Iterator[bytes] | None:
-        """The pieces in which the bytes come; None where they are there at once."""
+        """The pieces in which the bytes come, or None if they come at once."""
         if not self.size:
             return None
         return (self.body[at : at + self.size] for at in range(0, len(self.body), self.size))

@@ -54,7 +54,7 @@ def _little_to_collect() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have clients, in this process and in those that it starts, read the first of certifi's certificates alone."""
+    """Make clients of this process and of its children read only the first of certifi's certificates."""
     with pytest.MonkeyPatch.context() as patch:
         if find_spec("certifi"):
             import certifi
@@ -69,7 +69,7 @@ def _one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture
 def outside_environment() -> dict[str, str]:
-    """The environment that the tests were started in, for what needs the network."""
+    """The environment in which the tests were started, for tests that need the network."""
     return _OUTSIDE
 
 

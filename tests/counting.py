@@ -81,7 +81,7 @@ class Kept:
 
 
 def kept_by(root: object) -> Kept:
-    """Count what an object keeps alive, directly and indirectly; modules and classes are not entered."""
+    """Count the objects that an object keeps alive, directly or indirectly, without modules and classes."""
     seen = {id(root)}
     waiting: list[object] = [root]
     characters = 0

@@ -139,7 +139,7 @@ class RaisingModel(pydantic.BaseModel):
 
 
 def named(names: dict[str, str]) -> object:
-    """Make an object of a class with other names than it was given."""
+    """Make an object of a class, and rename the class afterwards."""
     made = type("Renamed", (), {})
     for name, value in names.items():
         setattr(made, name, value)

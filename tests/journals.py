@@ -15,7 +15,7 @@ TIME = "2025-06-12T22:05:46.433797+00:00"
 
 
 def line(seq: int, kind: str, data: Payload, time: str = TIME) -> bytes:
-    """One line of a journal, by the format: without the package."""
+    """Return a line of a journal, made by the format's description without the package."""
     head = f'{{"seq":{seq},"time":"{time}","kind":"{kind}","data":{json.dumps(data)}'.encode()
     return b'%s,"crc":"%08x"}\n' % (head, crc32(head))
 

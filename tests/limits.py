@@ -11,7 +11,7 @@ AT_ONCE = DocumentLimits(cost_multiple=0, min_pause_seconds=0)
 
 
 def limited(**limits: float | DocumentLimits) -> type[TrajectoryRecorder]:
-    """Return a recorder's class with these limits, and the usual other ones."""
+    """Return a recorder class with these limits, and the default for all others."""
 
     class Limited(TrajectoryRecorder):
         _limits = Limits(**limits)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ HANG_SECONDS = 300.0
 
 
 class Request(NamedTuple):
-    """One request: its path with the query, its headers by names in lower case, and the bytes of its body."""
+    """A request: its path with the query, its headers by names in lower case, and the bytes of its body."""
 
     path: str
     headers: dict[str, str]
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """One response. Its body is sent in HTTP's chunks, unless its headers state a content-length."""
+    """A response. Its body is sent in chunks of HTTP, unless its headers have a content-length."""
 
     chunks: Sequence[object]
     status: int = 200
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_POST  # noqa: N815 - the name that http.server asks for
 
     def _read_body(self) -> bytes | None:
-        """Return the body, or None if the client was killed before it had sent all of it."""
+        """Return the body, or None if the client was killed before it had sent the whole body."""
         if self.headers.get("transfer-encoding") == "chunked":
             return b"".join(self._read_chunks())
         length = int(self.headers.get("content-length", 0))

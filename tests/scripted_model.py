@@ -46,7 +46,7 @@ def _camel_case(name: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Sent:
-    """One exchange as it went over the wire."""
+    """An exchange as it went over the wire."""
 
     path: str
     body: Payload
@@ -55,7 +55,7 @@ class Sent:
 
 
 def script_of(actions: Sequence[Action]) -> Callable[[Turn], Action]:
-    """Return a model's policy: these actions one after the other, and the last one repeatedly."""
+    """Return a model's policy: these actions in turn, and the last one repeatedly."""
 
     def decide(turn: Turn) -> Action:
         turn.conversation()

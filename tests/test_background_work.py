@@ -11,7 +11,7 @@ from trace_recorder.background_work import YIELD_SECONDS, run_yielding, yield_to
 
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_work_that_is_awaited_does_not_yield(*, is_awaited: bool) -> None:
-    """Such work sleeps at once and then at intervals, but not while another thread waits for it."""
+    """Background work sleeps at intervals, but not while another thread waits for it."""
     slept: list[float] = []
 
     def work() -> None:

@@ -18,7 +18,7 @@ def laps(*walls: float) -> list[dict[str, float]]:
 
 
 def test_the_table_has_every_contender() -> None:
-    """A quick run of one workload prints a line with figures for each contender, and the goals that it tells of."""
+    """A quick run of one workload prints a line of figures for each contender, and the goals of that workload."""
     command = [sys.executable, "-m", "benchmarks", "--quick", "--workloads", "tiny", "--no-instructions"]
 
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -58,7 +58,7 @@ def test_laps_are_compared_within_their_round() -> None:
 
 
 def test_goals_are_told_of_what_was_measured_alone() -> None:
-    """Only the goals of ten turns are printed, met or not, if only ten turns were measured."""
+    """If only ten turns were measured, only the goals of ten turns are printed, met or not."""
     results = Results(rounds=[{"unrecorded": laps(1.0), "control": laps(1.01), "ours": laps(1.04)}] * 2)
 
     told = list(goals({"turns-10": (WORKLOADS["turns-10"], results)}))

@@ -151,7 +151,7 @@ def broken_log() -> Iterator[None]:
 
 @pytest.mark.usefixtures("broken_log")
 def test_a_broken_log_does_not_reach_the_agent() -> None:
-    """Where even the telling fails, the agent goes on, and the failure is kept."""
+    """If even the logging fails, the agent goes on, and the failure is kept."""
     guard = Guard()
 
     assert (guarded(guard, ValueError("x")), guard.count, len(guard.failures)) == ("the agent goes on", 1, 1)

@@ -61,7 +61,7 @@ def test_a_forked_child_holds_no_lock_of_another_thread() -> None:
 
 
 def test_a_record_is_masked_and_written_while_its_thread_holds_a_lock(tmp_path: Path) -> None:
-    """So the garbage collector, which may run there, has what it closes recorded later."""
+    """If the garbage collector runs there, it defers the record of an object that it closes."""
     of_records: list[bool] = []
 
     def redact(text: str) -> str:
@@ -78,7 +78,7 @@ def test_a_record_is_masked_and_written_while_its_thread_holds_a_lock(tmp_path: 
 
 
 def test_every_lock_of_recording_can_be_asked() -> None:
-    """The rooms that record have no lock but those of `new_lock`."""
+    """The rooms that record make their locks only by `new_lock`."""
     package = Path(trace_recorder.__file__).parent
     rooms = ("attach", "capture", "derive", "recording", "storage")
     texts = {path: path.read_text() for room in rooms for path in (package / room).rglob("*.py")}

@@ -105,7 +105,7 @@ def test_a_variable_that_lives_long_has_a_telling_name(place: str) -> None:
 
 
 def test_every_class_name_occurs_once() -> None:
-    """A reader who meets a class knows which it is; this holds for private classes too."""
+    """A reader who meets a class name knows the class. Private classes are included."""
     files = defaultdict(list)
     for path in sorted((ROOT / "trace_recorder").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

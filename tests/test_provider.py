@@ -13,7 +13,7 @@ from tests.provider import CHAT, plain, serving, whole
 
 
 def test_a_client_that_leaves_an_answer_unread_is_no_word_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    """Its connection is reset while the server waits for the next request."""
+    """The client's connection is reset while the server waits for the next request. Nothing is printed on stderr."""
     with serving(plain(CHAT)) as server:
         with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as client:
             client.sendall(b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")

@@ -71,7 +71,7 @@ def agent() -> list[str]:
 
 
 def test_a_recorded_call_is_read_by_the_dialect(place: Place) -> None:
-    """`run` records it; its messages, its texts and what went in are read as the record says."""
+    """`run` records the call. Its messages, texts and tokens are read by the record's functions."""
     first, second = load(place.path / "run.json").llm_interactions
 
     assert (first.api, first.provider, first.model, first.response.content) == ("echo-chat", "echo", "e1", "Hello")

@@ -43,7 +43,7 @@ def imports() -> dict[str, frozenset[str]]:
 
 @cache
 def imports_at_run_time() -> dict[str, frozenset[str]]:
-    """The same, without what is imported for type checkers alone."""
+    """Return the imports without those for type checkers alone."""
     return {module_of(path): frozenset(_imported(path, types=False)) for path in PACKAGE.rglob("*.py")}
 
 
@@ -132,12 +132,12 @@ def test_folders_inside_a_room_are_one_way_too() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Each module can be read before those that import it."""
+    """Each module can be read before the modules that import it."""
     assert in_circles({module: own(modules) for module, modules in imports().items()}) == {}
 
 
 def test_nobody_inside_imports_the_top() -> None:
-    """The package's own top is for others."""
+    """The package's own top is for users."""
     assert [module for module, modules in imports().items() if "trace_recorder" in modules] == []
 
 
@@ -175,7 +175,7 @@ def test_all_imports_are_absolute() -> None:
 
 
 def test_what_is_exported_is_all() -> None:
-    """`__all__` is sorted, and names exactly what the top has that is not a module of it."""
+    """`__all__` is sorted, and has exactly the names of the top that are not modules."""
     helpers = {"TYPE_CHECKING", "Any", "import_module"}
     public = {
         name for name, value in vars(trace_recorder).items() if not name.startswith("_") and not inspect.ismodule(value)
@@ -187,7 +187,7 @@ def test_what_is_exported_is_all() -> None:
 
 
 def test_every_export_has_a_docstring() -> None:
-    """help() of a public name says what it does."""
+    """help() of a public name has a text."""
     exported = {name: getattr(trace_recorder, name) for name in trace_recorder.__all__}
     aliases = {name for name, value in exported.items() if isinstance(value, GenericAlias)}  # they can have none
 
@@ -232,7 +232,7 @@ def _locks_in(path: Path) -> Iterator[str]:
 
 
 def test_every_lock_is_on_the_page_of_the_architecture() -> None:
-    """The section on locks names each lock of the package, and no other."""
+    """The section on locks names each lock of the package, and no other lock."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("## Locks and their order")[2].partition("\n## ")[0]
 
@@ -301,7 +301,7 @@ def _named_by_clauses(path: Path) -> Iterator[str]:
 
 
 def test_no_clause_catches_what_a_handler_raised() -> None:
-    """Where recording runs in the agent's threads, a clause asks `ours` for the exceptions of Python that it names."""
+    """In the agent's threads, an `except` clause uses `ours` for the exceptions of Python that it names."""
     paths = [
         *{*PACKAGE.glob("*.py")} - {PACKAGE / "signal_handlers.py", PACKAGE / "guard.py"},
         *(path for name in IN_THE_AGENT for path in (PACKAGE / name).rglob("*.py")),

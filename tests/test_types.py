@@ -59,7 +59,10 @@ def first_block(page: str) -> str:
 
 
 def test_a_user_s_files_have_their_types(tmp_path: Path) -> None:
-    """Under `mypy --strict` the first blocks of two pages, and what calls return, are right; a mistake is seen."""
+    """Under `mypy --strict`, the first blocks of two pages and the results of calls have the right types.
+
+    A mistake is found.
+    """
     (tmp_path / "readme.py").write_text(first_block("README.md"))
     (tmp_path / "clients.py").write_text(first_block("docs/clients.md"))
     (tmp_path / "calls.py").write_text(CALLS)

@@ -40,7 +40,7 @@ EXPECTED = ([("researcher", "found", ["search"])], {"label": "researcher"}, [("f
 
 
 def test_what_is_marked_is_of_the_recorder_that_is_active(tmp_path: Path) -> None:
-    """One agent, two runs, at once: each has its own."""
+    """One agent records two runs at the same time, and each run has its own marks."""
 
     def run(name: str) -> None:
         with TrajectoryRecorder(tmp_path / name, strict=True):
@@ -58,7 +58,7 @@ def test_what_is_marked_is_of_the_recorder_that_is_active(tmp_path: Path) -> Non
 
 
 def test_a_thread_without_a_context_has_the_only_recorder(tmp_path: Path) -> None:
-    """As tools and clients do."""
+    """A mark in a thread without a context belongs to the only recorder that is running."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True):
         thread = threading.Thread(target=loop)
         thread.start()
@@ -87,7 +87,7 @@ def test_a_call_in_a_thread_without_a_context_is_of_the_step_around_it(tmp_path:
 
 
 def test_where_no_recorder_is_active_nothing_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The blocks are there all the same, with what belongs to them."""
+    """The blocks exist without a recorder too, with their attributes."""
     loop()
     with trace_recorder.step(7) as numbered, trace_recorder.step() as step:
         step.state, step.error = "thinking", "no"
@@ -105,7 +105,7 @@ def test_an_exception_passes_where_no_recorder_is_active() -> None:
 
 
 def test_a_recorder_that_has_ended_is_not_active(tmp_path: Path) -> None:
-    """In a context that still knows of it, nothing is done, and nothing is raised."""
+    """A mark in a context that still knows an ended recorder does nothing and raises nothing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     context = contextvars.copy_context()
@@ -188,7 +188,7 @@ def test_any_other_path_is_none(path: str | Path | None) -> None:
 
 
 def test_a_path_beside_a_task_is_meant() -> None:
-    """Who gives both knows the one from the other."""
+    """A call with both a task and a path is taken as meant, because its author knows the difference."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TrajectoryRecorder("the first of all runs", task="fix the failing test")
@@ -198,7 +198,7 @@ def test_a_path_beside_a_task_is_meant() -> None:
 
 
 def ask_inside(recorder: TrajectoryRecorder) -> None:
-    """Annotate whichever recorder is active, which is this one."""
+    """Annotate the active recorder."""
     assert trace_recorder.current_recorder() is recorder
     trace_recorder.annotate("inside", True)
 

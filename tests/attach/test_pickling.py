@@ -41,7 +41,7 @@ class Tools:
 
 @pytest.mark.parametrize("function", [double, treble, halve, Tools.method, Tools.static])
 def test_a_tool_is_pickled_by_its_name(function: Any) -> None:
-    """As the function is without the decorator."""
+    """A decorated function is pickled by its name, as the plain function is."""
     assert pickle.loads(pickle.dumps(function)) is function
 
 
@@ -70,7 +70,7 @@ def test_a_recorder_says_that_it_cannot_be_pickled(tmp_path: Path) -> None:
 
 
 def test_a_worker_with_a_recorder_of_its_own_is_linked(tmp_path: Path) -> None:
-    """As docs/attach.md says: a spawned worker records to a file of its own, which names the parent."""
+    """A spawned worker records to a file of its own, which names the parent, as docs/attach.md says."""
     (tmp_path / "work.py").write_text(WORK)
     done = python(f"""
         import sys

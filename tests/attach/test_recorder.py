@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run an agent of its own process."""
+    """Run an agent in a process of its own."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -38,7 +38,7 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def test_a_run_from_start_to_finalize(tmp_path: Path) -> None:
-    """The four calls of the interface leave a document with what they were given."""
+    """A document has the values that the four calls of the interface passed."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start(task="add", provider="openai", model="m", max_steps=5)
     recorder.record_llm_interaction(ASK, {"content": "3", "usage": {"input_tokens": 4}}, "openai", "m", ["bash"])
@@ -236,7 +236,7 @@ def test_a_directory_as_path_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("history", "all"), ("durability", "tape")])
 def test_unknown_settings_are_refused(name: str, value: str) -> None:
-    """A setting of another value raises, and names those that there are."""
+    """An unknown value of a setting raises an error that names the known values."""
     with pytest.raises(ValueError, match=f"{name} is '{value}', and must be one of"):
         TrajectoryRecorder(**{name: value})  # type: ignore[arg-type]
 

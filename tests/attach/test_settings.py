@@ -41,7 +41,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("which", WRONG)
 def test_a_wrong_setting_is_refused_by_the_constructor(which: str, tmp_path: Path) -> None:
-    """Not with the first record, where nobody would notice that nothing is masked or exported."""
+    """The constructor refuses it. Later, nobody would notice that nothing is masked or exported."""
     settings, said = WRONG[which]
     with pytest.raises(TypeError, match=said):
         TrajectoryRecorder(**{"directory": tmp_path, **settings})
@@ -86,7 +86,7 @@ def test_a_replay_of_a_file_that_is_not_there_says_so() -> None:
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object], said: str) -> None:
-    """Not in the middle of the first call of an agent."""
+    """The error is raised before the agent makes its first call."""
     with pytest.raises(TypeError, match=said):
         call()
 
@@ -103,6 +103,6 @@ def test_a_client_keeps_its_transport_where_its_provider_is_refused(tmp_path: Pa
 
 @pytest.mark.parametrize("what", [5, None, "client"])
 def test_what_is_no_client_is_not_unwrapped(what: object) -> None:
-    """As `wrap` refuses it."""
+    """`unwrap` refuses the object as `wrap` does."""
     with pytest.raises(UnsupportedClientError, match=r"unwrap\(\) finds no HTTP client in this builtins"):
         unwrap(what)

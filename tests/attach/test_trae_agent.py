@@ -135,7 +135,7 @@ def test_trajectory_data_is_the_document_so_far(tmp_path: Path) -> None:
 
 
 def test_trajectory_data_of_a_disabled_recorder_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no file, and nothing in it."""
+    """A disabled recorder has no file and no data."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder("run.json")
     recorder.start_recording("t", "openai", "m", 3)
@@ -144,7 +144,7 @@ def test_trajectory_data_of_a_disabled_recorder_is_empty(monkeypatch: pytest.Mon
 
 
 def test_ours_is_theirs_and_more(tmp_path: Path) -> None:
-    """Their members come first, in their order; ours follow."""
+    """The members of Trae Agent's document come first, in their order, and ours follow."""
     theirs = run_with(Theirs(str(tmp_path / "theirs.json")))
     ours = run_with(TrajectoryRecorder(tmp_path / "ours.json", strict=True))
 

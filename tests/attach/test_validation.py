@@ -18,7 +18,7 @@ def test_a_whole_run_has_no_findings(tmp_path: Path) -> None:
 
 
 def test_a_changed_line_is_found(tmp_path: Path) -> None:
-    """A record that says something else than what was written is an error."""
+    """A record whose content was changed is an error."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.annotate("key", "value")
     journal = tmp_path / "run.jsonl"

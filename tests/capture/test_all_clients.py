@@ -53,7 +53,7 @@ def _put_back() -> Iterator[None]:
 
 
 def seen(recorder: TrajectoryRecorder) -> list[tuple[str, str | None]]:
-    """Who answered each call of a run, and what."""
+    """Return for each call of a run who answered, and the answer."""
     calls = load(recorder.trajectory_path).llm_interactions
     return [(call.api, call.response.content if call.response else None) for call in calls]
 
@@ -125,7 +125,7 @@ def call_ollama(url: str) -> None:
     ],
 )
 def test_a_call_that_nobody_wrapped_is_recorded(call: Any, answer: Answer, api: str, tmp_path: Path) -> None:
-    """A call of each SDK's own client is recorded with its answer, although nobody wrapped the client."""
+    """A call of each SDK's own client is recorded with its answer, although the client was not wrapped."""
     instrument()
     with serving(answer) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         call(server.url)
@@ -186,7 +186,10 @@ def test_a_transport_around_a_recording_one_is_recorded_once(tmp_path: Path) -> 
 
 
 def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
-    """A recorder that is active in the context gets the call; the given one begins with the first other call."""
+    """A recorder that is active in the context gets the call.
+
+    The run of the given recorder begins with the first other call.
+    """
     fallback, active = TrajectoryRecorder(tmp_path / "given.json"), TrajectoryRecorder(tmp_path / "active.json")
     instrument(recorder=fallback)
     with httpx.Client(transport=Wire(said("yes")), trust_env=False) as client:
@@ -201,7 +204,7 @@ def test_the_given_recorder_takes_what_no_other_does(tmp_path: Path) -> None:
 
 
 def test_other_traffic_and_unrecorded_calls_are_left_alone() -> None:
-    """Without a recorder that runs, and for what is no LLM call, the response is the transport's own object."""
+    """If no recorder runs, or the request is not an LLM call, the caller gets the transport's own response object."""
     instrument()
     response = httpx.Response(200, json={})
     client = httpx.Client(transport=httpx.MockTransport(lambda _: response), trust_env=False)
@@ -231,7 +234,7 @@ def test_what_somebody_puts_around_ours_stays(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_an_unfamiliar_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a client class has no such method, `instrument` says so, and has changed nothing."""
+    """If a client class has no such method, `instrument` raises an error and changes nothing."""
     before = inside()[1:]
     with monkeypatch.context() as patch:
         patch.delattr(httpx.Client, TRANSPORT_METHOD)
@@ -273,7 +276,7 @@ def test_a_library_that_is_imported_later_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("attach", ["recorder.wrap(client)", "trace_recorder.instrument(recorder=recorder)"])
 def test_the_first_requests_import_no_dialect_and_compile_no_long_pattern(tmp_path: Path, attach: str) -> None:
-    """Attaching a client does both. A first request that did it would hold its event loop for 40 ms."""
+    """Attaching a client imports and compiles. A first request that did so would block its event loop for 40 ms."""
     code = f"""
         import re, sys
         import httpx, trace_recorder

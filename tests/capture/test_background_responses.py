@@ -80,7 +80,7 @@ def test_other_calls_may_come_between(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_response_is_final(tmp_path: Path) -> None:
-    """By the answer to the request that cancels it."""
+    """The answer to the request that cancels a response is its final answer."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, answer(response("cancelled"))) as (client, server):
         client.responses.cancel(ask(client).id)
@@ -91,7 +91,7 @@ def test_a_cancelled_response_is_final(tmp_path: Path) -> None:
 
 
 def test_a_poll_that_fails_is_followed_by_one_that_does_not(tmp_path: Path) -> None:
-    """Nothing is written of it, and the next one is no other attempt."""
+    """A poll that fails is not written, and the next poll is not another attempt."""
     path = tmp_path / "run.json"
     broken = Answer([b'{"id": "resp_1", "sta', DROP])
     with recorded_client(path, QUEUED, answer({"error": {"message": "busy"}}, 503), broken, FINAL) as (client, _):
@@ -126,7 +126,7 @@ def test_an_async_client_of_another_recorder_may_poll(tmp_path: Path) -> None:
 
 
 def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither is a response of another process recorded, nor one that is polled after its run has ended."""
+    """A poll is not recorded if another process began the response, or if its run has ended."""
     path = tmp_path / "run.json"
     with serving(QUEUED, FINAL) as server, openai.OpenAI(api_key="k", base_url=f"{server.url}/v1") as client:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -143,7 +143,7 @@ def test_what_no_run_began_is_not_recorded(tmp_path: Path, caplog: pytest.LogCap
 
 
 def test_the_step_is_shown_when_its_answer_is_there(tmp_path: Path) -> None:
-    """By `tail`, which shows a step once."""
+    """`tail` shows the step once, when its answer has arrived."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, FINAL) as (client, _):
         follower = Follower(path.with_suffix(".jsonl"))
@@ -156,7 +156,7 @@ def test_the_step_is_shown_when_its_answer_is_there(tmp_path: Path) -> None:
 
 
 def test_interactions_of_google_are_polled_alike(tmp_path: Path) -> None:
-    """Their agents work in the background alone."""
+    """Google's agents work only in the background."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     output = [{"type": "model_output", "content": [{"type": "text", "text": "Here."}]}]
@@ -221,7 +221,7 @@ def test_a_replay_is_polled_too(tmp_path: Path) -> None:
 
 
 def test_a_large_first_answer_is_remembered(tmp_path: Path) -> None:
-    """It is written in parts, because a provider sends the instructions back."""
+    """A large first answer is written in parts, because a provider sends the instructions back."""
     path = tmp_path / "run.json"
     large = {"instructions": "word " * 20_000}
     final = answer(response("completed", said("Here."), **large))
@@ -248,7 +248,7 @@ class Through(httpx2.BaseTransport):
 
 
 def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
-    """One around the HTTP client in another one's transport."""
+    """One recorder wraps the HTTP client inside the transport of another recorder's client."""
     with (
         serving(QUEUED, FINAL) as server,
         TrajectoryRecorder(tmp_path / "inner.json") as inner,
@@ -263,7 +263,7 @@ def test_two_recorders_of_one_call_both_have_the_answer(tmp_path: Path) -> None:
 
 
 def test_keys_of_a_polling_client_are_masked(tmp_path: Path) -> None:
-    """Also those that have the shape of no provider's, in what comes back."""
+    """The keys of a polling client are masked in answers, even if they have the form of no provider's keys."""
     path = tmp_path / "run.json"
     key = "correct-horse-42-battery"
     with recorded_client(path, QUEUED, answer(response("completed", said(f"You sent {key}.")))) as (client, _):

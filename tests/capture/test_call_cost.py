@@ -24,7 +24,9 @@ MOST_BYTES_FOR_AN_EVENT = 40
 
 
 def test_a_tiny_call_takes_few_function_calls() -> None:
-    """Its facts, and its share of a whole document, take no more calls of our functions than are stated here."""
+    """The facts of a call, and its share of a whole document, take no more calls of our functions than this test
+    states.
+    """
     command = [sys.executable, "scripts/structure", "--call"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     figures = json.loads(ended.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 
 import httpx
@@ -20,9 +21,19 @@ def ask(client: httpx.Client, url: str, body: bytes, encoding: str) -> object:
     return client.post(f"{url}/v1/chat/completions", content=body, headers={"content-encoding": encoding}).json()
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "GZIP"])
-def test_a_compressed_request_is_on_file_as_text_and_is_replayed(encoding: str, tmp_path: Path) -> None:
-    body = compressed(BODY, encoding.lower())
+@pytest.mark.parametrize(
+    ("encoding", "applied"),
+    [
+        *[(name, [name]) for name in ("gzip", "deflate", "br", "zstd")],
+        *[("GZIP", ["gzip"]), ("x-gzip", ["gzip"]), ("identity", []), ("identity,,gzip,", ["gzip"])],
+        *[("gzip, br", ["gzip", "br"]), ("br,\tidentity,zstd", ["br", "zstd"])],
+    ],
+)
+def test_a_compressed_request_is_on_file_as_text_and_is_replayed(
+    encoding: str, applied: list[str], tmp_path: Path
+) -> None:
+    """The header may name several encodings, in the order in which they were applied."""
+    body = reduce(compressed, applied, BODY)
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json") as recorder:
         with recorder.wrap(httpx.Client()) as client:
             ask(client, server.url, body, encoding)

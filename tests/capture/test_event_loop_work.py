@@ -53,7 +53,7 @@ class Wire(httpx.AsyncBaseTransport):
 @pytest.mark.parametrize("library", [asyncio, trio])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_event_loop_masks_no_long_answer(tmp_path: Path, name: str, library: object) -> None:
-    """Another thread masks all but a short rest; everything is recorded when the caller has the answer."""
+    """Another thread masks all but a short rest. Everything is recorded when the caller has the answer."""
     body, media = ANSWERS[name]
     assert (SHORT < len(body) < LONG_STREAM) == name.startswith("shorter")
     path = tmp_path / "run.json"

@@ -70,7 +70,7 @@ def texts(path: Path) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("coded", [False, True])
 def test_a_large_answer_is_on_file_in_bounded_parts(tmp_path: Path, *, coded: bool) -> None:
-    """No part is larger than what an event loop may wait for, and it is read as if it had been written at once."""
+    """No part is larger than an event loop may wait for, and a reader gets the same answer as from one record."""
     content = f"Grüße {KEY} " + "und noch mehr davon, " * 20_000
     kinds: list[str] = []
 
@@ -93,7 +93,7 @@ def test_a_large_answer_is_on_file_in_bounded_parts(tmp_path: Path, *, coded: bo
 
 
 def test_a_small_answer_is_one_record(tmp_path: Path) -> None:
-    """As it always was: its JSON, readable."""
+    """A small answer is recorded as JSON in one record."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         asyncio.run(ask(recorder, Wire(answer("x" * (LARGE_BODY - 1000)))))
@@ -135,7 +135,7 @@ def test_a_large_answer_that_lacks_a_part_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("library", [asyncio, trio])
 def test_a_large_request_is_written_by_another_thread_and_before_it_is_sent(tmp_path: Path, library: object) -> None:
-    """In asyncio and in trio; a small one is written where it is made."""
+    """The same is true in asyncio and in trio. The loop writes a small request itself."""
     path = tmp_path / "run.json"
     masked_by: dict[bool, str] = {}
     sent: list[int] = []

@@ -114,7 +114,7 @@ def test_a_stream_that_carries_an_error_is_incomplete(tmp_path: Path) -> None:
 
 
 def test_an_empty_stream_is_incomplete(tmp_path: Path) -> None:
-    """Where a stream was to come and nothing came, its last event is missing too."""
+    """A stream that ends without any event lacks its last event too."""
     one = recorded(tmp_path / "run.json", STREAMS["openai-chat"][0], Answer(b"", media="text/event-stream"))
 
     assert (one.complete, one.ended_by) == (False, MISSING)

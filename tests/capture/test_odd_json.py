@@ -90,12 +90,12 @@ STREAMS: dict[str, list[Payload]] = {
 
 
 def never(name: str) -> NoReturn:
-    """Refuse what is no JSON for others."""
+    """Raise an error for a constant that is not JSON."""
     raise AssertionError(f"{name} is not JSON")
 
 
 def recorded(path: Path, url: str, answer: Answer, body: Payload = None) -> tuple[LLMInteraction, Payload]:
-    """One call as it is loaded, and as the document has it, which any reader reads."""
+    """Return one call as `load` reads it, and as the document has it."""
     recorder = TrajectoryRecorder(path, strict=True)
     sent = json.dumps(body or {"model": "m", "stream": answer.media != "application/json"})
     with recorder, httpx.Client(transport=Wire(answer), trust_env=False) as client:

@@ -85,7 +85,7 @@ def test_a_stream_that_is_still_open_can_be_polled(tmp_path: Path) -> None:
 
 
 def test_what_follows_a_fetched_answer_is_a_new_call(tmp_path: Path) -> None:
-    """Also the same request again, after the first one's stream had broken off."""
+    """A request that follows a fetched answer is a new call, even the same request after a broken stream."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     second = event("response.completed", 1, response=response("completed", said("Second."), number=2))
@@ -127,7 +127,7 @@ def test_a_tool_that_ran_for_a_streamed_call_stays_with_it(tmp_path: Path) -> No
 
 
 def test_a_google_stream_that_was_resumed_is_not_taken_for_the_answer(tmp_path: Path) -> None:
-    """The resumed stream has only the end of the answer, and the file says so."""
+    """The resumed stream has only the end of the answer. The file says so."""
     path = tmp_path / "run.json"
     begun = {"id": "v1_abc", "object": "interaction", "status": "in_progress", "model": "g"}
     tail = [
@@ -161,7 +161,7 @@ def test_a_fetched_answer_of_odd_json_takes_the_place_of_the_stream(tmp_path: Pa
 
 
 def test_a_polled_stream_is_replayed(tmp_path: Path) -> None:
-    """By its last event, which has the whole response; also to an async client."""
+    """A replay answers a polled stream by its last event, which has the whole response, also for an async client."""
     path = tmp_path / "run.json"
     with recorded_client(path, QUEUED, stream(streamed_final())) as (client, _):
         ask(client)
@@ -200,7 +200,7 @@ def test_half_a_poll_at_the_end_of_the_process_is_not_on_file(tmp_path: Path) ->
 
 
 def test_a_response_that_was_polled_before_its_stream_ended_is_written_once(tmp_path: Path) -> None:
-    """Another poll of it, after that end, says nothing new."""
+    """A further poll after the end of the stream writes nothing new."""
     path = tmp_path / "run.json"
     begin = event("response.created", 0, response=response("in_progress"))
     with recorded_client(path, stream(begin, SILENCE), FINAL) as (client, _):

@@ -217,7 +217,7 @@ def test_the_first_token_is_the_first_text(tmp_path: Path) -> None:
 
 
 def test_masked_chunks_end_where_they_did(tmp_path: Path) -> None:
-    """A secret is masked in the chunk that had it, and all others are as they were sent."""
+    """A secret is masked in the chunk that had it. All other chunks are as they were sent."""
     secret = chat_chunk("my key is sk-proj-A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
     sent = [OPENAI[0], secret[:150], secret[150:], *OPENAI[1:]]
 
@@ -242,7 +242,10 @@ def test_what_had_come_of_a_stream_that_broke_off(tmp_path: Path) -> None:
 
 
 def test_older_journals_do_not_say(tmp_path: Path) -> None:
-    """Their streams are read as before, and have no chunks; nor has a plain answer, or a document without a journal."""
+    """Streams of older journals are read as before, and have no chunks.
+
+    A plain answer, or a document without a journal, has none either.
+    """
     writing = Writing(tmp_path / "run.jsonl")
     writing.request(1, asked({"role": "user", "content": "q"}))
     writing.stream(1, b"".join(OPENAI).decode())

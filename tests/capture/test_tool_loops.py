@@ -27,12 +27,12 @@ class NoWeatherError(Exception):
 
 
 def weather(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather."""
     raise NoWeatherError(f"none in {city}")
 
 
 async def weather_later(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather, asynchronously."""
     return weather(city)
 
 

@@ -25,13 +25,13 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Payload:
 
 
 def gaps(path: Path) -> list[tuple[str, str]]:
-    """Return what a run lacks, and why."""
+    """Return the gaps of a run, with their reasons."""
     return [(gap.what, gap.why) for gap in load(path).gaps]
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "requests"])
 def test_a_host_is_a_gap_once(tmp_path: Path, url: str, library: str) -> None:
-    """Each seam records the host once, however often it is called, and calls are recorded beside it."""
+    """Each seam records the host once, however often it is called. LLM calls are recorded too."""
     http = import_module(library)
     with TrajectoryRecorder(tmp_path / "a.json", strict=True):
         instrument()

@@ -46,7 +46,7 @@ def told(code: str, path: Path, *answers: Answer) -> list[str]:
 
 @pytest.mark.parametrize("library", UNSEEN)
 def test_a_run_of_an_instrumented_process_says_who_was_not_seen(library: str, tmp_path: Path) -> None:
-    """The first run without a call names itself, the library and the host; others say nothing more."""
+    """The warning names the first run without a call, the library and the host. Later runs print nothing."""
     code = f"""
     instrument()
     for name in ("a.json", "b.json"):
@@ -96,7 +96,7 @@ def test_a_run_of_which_a_part_was_seen(during: str, lines: int, tmp_path: Path)
 
 
 def test_a_recorder_that_waits_for_its_first_call_says_it(tmp_path: Path) -> None:
-    """Its run begins where it ends."""
+    """The run of such a recorder begins at the end of the process, and the warning is printed there."""
     code = f"""
     recorder = TrajectoryRecorder("a.json")
     instrument(recorder=recorder)
@@ -125,7 +125,7 @@ def test_nothing_is_said_otherwise(code: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_of_what_passes_our_transports(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Other requests to a model's host, by event loops whose threads look the name up, and outside of a run."""
+    """No warning comes for requests to other hosts, through our transports, or outside of a run."""
     with serving(plain({"data": []})) as server, pytest.MonkeyPatch.context() as patch:
         url = server.url.replace("127.0.0.1", "localhost") + "/v1"
         patch.setenv("OPENAI_BASE_URL", url)

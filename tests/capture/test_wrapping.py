@@ -28,7 +28,7 @@ from trace_recorder import (
 
 
 def test_a_wrapped_client_is_the_same_object() -> None:
-    """wrap and unwrap return the very client, and unwrap leaves what was there before."""
+    """`wrap` and `unwrap` return the same client, and `unwrap` restores its earlier state."""
     client = openai.OpenAI(api_key="k")
     before = client._client._transport, dict(client._client._mounts)
 
@@ -114,7 +114,7 @@ def test_async_http_client_makes_a_recording_client(tmp_path: Path) -> None:
 
 
 def test_an_unknown_client_is_refused() -> None:
-    """wrap() of an object without an HTTP client says what to pass instead."""
+    """The error of `wrap()` for an object without an HTTP client says what to pass instead."""
     with pytest.raises(UnsupportedClientError, match=r"wrap\(\) finds no HTTP client .* http_client="):
         wrap(object())
 

@@ -160,7 +160,7 @@ def _has_what_is_named(run: Trajectory, term: Term, value: str) -> bool:
 
 
 def plain_texts(run: Trajectory) -> list[str]:
-    """All texts that were sent, said, and given to tools."""
+    """Return all texts that were sent, answered, or given to tools."""
     texts = []
     for call in run.llm_interactions:
         texts += [message.content for message in call.input_messages if isinstance(message.content, str)]

@@ -31,7 +31,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module", params=["as it is now", "out of date"])
 def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs with an index in a file beside the directory, as the runs are, or as they were before some changed."""
+    """A directory of runs with an index that is up to date, or that is older than some runs."""
     place = tmp_path_factory.mktemp("many")
     make_runs(place / "runs", 14)
     open_index(place / "runs", place / "index").update()
@@ -45,7 +45,7 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_answers_as_without(directory: Path, command: list[str]) -> None:
-    """The same output, the same sentences and the same exit code."""
+    """The output, the messages and the exit code are the same with an index and without."""
     name, *options = command
     without = (
         invoke(name, *options[-1:], directory, *options[:-1]) if name == "grep" else invoke(name, directory, *options)
@@ -74,7 +74,7 @@ def test_a_run_counts_once_however_many_paths_name_it(tmp_path: Path) -> None:
 
 
 def with_all_costs(runs: RunList) -> dict[str, Any]:
-    """The list when all calls were read for what they cost."""
+    """Return the list after all calls were read for their costs."""
     while runs.page(ListRequest(since="0"))["next_seconds"] < 1:
         pass
     return runs.page(ListRequest())
@@ -102,7 +102,7 @@ def test_the_viewers_list_is_the_same(directory: Path) -> None:
 
 
 def test_figures_as_text_are_the_same_figures(directory: Path) -> None:
-    """The text stays the same, whatever is merged into the figures afterwards."""
+    """The text of a figure does not change when other figures are added to it."""
     paths = [path for path in sorted(directory.rglob("run*.json")) if path.is_file()]
     plain, read_back = Stats(), Stats()
     for path in paths:

@@ -29,7 +29,7 @@ def by_loop(directory: Path, query: str) -> list[Path]:
 
 
 def by_where(directory: Path, query: str) -> list[Path]:
-    """The same by the language."""
+    """Return the runs that match by the query language."""
     return [run.path for run in load_all(directory, where=query, strict=False) if run.path]
 
 
@@ -79,7 +79,7 @@ def test_an_index_that_is_out_of_date_gives_no_wrong_answer(tmp_path: Path) -> N
 
 
 def test_files_that_cannot_be_read_are_named(directory: Path) -> None:
-    """By `load_all` at its end, by the command on stderr with exit code 2."""
+    """`load_all` names such files at its end. The command names them on stderr, with exit code 2."""
     with pytest.raises(UnreadableRunsError, match=r"damaged\.json"):
         [*load_all(directory, where="status:completed")]
     result = invoke("find", "alpha", directory, "--paths")
@@ -134,7 +134,7 @@ def test_the_rows_of_find_are_those_of_list(directory: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_term_that_is_not_in_the_language_is_refused_at_once(directory: Path, query: str) -> None:
-    """The error says which terms there are."""
+    """The error names the terms of the language."""
     with pytest.raises(QueryError):
         load_all(directory, where=query)
     result = invoke("find", query, directory)
@@ -152,7 +152,7 @@ def test_no_query_of_the_language_is_refused_by_the_database(tmp_path: Path) -> 
 
 
 def test_a_file_with_several_runs_gives_those_that_match(tmp_path: Path) -> None:
-    """As `load_all` of that file does."""
+    """The runs of the file are those that `load_all` returns."""
     rows = [
         {"messages": [{"role": "user", "content": word}, {"role": "assistant", "content": "ok"}]}
         for word in ("one", "two")

@@ -30,7 +30,6 @@ CODE = "import sys; from trace_recorder import open_index; open_index(sys.argv[1
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some runs, without an index."""
     return make_runs(tmp_path_factory.mktemp("runs"), 12)
 
 
@@ -57,7 +56,7 @@ def cut(data: bytes, chosen: random.Random) -> bytes:
 
 
 def scrambled(data: bytes, chosen: random.Random) -> bytes:
-    """A file in which some bytes are others."""
+    """Return the bytes of a file with some of them changed."""
     changed = bytearray(data)
     for _ in range(chosen.randint(1, 40)):
         changed[chosen.randrange(len(changed))] = chosen.randrange(256)
@@ -96,7 +95,7 @@ def write_often(directory: Path, path: Path) -> None:
 def test_an_index_that_was_killed_gives_no_wrong_answer(
     directory: Path, tmp_path: Path, answers: list[list[Path]]
 ) -> None:
-    """At any moment, also if it is killed again and again; then it is finished."""
+    """An indexer may be killed at any moment, even several times. The next indexer completes the index."""
     path = tmp_path / "index"
     chosen, context = random.Random(5), multiprocessing.get_context("fork")
     begun, states = time.monotonic(), []
@@ -147,7 +146,9 @@ def test_only_runs_that_changed_are_read(tmp_path: Path) -> None:
 
 
 def test_what_is_deleted_is_gone_from_the_file(tmp_path: Path) -> None:
-    """Texts and words of a run that was deleted, and of one that was written anew, as masking later does."""
+    """The file has neither texts nor words of a deleted run, nor of a run that was written again, for example with more
+    masked.
+    """
     for name, word in (("a", "keptword"), ("b", "secretone"), ("c", "secrettwo")):
         recorded(tmp_path / f"{name}.json", f"the {word} here", metadata={"k": word})
     settle(tmp_path)
@@ -187,7 +188,7 @@ def test_the_file_is_of_its_owner_alone_and_readers_do_not_write_it(tmp_path: Pa
 
 
 def test_an_index_that_cannot_be_written_is_a_sentence(directory: Path, tmp_path: Path) -> None:
-    """Where its directory is missing, and where another program keeps the file from being written."""
+    """One sentence says that the directory is missing, or that another program prevents the write."""
     missing = invoke("index", directory, "--index", tmp_path / "none" / "index")
     (tmp_path / "index").mkdir()
     taken = invoke("index", directory, "--index", tmp_path / "index")
@@ -214,7 +215,7 @@ def test_a_directory_that_cannot_be_written_is_told_of_the_option(tmp_path: Path
 
 
 def test_an_index_that_is_not_intact_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only an indexer that is at work could set its time."""
+    """A reader waits only while an indexer works, because only an indexer could set the time of the file."""
     recorded(tmp_path / "run.json", "alpha")
     settle(tmp_path)
     open_index(tmp_path).update()
@@ -264,7 +265,7 @@ def test_a_file_of_the_user_is_never_overwritten(tmp_path: Path, is_database: bo
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes")
 def test_a_directory_whose_name_is_not_unicode(tmp_path: Path) -> None:
-    """Its index is made, used, and brought up to date."""
+    """An index of such a directory is made, used, and brought up to date."""
     place = tmp_path / os.fsdecode(b"r\xff")
     recorded(place / "run.json", "alpha")
     settle(place)
@@ -276,7 +277,10 @@ def test_a_directory_whose_name_is_not_unicode(tmp_path: Path) -> None:
 
 
 def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
-    """Its paths are from the directory; elsewhere, it is of one directory alone."""
+    """The paths in an index are relative to the directory of the index.
+
+    Elsewhere, an index is valid for one directory only.
+    """
     make_runs(tmp_path / "old", 3)
     open_index(tmp_path / "old").update()
     open_index(tmp_path / "old", tmp_path / "index").update()
@@ -288,7 +292,7 @@ def test_an_index_moves_with_its_directory(tmp_path: Path) -> None:
 
 
 def test_a_text_that_many_runs_have_is_in_the_file_once(tmp_path: Path) -> None:
-    """Also if they are of different directories."""
+    """The same is true even if the runs are in different directories."""
     for number in range(20):
         recorded(tmp_path / f"{number % 2}" / f"{number}.json", "the same answer " * 50)
     settle(tmp_path)

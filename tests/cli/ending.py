@@ -19,7 +19,10 @@ ROOM = 80
 
 
 def ended_while_printing(arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Send SIGTERM to a command that hangs while it prints, because nobody reads; return its exit code and errors."""
+    """Send SIGTERM to a command that hangs while it prints, because nobody reads its output.
+
+    Return its exit code and errors.
+    """
     fcntl = pytest.importorskip("fcntl")
     if not hasattr(fcntl, "F_SETPIPE_SZ"):
         pytest.skip("only Linux makes pipes of a given size")

@@ -8,6 +8,6 @@ import sys
 
 
 def program(*arguments: object, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """The command line as a program of its own."""
+    """Return the command line as a program in a process of its own."""
     command = [sys.executable, "-m", "trace_recorder", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, check=False, env={**os.environ, **environment})

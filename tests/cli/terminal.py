@@ -6,7 +6,7 @@ import io
 
 
 class Stderr(io.StringIO):
-    """Where the bar is drawn."""
+    """The stream on which a bar is drawn."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__()

@@ -119,7 +119,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def outcome(command: str, *paths: str) -> tuple[int, list[str]]:
-    """How a command ends over paths, and the sentences that say what is wrong."""
+    """Return the exit code of a command for some paths, and its error messages."""
     name, *options = COMMANDS[command]
     result = invoke(name, *paths, *options, *(["--force"] if name == "export" else []))
     assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
@@ -215,7 +215,10 @@ def test_a_time_that_is_none_stops_no_export(place: Path) -> None:
 
 
 def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
-    """`validate` says which tool's file it looks like, and what reads it, and not that no line is a record."""
+    """`validate` names the tool whose file it looks like, and the command that reads it.
+
+    It does not report each line as damaged.
+    """
     line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/"}
     Path("theirs.jsonl").write_text(json.dumps(line) + "\n")
     result = invoke("validate", "theirs.jsonl", "--json")
@@ -243,7 +246,7 @@ def test_an_empty_directory_has_no_runs(command: str, place: Path) -> None:
 
 @pytest.mark.parametrize("path", [".", "/", "", ".."])
 def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
-    """`load` says so as the error that it is."""
+    """The error of `load` for a directory says that it is a directory."""
     with pytest.raises(TrajectoryFormatError, match="is a directory") as refused:
         load(path)
     assert isinstance(refused.value, TraceRecorderError)
@@ -289,7 +292,7 @@ def test_figures_take_a_provider_that_is_no_string() -> None:
 
 
 def test_a_run_that_cannot_be_counted_is_counted_nowhere(place: Path) -> None:
-    """The figures are complete for the other runs."""
+    """A run that cannot be counted is in no figure. The figures are complete for the other runs."""
     recorded(place / "good.json")
     alone = json.loads(invoke("stats", "good.json", "--json").stdout)
     result = invoke("stats", "seconds.json", "good.json", "status.json", "--json")
@@ -302,7 +305,7 @@ def test_a_run_that_cannot_be_counted_is_counted_nowhere(place: Path) -> None:
 
 
 def piped(arguments: list[str], to: str) -> tuple[int, str]:
-    """Run the program with stdout somewhere else; its exit code, and what it says on stderr."""
+    """Run the program with stdout elsewhere. Return its exit code and its stderr."""
     command = " ".join([sys.executable, "-m", "trace_recorder", *arguments])
     script = f"set -o pipefail; {command} {to}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
@@ -312,7 +315,7 @@ def piped(arguments: list[str], to: str) -> tuple[int, str]:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("command", [name for name in COMMANDS if "-o" not in COMMANDS[name]])
 def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
-    """One sentence, and the exit code 1, whether much is written or little."""
+    """A full disk is one sentence and exit code 1, however much is written."""
     recorded(tmp_path / "runs" / "a.json", "word " * 30_000)
     (tmp_path / "one.py").write_text(ONE)
     name, *options = COMMANDS[command]
@@ -354,7 +357,7 @@ def test_closed_streams_are_no_traceback(tmp_path: Path) -> None:
 
 
 def test_the_program_fails_in_one_sentence(tmp_path: Path) -> None:
-    """As a program as well: nothing of Python's comes through."""
+    """The program prints no traceback when it runs as a process either."""
     done = program("validate", tmp_path / "none.json")
     assert (done.returncode, done.stderr) == (1, b"")
     done = program("list", tmp_path / "none")

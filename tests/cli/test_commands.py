@@ -111,7 +111,7 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
 
 
 def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
-    """--json gives what is known, null where it is not."""
+    """`--json` has the known values, and null for unknown ones."""
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
     named = ["file", "path", "start_time", "task", "status", "success"]
     names = [*named, "provider", "model", "llm_calls", "input_tokens"]
@@ -124,7 +124,7 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
 
 
 def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -> None:
-    """The other runs are listed, and the file is reported in the words of `load`."""
+    """The other runs are listed. The reason for the file is the message of `load`."""
     good = recorded.by_hand(tmp_path)
     bad = tmp_path / "package.json"
     bad.write_text('{"name": "x"}')
@@ -252,7 +252,7 @@ def test_a_file_that_is_none_of_ours_is_refused_in_the_words_of_load(content: by
 
 
 def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
-    """Values of the wrong type are said to be there, in one sentence."""
+    """Values of a wrong type are reported in one sentence."""
     path = tmp_path / "file.json"
     call = {"timestamp": "", "duration_seconds": "x"}
     path.write_text(json.dumps({"llm_interactions": [call], "agent_steps": []}))
@@ -284,7 +284,7 @@ def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
 
 
 def test_any_locale_can_show_any_text(tmp_path: Path) -> None:
-    """Where an encoding has no word for a character, its escape is printed; JSON stays JSON."""
+    """A character that the encoding lacks is printed as its escape. JSON stays JSON."""
     writing = Writing(tmp_path / "run.jsonl", task="Grüße 日本")
     writing.request(1, asked())
     writing.response(1, body=said("\U0001f600"))

@@ -37,7 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("command", "code"), READING.items(), ids=READING)
 def test_an_empty_directory_is_one_sentence(command: str, code: int) -> None:
-    """On stderr, with nothing on stdout."""
+    """The sentence is on stderr, and stdout is empty."""
     Path("runs").mkdir()
 
     done = invoke(*command.split())
@@ -47,7 +47,7 @@ def test_an_empty_directory_is_one_sentence(command: str, code: int) -> None:
 
 @pytest.mark.parametrize(("command", "code"), READING.items(), ids=READING)
 def test_a_missing_directory_is_one_sentence(command: str, code: int) -> None:
-    """The message says that the directory is missing; `grep` also exits with its code of a failure."""
+    """The message says that the directory is missing. `grep` exits with its own code for a failure."""
     done = invoke(*command.split())
 
     message = "trace-recorder: there are no trajectories in runs: there is no such directory\n"

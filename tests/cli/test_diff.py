@@ -14,12 +14,12 @@ HOSTILE_TEXT = "\x1b[31mred\x07 \u202etext [bold]"
 
 @pytest.fixture
 def runs(tmp_path: Path) -> tuple[Path, Path]:
-    """Two runs of one call each, with other answers."""
+    """Two runs of one call each, with different answers."""
     return recorded(tmp_path / "one.json", "three files"), recorded(tmp_path / "other.json", "four files")
 
 
 def test_equal_runs_exit_with_0(runs: tuple[Path, Path]) -> None:
-    """Nothing but what each cost is printed."""
+    """The output has only the cost of each run."""
     done = invoke("diff", runs[0], runs[0])
 
     assert (done.exit_code, done.output.splitlines()[-1]) == (0, "no difference in 1 step")

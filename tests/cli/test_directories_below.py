@@ -47,7 +47,7 @@ def test_a_list_names_runs_by_their_paths_from_the_directory(runs: Path) -> None
     ids=lambda command: command[0],
 )
 def test_every_command_that_reads_finds_runs_below(runs: Path, command: list[str]) -> None:
-    """One exit code for all: they found what they were to read."""
+    """Every command exits with the code for success."""
     result = invoke(*command)
 
     assert (result.exit_code, "no trajectories" in result.output) == (command[0] == "diff", False), result.output
@@ -61,7 +61,7 @@ def test_stats_counts_the_runs_below(runs: Path) -> None:
 
 @pytest.mark.parametrize("command", [["score", "--reward", "one.py:one"], ["recover"]], ids=["score", "recover"])
 def test_what_writes_to_runs_takes_those_below_only_with_recursive(runs: Path, command: list[str]) -> None:
-    """Without it, the message says how to reach them."""
+    """Without `--recursive`, the message says how to reach the runs below."""
     before = [path.read_bytes() for path in sorted(runs.rglob("*.json*"))]
     refused = invoke(*command, runs)
     unchanged = [path.read_bytes() for path in sorted(runs.rglob("*.json*"))]
@@ -73,7 +73,7 @@ def test_what_writes_to_runs_takes_those_below_only_with_recursive(runs: Path, c
 
 
 def test_load_all_reads_them_and_names_what_is_no_run(runs: Path) -> None:
-    """In the order of their paths."""
+    """`load_all` reads the runs in the order of their paths."""
     (runs / "demo" / "later" / "other.json").write_text("{}")
     found = load_all(runs)
 
@@ -83,7 +83,7 @@ def test_load_all_reads_them_and_names_what_is_no_run(runs: Path) -> None:
 
 
 def test_the_viewer_lists_and_opens_them(runs: Path) -> None:
-    """The id of a run is its path, encoded as one segment of an address; also if it looks like other addresses."""
+    """The id of a run is its path, encoded as one segment of an address, even if it looks like another address."""
     recorded(runs / "demo" / "messages" / "1.json", "gamma")
     with serving(runs) as client:
         ids = {run["id"] for run in client.get("/api/runs").json()["runs"]}
@@ -97,7 +97,7 @@ def test_the_viewer_lists_and_opens_them(runs: Path) -> None:
 
 
 def test_a_run_that_several_paths_name_is_counted_once(runs: Path) -> None:
-    """By the directory, by one below it, by a link and by its journal."""
+    """A run is counted once if it is named by its directory, a directory below it, a link, and its journal."""
     (runs / "link.json").symlink_to("demo/a.json")
     (runs / "link.jsonl").symlink_to("demo/a.jsonl")
     found = invoke("stats", runs, runs / "demo", runs / "demo" / "a.jsonl", "--json")

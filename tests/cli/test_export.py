@@ -32,7 +32,7 @@ def rows(path: Path) -> list[Payload]:
 
 
 def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
-    """In the order of their names, and readable by their owner alone."""
+    """The rows are in the order of the names of the runs, and only the owner can read the file."""
     out = tmp_path / "out" / "rows.jsonl"
     result = invoke("export", runs, "--format", "openai", "-o", out)
 
@@ -43,7 +43,7 @@ def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["invariant", "openai", "traces", "trae"])
 def test_several_processes_write_what_one_writes(name: str, runs: Path, tmp_path: Path) -> None:
-    """The same files, rows in the same order, and the same report of what failed."""
+    """Several processes write the same files, rows in the same order, and the same report of failures."""
     (runs / "run00.json").write_text("{")
     exports = []
     for jobs in (1, 3):
@@ -58,7 +58,7 @@ def test_several_processes_write_what_one_writes(name: str, runs: Path, tmp_path
 
 
 def test_a_file_that_exists_is_reported_by_each_process(runs: Path, tmp_path: Path) -> None:
-    """The other files are written."""
+    """Each process reports the existing file and writes the other files."""
     invoke("export", runs / "run1.json", "-f", "trae", "-o", f"{tmp_path}/out/")
     result = invoke("export", runs, "-f", "trae", "-o", tmp_path / "out", "--jobs", 2)
 
@@ -98,7 +98,7 @@ def test_one_run_may_be_given_its_file(runs: Path, tmp_path: Path) -> None:
 
 
 def test_runs_of_one_name_get_numbers(runs: Path, tmp_path: Path) -> None:
-    """Runs of several directories do not take each other's place."""
+    """Runs of equal names in several directories do not overwrite each other."""
     (tmp_path / "more").mkdir()
     recorded(tmp_path / "more" / "run0.json")
     invoke("export", runs, tmp_path / "more", "-f", "atif", "-o", tmp_path / "out")
@@ -128,7 +128,7 @@ def test_a_file_of_rows_is_replaced_when_asked(runs: Path, tmp_path: Path) -> No
 
 
 def test_a_broken_file_is_told_and_passed_over(runs: Path, tmp_path: Path) -> None:
-    """The others are exported; the exit code says that one was not."""
+    """The other files are exported. The exit code says that one file was skipped."""
     (runs / "broken.json").write_text('{"llm_interactions": [')
     (runs / "newer.json").write_text('{"llm_interactions": [], "schema_version": 99}')
     result = invoke("export", runs, "-f", "openai", "-o", tmp_path / "rows.jsonl")
@@ -162,7 +162,7 @@ def test_a_run_that_goes_on_is_exported_as_far_as_it_is(tmp_path: Path) -> None:
 
 
 def test_what_was_left_out_is_counted(tmp_path: Path) -> None:
-    """Over all runs, by what it is."""
+    """The counts are sums over all runs, by kind."""
     result = invoke("export", rich_run(tmp_path / "rich.json"), "-f", "openai")
 
     assert "left out: 2 x calls that failed, or whose answer or prompt is incomplete" in result.stderr
@@ -184,7 +184,7 @@ def test_a_dataset_has_metadata(runs: Path, tmp_path: Path) -> None:
 
 
 def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: Path) -> None:
-    """On the first line, though how many succeeded is known only at the end; then one object a run."""
+    """The metadata is in the first line, although the number of successful runs is known only at the end."""
     invoke("export", runs, "-f", "invariant", "-o", tmp_path / "set.jsonl", "--name", "try")
 
     first, *traces = rows(tmp_path / "set.jsonl")
@@ -216,7 +216,7 @@ def test_a_form_that_a_format_does_not_have_is_told(runs: Path) -> None:
 
 
 def test_images_stand_beside_the_document(tmp_path: Path) -> None:
-    """In a directory that is called after it."""
+    """Images are in a directory that is named after the document."""
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     shown = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixel}"}}]
     with TrajectoryRecorder(tmp_path / "see.json") as recorder:

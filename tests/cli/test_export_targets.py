@@ -68,7 +68,10 @@ def test_several_runs_do_not_go_into_one_file(name: str, there: bool, runs: Path
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("out", ["there", "new", "new/", "new.json/", "new/inside.d"])
 def test_a_directory_holds_all(name: str, out: str, runs: Path, tmp_path: Path) -> None:
-    """One that is there, one that is not yet, and what ends in a slash; the working directory gets nothing else."""
+    """A target may be an existing directory, a new one, or a name that ends in a slash.
+
+    Nothing is written elsewhere.
+    """
     place = tmp_path / "place"
     (place / "there").mkdir(parents=True)
     with chdir(place):
@@ -94,7 +97,7 @@ def test_a_file_for_a_run_that_becomes_several_is_refused(name: str, runs: Path,
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("out", ["there", "new/"])
 def test_rows_are_one_file(name: str, out: str, runs: Path, tmp_path: Path) -> None:
-    """A directory for what is one file is misuse."""
+    """A directory as the target of one file is misuse."""
     (tmp_path / "place" / "there").mkdir(parents=True)
     with chdir(tmp_path / "place"):
         result = invoke("export", runs, "-f", name, "-o", out, "--force")
@@ -120,7 +123,7 @@ def test_what_one_run_becomes_takes_no_other_run_s_place(name: str, tmp_path: Pa
 
 
 def test_no_image_is_left_of_what_is_not_replaced(runs: Path, tmp_path: Path) -> None:
-    """Where a document is there already, nothing of its run is written."""
+    """If a document exists already, nothing of its run is written."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a.json").write_text("before")
     result = invoke("export", runs, "-f", "atif", "-o", tmp_path / "out")
@@ -187,7 +190,7 @@ def files_of(name: str) -> set[str]:
 
 
 def assert_apart(called: Sequence[str], names: Sequence[str]) -> None:
-    """No two runs share a file, every name is one, and those that nobody else wants are kept."""
+    """Check that no two runs share a file, that every name is valid, and that unambiguous names are kept."""
     groups = [*map(files_of, names), {"metadata.json"}]
     assert [(one & other) for one, other in combinations(groups, 2) if one & other] == []
     assert all(len(os.fsencode(f"{name}.conversation-999.jsonl")) <= 255 and "/" not in name for name in names)
@@ -202,7 +205,7 @@ def test_names_are_apart(called: list[str]) -> None:
 
 @given(st.lists(st.text(alphabet="tT.-_1con", min_size=1, max_size=8).filter(lambda text: text.strip(".")), max_size=6))
 def test_any_names_are_apart(stems: list[str]) -> None:
-    """The same of any names that are made of the parts of ours."""
+    """The same is true for any names that are made of parts of our own names."""
     called = [f"{stem}.json" for stem in stems]
     assert_apart(called, unique_names([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
 

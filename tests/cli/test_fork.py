@@ -41,7 +41,7 @@ WORK = "print(ask('a'), write('x'), ask('b'), write('y'), ask('c'))"
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """The provider says one, two and three while the run is recorded, and live from then on."""
+    """A provider that answers "one", "two" and "three" while the run is recorded, and "live" from then on."""
     with serving(said("one"), said("two"), said("three"), said("live")) as server:
         yield server
 
@@ -74,7 +74,7 @@ def sent(server: Server) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("call", ["2", "llm_2"])
 def test_a_program_goes_on_live_from_a_call(call: str, place: Place, server: Server) -> None:
-    """Calls and tools before the point are answered from the run, and the others are made.
+    """Calls and tools before the fork point are answered from the run, and the others are made.
 
     The child's file is named last.
     """
@@ -126,7 +126,7 @@ def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server
 
 
 def test_a_stream_is_answered_by_the_text_of_one(place: Place, server: Server) -> None:
-    """As the call streams; here by the OpenAI SDK."""
+    """A streamed call is answered by the text of a stream, here for the OpenAI SDK."""
     server.answers[:] = [stream(*CHAT_STREAM)]
     code = """
         import openai
@@ -213,7 +213,7 @@ def test_what_cannot_be_forked_is_refused(options: list[str], code: int, message
 
 
 def test_a_command_is_needed_that_can_be_started(place: Place) -> None:
-    """Without one it is misuse; one that is not there ends as in a shell."""
+    """A missing command is misuse. A command that does not exist ends as in a shell."""
     record(place)
 
     assert place.command("fork", "run.json", "--at", "1").returncode == 2
@@ -234,7 +234,7 @@ def unseen():
 
 
 def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, server: Server) -> None:
-    """After the point they may reach a model.
+    """After the fork point such clients may reach a model.
 
     A message says that the call is not recorded, and the command exits with 1.
     """
@@ -251,7 +251,7 @@ def test_clients_that_are_not_captured_are_refused_up_to_the_fork(place: Place, 
 
 
 def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
-    """With --allow-live they reach a model from the start, without a message."""
+    """With `--allow-live` such clients reach a model from the start, without a message."""
     record(place)
     done = fork(place, "--quiet", "--allow-live", "--at", "2", code=UNSEEN + "print(unseen(), ask('a'), ask('b'))")
 
@@ -260,7 +260,7 @@ def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Serv
 
 
 def test_a_program_on_requests_goes_on_live(place: Place, server: Server) -> None:
-    """Its calls are answered up to the fork, and made and recorded from there, with the other model."""
+    """The program's calls are answered up to the fork. Later calls are made and recorded, with the other model."""
     record(place)
     code = """
     import requests

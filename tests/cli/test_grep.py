@@ -55,7 +55,7 @@ def test_files_alone_and_json(runs: Path) -> None:
 
 
 def test_nothing_found_exits_with_1_and_an_unreadable_run_with_2(runs: Path) -> None:
-    """The codes are those of grep; the readable runs are searched."""
+    """The exit codes are those of grep. The readable runs are searched."""
     assert (invoke("grep", "no such text", runs).exit_code, invoke("grep", "m[e", runs, "-F").exit_code) == (1, 1)
     (runs / "bad.json").write_text("{}")
     done = invoke("grep", "Mend", runs)

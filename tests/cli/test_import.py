@@ -111,7 +111,7 @@ def test_watching_follows_a_file_that_grows(tmp_path: Path) -> None:
 def test_a_run_that_is_written_when_watching_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, presses: int, message: str
 ) -> None:
-    """Ctrl-C waits until what became of a run is known; the second one does not."""
+    """The first Ctrl-C waits until the state of a run is known. The second one does not."""
 
     def replace_interrupted(old: str | Path, new: str | Path) -> None:
         rename(old, new)

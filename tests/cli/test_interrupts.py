@@ -27,7 +27,7 @@ def _work(presses: int, done: list[str], error: Exception | None = None) -> None
 
 @pytest.mark.parametrize(("presses", "expected"), [(1, ["all"]), (2, [])])
 def test_it_is_raised_at_the_end_or_pressed_again_at_once(presses: int, expected: list[str]) -> None:
-    """The first time, the rest of the block is done. Afterwards Ctrl-C is what it was."""
+    """After the first Ctrl-C the rest of the block runs. Then Ctrl-C has its usual effect again."""
     done: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         _work(presses, done)
@@ -36,7 +36,7 @@ def test_it_is_raised_at_the_end_or_pressed_again_at_once(presses: int, expected
 
 
 def test_it_is_not_lost_in_a_failure() -> None:
-    """Where the block fails after Ctrl-C, nothing goes on as after a failure."""
+    """If the block fails after Ctrl-C, KeyboardInterrupt is raised and not the failure."""
     with pytest.raises(KeyboardInterrupt):
         _work(1, [], ValueError("of the block"))
 

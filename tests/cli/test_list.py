@@ -146,7 +146,7 @@ def test_the_table_has_the_same_runs_in_the_same_order(runs: Path) -> None:
 
 
 def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal, a name that is only the time is shown as the time, and a fork takes no column but the call's."""
+    """On a terminal, a default name is shortened to its time, and a fork has only one column more: the call."""
     monkeypatch.setenv("COLUMNS", "80")
     task = "Fix the failing test in test_parser.py"
     for name, members in {
@@ -200,7 +200,7 @@ def test_tokens_take_six_characters(count: int, shown: str, tmp_path: Path) -> N
 
 
 def test_it_is_said_that_no_run_matches(runs: Path) -> None:
-    """A message says so, without a failure."""
+    """A message says so, and the exit code is that of success."""
     done = invoke("list", runs, "--task", "nothing of the kind")
 
     assert (done.exit_code, done.output) == (0, "No run matches.\n")
@@ -235,7 +235,7 @@ def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
-    """Its calls are counted, which no end of its file states."""
+    """The calls of such a run are counted, because its file has no end that states their number."""
     path = recorded(tmp_path / "run.json")
     path.unlink()
     journal = path.with_suffix(".jsonl")

@@ -28,7 +28,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def drawn(seconds: float, *, is_terminal: bool = True) -> str:
-    """Return what is drawn while three files are worked on, with this time for each."""
+    """Return the drawn bars of work on three files, each of which takes this time."""
     stderr, clock = Stderr(is_terminal=is_terminal), Seconds()
     with Progress(3, stderr, clock=clock) as progress:
         for _ in progress.over("abc"):

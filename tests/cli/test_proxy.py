@@ -123,7 +123,7 @@ def test_a_command_that_does_not_exist_ends_as_in_a_shell(place: Place) -> None:
 
 
 def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: Server) -> None:
-    """It prints the addresses, and survives a killed client, a new upstream and Ctrl-C."""
+    """The proxy prints the addresses, and survives a killed client, a new upstream and Ctrl-C."""
     command = [sys.executable, "-m", "trace_recorder", "proxy", "--upstream", f"mine={server.url}"]
     with subprocess.Popen(
         command, cwd=place.path, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -41,7 +41,10 @@ def test_a_journal_with_a_torn_end_gives_a_document(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
-    """A run that goes on, one that may go on elsewhere, and one without a journal; the others are rebuilt."""
+    """A run that goes on, a run that may go on elsewhere, and a run without a journal are refused.
+
+    The others are rebuilt.
+    """
     recorded(tmp_path / "whole.json")
     recorded(tmp_path / "alone.json").with_suffix(".jsonl").unlink()
     captured(tmp_path / "elsewhere.jsonl").journal.close()

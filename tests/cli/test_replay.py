@@ -84,7 +84,7 @@ def replay(place: Place, *arguments: object, **environment: str) -> Done:
 
 
 def test_a_program_is_answered_without_a_server_and_a_key(place: Place, server: Server) -> None:
-    """One with the OpenAI SDK prints what it printed; nobody is asked."""
+    """A program on the OpenAI SDK prints the same as before, and no server is called."""
     code = """
     import openai
 
@@ -103,7 +103,7 @@ def test_a_program_is_answered_without_a_server_and_a_key(place: Place, server: 
 
 
 def test_tools_run_where_they_are_told_to(place: Place) -> None:
-    """With --tools live a marked tool runs."""
+    """With `--tools live`, a tool runs."""
     code = "print(ask('a'), write('x'))"
     record(place, code)
 
@@ -132,7 +132,7 @@ def test_what_was_not_recorded_is_said_with_what_differs(options: list[str], cod
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
 def test_a_call_that_is_not_made_any_more_is_said(options: list[str], code: int, place: Place) -> None:
-    """One of two recorded calls is made, and the message names the other."""
+    """The program makes one of two recorded calls, and the message names the other call."""
     record(place, "ask('a'), ask('b')")
     done = replay(place, *options, *agent(place, "print(ask('a'))"))
 
@@ -155,7 +155,7 @@ def test_what_the_user_names_may_differ(place: Place) -> None:
 
 
 def test_processes_share_the_recording(place: Place) -> None:
-    """A call is given once, whichever process asks; a child that is killed has used what it was given."""
+    """Each call is given once, whichever process asks. A killed child has used the call that it was given."""
     record(place, "ask('a'), ask('a'), ask('a')")
     code = """
     import subprocess
@@ -213,7 +213,7 @@ def test_the_replay_can_be_recorded(place: Place) -> None:
     ],
 )
 def test_misuse_is_said(arguments: list[str], code: int, why: str, place: Place) -> None:
-    """In a sentence, before anything is run."""
+    """Misuse is one sentence, before anything runs."""
     record(place, "ask('a')")
     done = place.command("replay", *arguments)
 
@@ -221,7 +221,7 @@ def test_misuse_is_said(arguments: list[str], code: int, why: str, place: Place)
 
 
 def test_a_process_that_cannot_be_replayed_calls_nobody(place: Place, server: Server) -> None:
-    """Where the order cannot be read, the program ends instead of calling a model."""
+    """If the process cannot read its order, the program ends instead of calling a model."""
     command = agent(place, "print(ask('a'))")
     place.environment["TRACE_RECORDER_REPLAY"] = "{"
     done = place.run("--quiet", *command)
@@ -245,7 +245,10 @@ def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> No
 def test_clients_that_are_not_captured_are_kept_from_a_model(
     library: str, host: str, place: Place, server: Server
 ) -> None:
-    """The connection fails with an error that says what to do, the end repeats it, and the command exits with 1."""
+    """The connection fails with an error that says what to do.
+
+    The summary repeats the error, and the command exits with 1.
+    """
     record(place, "print(ask('a'))")
     asked = len(server.requests)
     code = (
@@ -290,7 +293,7 @@ def test_a_program_on_requests_is_answered(place: Place, server: Server) -> None
 
 
 def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Server) -> None:
-    """With --allow-live they reach their model, without a message."""
+    """With `--allow-live` such clients reach their model, without a message."""
     record(place, "ask('a')")
     code = UNSEEN["urllib"] + "ask('a'); unseen()"
     done = place.command("replay", "run.json", "--allow-live", *agent(place, code))
@@ -299,7 +302,7 @@ def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Serv
 
 
 def test_other_traffic_is_let_through(place: Place, server: Server) -> None:
-    """A request of httpx that is no LLM call goes to the model's host; other hosts are everybody's."""
+    """An httpx request that is not an LLM call may go to the model's host. Any client may connect to other hosts."""
     record(place, "ask('a')")
     with serving(plain({})) as other:
         code = f"""

@@ -103,7 +103,7 @@ def test_a_signal_reaches_the_agent_and_its_waiter(name: str, place: Place) -> N
 
 
 def test_an_agent_that_handles_a_signal_goes_on(place: Place) -> None:
-    """A signal that the agent handles ends nobody, and comes once."""
+    """If the agent handles a signal, the agent goes on. The signal comes once."""
     code = """
     import signal, time
     heard = []
@@ -214,9 +214,9 @@ WORKERS = """
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_end_as_they_ended(method: str, place: Place) -> None:
-    """A worker of multiprocessing, of either kind, is completed, or failed with what ended it.
+    """A worker of multiprocessing, of either kind, is completed, or failed with its exception.
 
-    Since Python 3.13 only the exit code is left of an exception then.
+    Since Python 3.13 only its exit code is left.
     """
     raised = "ValueError" if sys.version_info < (3, 13) else "SystemExit"
     place.run(*place.agent(WORKERS), method)
@@ -237,7 +237,10 @@ def test_a_process_without_calls_leaves_nothing(place: Place) -> None:
 
 
 def test_a_recorder_of_the_agent_s_own_comes_first(place: Place) -> None:
-    """The agent's own recorder records what it wraps, and ours the rest, each once."""
+    """The agent's own recorder records the clients that it wraps.
+
+    Our recorder records all other calls. Each call is recorded once.
+    """
     code = """
     from trace_recorder import TrajectoryRecorder
     with TrajectoryRecorder("own.json"):
@@ -286,7 +289,7 @@ def test_the_user_s_own_sitecustomize_is_run(place: Place) -> None:
 
 
 def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
-    """In an environment that has an HTTP library and not this package, the agent is recorded all the same."""
+    """The agent is recorded in an environment that has an HTTP library but not this package."""
     venv.create(place.path / "bare", with_pip=False)
     libraries = place.path / "libraries"
     libraries.mkdir()

@@ -186,7 +186,9 @@ def test_that_nothing_was_recorded_is_said(
     ids=["no Python", "another library"],
 )
 def test_what_was_not_reached_is_said_with_what_may_be_why(command: list[str], place: Place) -> None:
-    """Another HTTP library, a Python that does not load us, no Python at all."""
+    """The reason may be another HTTP library, a Python that does not load our recorder, or a program that is not
+    Python.
+    """
     [_, python, _] = map(str, place.agent(""))
     done = place.run("--", *(python if part == "PYTHON" else part for part in command))
 
@@ -218,7 +220,7 @@ def _quoted(word: str) -> str:
 
 
 def test_the_task_is_the_command_unless_it_is_given(place: Place) -> None:
-    """As one would type it, in every process's file."""
+    """The task in every process's file is the command as a user would type it."""
     place.agent("call()", "caller.py")
     command = place.agent(CHILDREN)
     place.run(*command, "--name", "two words")

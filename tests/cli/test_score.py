@@ -100,7 +100,7 @@ def test_nothing_is_written_when_nothing_is_to_be(runs: Path, mine: Path) -> Non
 
 
 def test_a_function_that_fails_is_told_of_each_run(runs: Path, mine: Path) -> None:
-    """Its error names the run, the file and the line; nothing is written, and the exit code says so."""
+    """The error names the run, the file and the line. Nothing is written, and the exit code is 1."""
     result = invoke("score", runs, "--reward", f"{mine}:broken")
 
     where = f"RuntimeError: no judge today ({mine}, line {line_of('raise', 2)}, in broken)"
@@ -113,7 +113,7 @@ def test_a_function_that_fails_is_told_of_each_run(runs: Path, mine: Path) -> No
 
 
 def test_a_run_that_goes_on_is_refused_and_the_others_are_scored(runs: Path, mine: Path) -> None:
-    """Its journal is the recorder's until it ends."""
+    """The journal belongs to the recorder until the run ends."""
     recorder = TrajectoryRecorder(runs / "c.json")
     recorder.start()
     recorder.record_llm_interaction([], {"content": "x"}, "openai", "m")
@@ -125,7 +125,7 @@ def test_a_run_that_goes_on_is_refused_and_the_others_are_scored(runs: Path, min
 
 
 def test_a_function_that_is_none_is_told_before_anything_is_read(runs: Path) -> None:
-    """In one sentence."""
+    """The message is one sentence."""
     result = invoke("score", runs, "--reward", "no_such_module:f")
 
     assert (result.exit_code, "no module no_such_module" in result.stderr) == (1, True)
@@ -144,7 +144,7 @@ def test_a_batch_is_scored_by_one_call(runs: Path, mine: Path) -> None:
 
 
 def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine: Path) -> None:
-    """The others are reported; a function is not called for no run."""
+    """The other runs are reported. A function is not called if no run is left."""
     invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
     recorder = TrajectoryRecorder(runs / "c.json")
     recorder.start()
@@ -245,7 +245,7 @@ def test_an_error_is_told_with_its_place(
 def test_a_file_that_cannot_be_imported_is_one_sentence(
     form: str, source: str, what: str, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own error with the file and the line, and no traceback."""
+    """The sentence has the error with its file and line, and no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     name = f"broken_{abs(hash(source))}"
@@ -326,7 +326,7 @@ def test_rewards_are_listed(runs: Path, mine: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_rewards_are_counted(runs: Path, mine: Path) -> None:
-    """By name: of how many runs, the mean, and between what."""
+    """For each reward name, the number of runs, the mean and the range are printed."""
     invoke("score", runs, "--reward", f"{mine}:length")
     invoke("score", runs / "b.json", "--reward", f"{mine}:length", "--name", "only b")
 
@@ -359,7 +359,7 @@ def test_accuracy_is_of_those_that_were_judged(tmp_path: Path) -> None:
 
 
 def test_without_a_verdict_there_is_no_accuracy(tmp_path: Path) -> None:
-    """Not even 0."""
+    """The accuracy is absent, and not 0."""
     recorded(tmp_path / "runs" / "a.json", success=None)
 
     assert invoke("stats", tmp_path / "runs").stdout.splitlines()[0] == "runs    1 run: 1 completed; none judged"

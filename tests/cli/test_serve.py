@@ -33,11 +33,11 @@ class Served:
 
     @property
     def url(self) -> str:
-        """The base URL that it says an SDK of openai is to have."""
+        """Return the base URL that the server prints for the OpenAI SDK."""
         return self.lines[1].removeprefix("OPENAI_BASE_URL=")
 
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
-        """Its exit code, and what it said on stderr."""
+        """End the server. Return its exit code and its stderr."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, errors
@@ -66,7 +66,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
-    """It prints its address and the variable for an SDK. All calls are asked for, so it exits with 0."""
+    """The server prints its address and the variable for an SDK. All calls were asked for, so it exits with 0."""
     with served(path) as server:
         with client(server.url) as made:
             assert (ask(made, "b"), ask(made, "a")) == ("two", "one")
@@ -76,7 +76,7 @@ def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
 
 
 def test_a_signal_while_the_addresses_are_printed_ends_it(path: Path) -> None:
-    """Nothing was asked, which it says; with `--loose` that is no failure."""
+    """The server reports that no call was asked for. With `--loose` this is not a failure."""
     code, errors = ended_while_printing(["serve", str(path), "--loose"], path.parent, {"PYTHONPATH": str(ROOT)})
     assert (code, errors) == (0, "trace-recorder: run.jsonl has calls that nobody asked for: llm_1, llm_2\n")
 

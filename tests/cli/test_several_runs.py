@@ -12,7 +12,7 @@ from trace_recorder import load
 
 
 def test_forks_are_listed_below_the_runs_that_they_continue(tmp_path: Path) -> None:
-    """Also forks of forks, whenever they began; in another order, each run has a line of its own."""
+    """Forks of forks are listed too, whenever they began. In another order, each run has a line of its own."""
 
     def fork(name: str, origin: str) -> Path:
         origins = {"forked_from": {"file": origin, "interaction_id": "llm_1"}}
@@ -33,7 +33,7 @@ def test_forks_are_listed_below_the_runs_that_they_continue(tmp_path: Path) -> N
 
 
 def test_several_runs_are_shown_one_after_another(tmp_path: Path) -> None:
-    """One that cannot be read is reported, and the others are shown; without a name, the newest run is."""
+    """A run that cannot be read is reported, and the others are shown. Without a name, the newest run is shown."""
     path, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
 
     done = invoke("show", path, tmp_path / "none.json", other)

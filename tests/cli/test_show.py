@@ -122,7 +122,7 @@ def _two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a journal may be written."""
+    """The path of a journal."""
     return tmp_path / "run.jsonl"
 
 
@@ -134,12 +134,12 @@ def test_a_captured_run_is_shown_step_by_step(path: Path) -> None:
 
 
 def test_a_run_recorded_by_hand_is_shown_as_its_agent_told_it(path: Path) -> None:
-    """Its calls and its steps are in the order of time, and what both have is printed once."""
+    """Calls and steps are in the order of time. A text that both have is printed once."""
     assert shown(by_hand(path)) == BY_HAND
 
 
 def test_one_step_is_shown_alone(path: Path) -> None:
-    """With --step there is no head, and the new messages are the same as in the whole output."""
+    """With `--step` the head is missing, and the new messages are the same as in the whole output."""
     captured(path).journal.close()
 
     assert shown(path, "--step", "2") == CAPTURED.split("\n\n")[2] + "\n"
@@ -277,7 +277,7 @@ def test_metadata_under_the_name_of_an_origin_is_shown(tmp_path: Path) -> None:
 
 
 def test_the_json_is_the_document_with_the_full_history(path: Path) -> None:
-    """--json prints what `to_document` makes of the run."""
+    """`--json` prints the result of `to_document`."""
     by_hand(path)
 
     assert json.loads(shown(path, "--json")) == load(path).to_document()
@@ -314,7 +314,10 @@ def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
     ],
 )
 def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -> None:
-    """Escapes, bells, and what turns the direction of writing are made visible; all else is as it is."""
+    """Escapes, bells, and characters that change the direction of writing are made visible.
+
+    Other characters are unchanged.
+    """
     assert escape_control_characters(text) == expected
 
 

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_each_call_is_held_against_the_one_before_of_its_own_agent(path: Path) -> None:
-    """Two agents take turns with nearly equal questions, and neither is said to repeat the other."""
+    """Two agents take turns with nearly equal questions. No call is compared with a call of the other agent."""
     writing = Writing(path)
     east, west = [RULES, user("Look in the east.")], [RULES, user("Look in the west.")]
     writing.request(1, asked(*east), **whose(1))
@@ -65,7 +65,7 @@ def test_each_call_is_held_against_the_one_before_of_its_own_agent(path: Path) -
 
 
 def test_a_side_call_is_none_of_the_conversation(path: Path) -> None:
-    """A title over the same question is shown whole, and what follows goes on from what was before it."""
+    """A title for the same question is shown whole. The next call is compared with the call before the title."""
     writing = Writing(path)
     first = [RULES, user("Is it cold?")]
     writing.request(1, asked(*first))
@@ -134,7 +134,7 @@ def test_all_models_of_a_run_are_named(path: Path) -> None:
 
 
 def test_the_only_model_of_a_run_is_named_as_its_calls_name_it(path: Path) -> None:
-    """Where nobody stated one for the run."""
+    """If nobody stated a model for the run, the model of the calls is named."""
     writing = Writing(path)
     writing.request(1, asked(user("Look.")))
     writing.response(1, body=said("Yes."))
@@ -159,7 +159,7 @@ def test_an_unknown_time_is_not_nought(tmp_path: Path) -> None:
 
 
 def test_a_time_that_some_calls_state_is_theirs_alone(path: Path) -> None:
-    """The mean is over the calls that state a time, and the number of other calls is printed."""
+    """The mean covers the calls that state a time. The number of other calls is printed."""
     writing = Writing(path, model="m")
     writing.request(1, asked(user("Look."), tools=[]))
     writing.response(1, body=said(None, called("c", "bash")))

@@ -35,7 +35,7 @@ def test_a_step_with_a_failed_attempt_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_call_with_an_error_is_shown(tmp_path: Path) -> None:
-    """One that got an error, or no answer at all; one that is in flight is no error."""
+    """A call with an error, or without an answer, is shown. A call in flight is not an error."""
     writing = Writing(tmp_path / "run.jsonl")
     writing.request(1, asked(TASK))
     writing.response(1, body=said("Done."))
@@ -52,12 +52,12 @@ def test_a_call_with_an_error_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_step_with_a_failed_tool_or_an_error_of_its_own_is_shown(tmp_path: Path) -> None:
-    """Their calls are shown where they belong to the step."""
+    """The calls of such a step are shown too."""
     assert titles(shown(by_hand(tmp_path / "run.jsonl"), "--errors")) == ["step 1, calling_tool", "step 2, error"]
 
 
 def test_a_failed_call_shows_the_step_that_it_belongs_to(tmp_path: Path) -> None:
-    """Also the other calls and the tools of that step, and no other step."""
+    """The other calls and the tools of that step are shown, and no other step."""
     statuses = iter((200, 500, 200, 200))
     with (
         TrajectoryRecorder(tmp_path / "run.json") as recorder,

@@ -37,7 +37,7 @@ RESPONSES = {"output": [{"type": "message", "role": "assistant", "content": PART
     ids=["chat", "responses"],
 )
 def test_a_refusal_is_shown(tmp_path: Path, path: str, request_body: Payload, body: Payload) -> None:
-    """In the words in which the model refused."""
+    """The refusal is shown in the words of the model."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
         recorder.wrap(client).post(f"https://api.openai.com/v1/{path}", json=request_body)
@@ -46,7 +46,7 @@ def test_a_refusal_is_shown(tmp_path: Path, path: str, request_body: Payload, bo
 
 
 def test_an_answer_that_is_no_json_is_shown(tmp_path: Path) -> None:
-    """The page of a proxy, which says 200, is not taken for an answer without words."""
+    """The page of a proxy with status 200 is not taken for an empty answer."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     with recorder:
         exchanged(recorder, asked("q"), Answer(b"<html>Log in.</html>", media="text/html"))
@@ -83,7 +83,7 @@ def test_the_input_of_embeddings_is_shown(tmp_path: Path) -> None:
 
 
 def test_an_error_without_a_message_is_its_class(tmp_path: Path) -> None:
-    """As that of a call that was cancelled."""
+    """A cancelled call has such an error."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     with recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], TimeoutError(), "openai", "m")
@@ -92,7 +92,7 @@ def test_an_error_without_a_message_is_its_class(tmp_path: Path) -> None:
 
 
 def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
-    """By its kind, as exports count it."""
+    """Each content is named by its kind, as exports count it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     message = {"role": "assistant", "content": "See.", "annotations": [{"type": "url_citation"}]}
     body = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message}]}
@@ -103,7 +103,7 @@ def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
 
 
 def test_a_tool_s_error_of_several_parts_is_text(tmp_path: Path) -> None:
-    """Anthropic's tools fail with a list of parts: each text is on a line of its own."""
+    """Tools of Anthropic fail with a list of parts. Each text is on a line of its own."""
     parts = [{"type": "text", "text": "no such"}, {"type": "text", "text": "file"}]
     failed = {"type": "tool_result", "tool_use_id": "t1", "content": parts, "is_error": True}
     use = {"type": "tool_use", "id": "t1", "name": "cat", "input": {}}

@@ -39,7 +39,7 @@ def test_the_whole_request_and_response_are_printed(run: Path) -> None:
 
 
 def test_of_a_stream_the_text_is_printed(run: Path) -> None:
-    """Not what was assembled of it."""
+    """The output is not the assembled response."""
     [call] = raw(run, 3)
 
     assert (call["stream"], "response" in call) == (HALF, False)
@@ -53,7 +53,7 @@ def test_a_call_in_flight_has_no_response(run: Path) -> None:
 
 
 def test_a_step_has_all_its_calls(tmp_path: Path) -> None:
-    """In the order of time."""
+    """The calls are in the order of time."""
     with (
         TrajectoryRecorder(tmp_path / "run.json") as recorder,
         http_client(
@@ -85,7 +85,7 @@ def test_without_a_journal_it_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_call_that_was_recorded_by_hand_went_over_no_wire(tmp_path: Path) -> None:
-    """So nothing is made up."""
+    """So no request is made up."""
     done = invoke("show", recorded(tmp_path / "run.json"), "--step", 1, "--raw")
 
     assert done.exit_code == 1
@@ -93,7 +93,7 @@ def test_a_call_that_was_recorded_by_hand_went_over_no_wire(tmp_path: Path) -> N
 
 
 def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    """Said in a sentence."""
+    """The error is a sentence."""
     path = by_hand(tmp_path / "run.jsonl")
     without, none = invoke("show", path, "--step", 1, "--raw"), invoke("show", path, "--step", 9, "--raw")
 

@@ -27,7 +27,7 @@ QUERY = "select c.content, r.success from runs r join calls c using (file) order
 
 
 def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> None:
-    """The same answer, as lines and as JSON, whether the tables are made for the query or were before."""
+    """The answer is the same for temporary and for exported tables, as lines and as JSON."""
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
     results = [invoke("sql", QUERY, where, *more) for where in (runs, tmp_path / "out") for more in ([], ["--json"])]
 
@@ -44,7 +44,7 @@ def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> 
 
 
 def test_a_table_may_be_used_twice(runs: Path) -> None:
-    """As a query that compares runs does."""
+    """A query that compares runs uses a table twice."""
     said = invoke("sql", "select count(*) from messages a, messages b where a.file < b.file", runs)
 
     assert said.stdout.split() == ["count_star()", "3"]
@@ -74,7 +74,7 @@ def test_a_long_cell_is_cut_unless_all_of_it_is_asked_for(runs: Path) -> None:
 
 
 def test_a_run_that_cannot_be_read_is_named(runs: Path) -> None:
-    """The others are queried, and the exit code is 1."""
+    """The other runs are queried, and the exit code is 1."""
     (runs / "damaged.json").write_text("{")
     result = invoke("sql", "select count(*) as n from runs", runs)
 
@@ -84,7 +84,7 @@ def test_a_run_that_cannot_be_read_is_named(runs: Path) -> None:
 
 @pytest.mark.parametrize("query", ["selec", "select no from runs", "select * from nothing"])
 def test_a_query_that_is_wrong_is_reported(runs: Path, query: str) -> None:
-    """In one sentence."""
+    """The report is one sentence."""
     result = invoke("sql", query, runs)
 
     assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
@@ -93,7 +93,7 @@ def test_a_query_that_is_wrong_is_reported(runs: Path, query: str) -> None:
 
 @pytest.mark.parametrize("query", ["", ";", "/* later */"])
 def test_a_query_without_a_statement_is_reported(runs: Path, query: str) -> None:
-    """In one sentence."""
+    """The report is one sentence."""
     result = invoke("sql", query, runs)
 
     assert (result.exit_code, result.stderr) == (1, "trace-recorder: the query has no statement\n")
@@ -154,7 +154,7 @@ def test_a_part_of_an_older_version_may_lack_a_column(runs: Path, tmp_path: Path
 
 
 def test_tables_and_runs_are_not_mixed(runs: Path, tmp_path: Path) -> None:
-    """Their rows would be counted twice."""
+    """Mixed rows would be counted twice."""
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
 
     assert invoke("sql", "select 1", tmp_path / "out", runs).exit_code == 1

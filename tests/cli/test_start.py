@@ -13,7 +13,7 @@ from tests.data import recorded
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "rich.console"])
 def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
-    """One line, and exit code 1."""
+    """The message is one line, and the exit code is 1."""
     code = f"import sys; sys.modules[{missing!r}] = None; from trace_recorder.cli import main; main()"
 
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -29,7 +29,7 @@ def test_listing_and_showing_do_without_pydantic() -> None:
 
 
 def test_a_command_imports_no_other() -> None:
-    """So that each starts quickly: `list` imports neither what records nor what exports."""
+    """So each command starts quickly: `list` imports neither recording nor exporting."""
     code = "import sys; from trace_recorder.cli.app import app_for; app_for(['list']); print(*sys.modules)"
 
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

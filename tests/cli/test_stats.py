@@ -55,7 +55,7 @@ def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
 
 
 def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
-    """--json gives them all, and what is unknown is not there."""
+    """`--json` has all figures. Unknown figures are absent."""
     recorded(tmp_path / "a.jsonl", "local-a")
     figures = json.loads(invoke("stats", tmp_path / "a.jsonl", "--json").stdout)
 
@@ -76,7 +76,7 @@ def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
 
 
 def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
-    """The figures are those of the other files; the exit code says that one is missing."""
+    """The figures are those of the other files. The exit code says that a file is missing."""
     recorded(tmp_path / "a.jsonl", "local-a")
     (tmp_path / "broken.json").write_text("{")
     result = invoke("stats", tmp_path)
@@ -95,7 +95,7 @@ def test_an_empty_directory_has_no_figures(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
-    """In one sentence."""
+    """The message is one sentence."""
     result = invoke("stats", tmp_path / "missing")
 
     assert (result.exit_code, "missing: No such file or directory" in result.stderr) == (1, True)

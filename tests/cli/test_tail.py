@@ -20,7 +20,7 @@ ASK = [{"role": "user", "content": "q"}]
 
 
 def test_an_ended_run_shows_its_last_steps(tmp_path: Path) -> None:
-    """The last line says how the run ended; the exit code is 1 if the run was not completed."""
+    """The last line says how the run ended. The exit code is 1 if the run was not completed."""
     done = invoke("tail", recorded(tmp_path / "run.json", "an answer"))
 
     assert done.exit_code == 0
@@ -31,7 +31,7 @@ def test_an_ended_run_shows_its_last_steps(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_broken_off_exits_with_1(tmp_path: Path) -> None:
-    """Its writer is known to be dead."""
+    """The process that wrote such a run is known to be dead."""
     path = recorded(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
@@ -41,7 +41,7 @@ def test_a_run_that_was_broken_off_exits_with_1(tmp_path: Path) -> None:
 
 
 def test_what_has_no_journal_is_refused(tmp_path: Path) -> None:
-    """In one sentence."""
+    """The message is one sentence."""
     assert "there are no journals" in invoke("tail", tmp_path).output
     (tmp_path / "alone.json").write_text("{}")
     assert "has no journal" in invoke("tail", tmp_path / "alone.json").output
@@ -103,7 +103,7 @@ def test_several_runs_are_followed_at_once(tmp_path: Path) -> None:
 
 
 def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
-    """As a program of its own, while another process writes."""
+    """`tail` runs as a process while another process records."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         command = [sys.executable, "-m", "trace_recorder", "tail", str(path)]

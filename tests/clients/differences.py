@@ -59,7 +59,7 @@ def _run(provider: str, directory: Path) -> Payload:
 
 
 def rows(documents: dict[str, Payload]) -> dict[str, dict[str, str]]:
-    """The members in which the documents differ, with what each provider has there."""
+    """Return the members in which the documents differ, with the value of each provider."""
     facts = {provider: _facts(document) for provider, document in documents.items()}
     names = dict.fromkeys(name for each in facts.values() for name in each)
     table = {name: {provider: facts[provider].get(name, "—") for provider in facts} for name in names}

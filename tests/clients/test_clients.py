@@ -77,7 +77,7 @@ def test_the_address_is_the_environments(monkeypatch, kind, name, path):
 
 
 def test_the_addresses_that_are_usual():
-    """Without a word Doubao and OpenRouter are asked where they are."""
+    """If no address is stated, Doubao and OpenRouter have default addresses."""
     addresses = [str(kind(api_key="k").sdk.base_url) for kind in (DoubaoClient, OpenRouterClient)]
 
     assert addresses == ["https://ark.cn-beijing.volces.com/api/v3/", "https://openrouter.ai/api/v1/"]
@@ -104,13 +104,13 @@ def test_azure_takes_a_token_for_a_key(option):
 
 @pytest.mark.parametrize("missing", ["azure_endpoint", "api_version"])
 def test_what_azure_needs_besides_is_named(missing):
-    """Without an endpoint or a version the error says which variable to set."""
+    """The error for a missing endpoint or version names the variable to set."""
     with pytest.raises(ClientError, match=f"has no {missing}: set AZURE_OPENAI_"):
         AzureClient("m", api_key="k", **{name: value for name, value in AZURE.items() if name != missing})
 
 
 def test_a_client_by_its_providers_name():
-    """create_client makes the client of a provider; a name that it does not know is an error with those it does."""
+    """`create_client` makes the client of a provider. The error for an unknown name lists the known names."""
     client = create_client("doubao", "m", api_key="k")
     assert (type(client), client.model) == (DoubaoClient, "m")
 
@@ -132,14 +132,17 @@ def test_a_model_has_to_be_named():
     ("package", "said"), [("openai", r"trace-recorder\[clients,openai\]"), ("tenacity", r"trace-recorder\[clients\]")]
 )
 def test_a_missing_package_is_named(monkeypatch, package, said):
-    """Where the SDK, or tenacity, is not installed, the error says what to install."""
+    """If the SDK or tenacity is not installed, the error says what to install."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=said):
         OpenAIClient("m", api_key="k")
 
 
 def test_importing_the_clients_imports_no_sdk():
-    """Until a client is made no SDK is imported, no HTTP library, no tenacity and no pydantic."""
+    """Importing the clients imports no SDK, no HTTP library, no tenacity and no pydantic.
+
+    Making a client imports them.
+    """
     ended = python("import json, sys, trace_recorder.clients; print(json.dumps(sorted(sys.modules)))")
 
     heavy = {"openai", "anthropic", "google", "ollama", "httpx", "httpx2", "tenacity", "pydantic"}
@@ -147,7 +150,7 @@ def test_importing_the_clients_imports_no_sdk():
 
 
 def test_a_client_tells_its_recorder_else_the_current_one(tmp_path):
-    """set_trajectory_recorder binds both SDK clients; None follows the recorder that is current."""
+    """`set_trajectory_recorder` binds both SDK clients. With None they follow the current recorder."""
     with serving(plain(CHAT)) as server:
         client = OpenAIClient("m", api_key="k", base_url=server.url)
         own = TrajectoryRecorder(tmp_path / "own.json", strict=True)
@@ -179,7 +182,7 @@ def test_without_any_recorder_a_client_works_all_the_same():
 
 
 def test_parameters_go_to_the_sdk():
-    """The other arguments of a call go into the request unchanged, also those that only the SDK knows."""
+    """Other arguments of a call go into the request unchanged, even if only the SDK knows them."""
     with serving(plain(CHAT)) as server, OpenAIClient("m", api_key="k", base_url=server.url) as client:
         client.chat("hello", temperature=0, extra_body={"own": 1}, timeout=5)
 
@@ -202,7 +205,7 @@ def test_a_stream_can_be_left(tmp_path):
 
 
 def test_an_async_stream_can_be_left(tmp_path):
-    """The same for async for."""
+    """An `async for` loop can be left early too."""
 
     async def ask(client: OpenAIClient) -> object:
         async with client, client.astream("hello") as events:
@@ -217,7 +220,7 @@ def test_an_async_stream_can_be_left(tmp_path):
 
 
 def test_a_stream_that_ends_without_its_end_is_not_complete():
-    """A connection that closes before the protocol's end gives a response, and Finished says that it is not whole."""
+    """If a connection closes before the protocol's last event, `Finished.complete` is False."""
     with serving(stream(*CHAT_STREAM[:2])) as server:
         with OpenAIClient("m", api_key="k", base_url=server.url) as client:
             *_, last = client.stream("hello")

@@ -50,7 +50,7 @@ def files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", [sync_form, async_form, streaming_form])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_agent_runs_with_every_provider_in_every_form(files, kind, form):
-    """The same loop finds the answer in four calls, with reasoning handed back where the provider checks it."""
+    """The same loop finds the answer in four calls, and sends reasoning back if the provider checks it."""
     with serving(providers()) as server, TrajectoryRecorder(files / "runs" / "run.json", strict=True) as recorder:
         answer = form(client_at(server, kind), QUESTION, **THINKING.get(kind, {}))
 
@@ -86,7 +86,7 @@ def _respelled(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_client_gives_is_what_is_on_file(tmp_path, kind):
-    """The responses of chat, achat, stream and astream equal those that are read from the file."""
+    """`chat`, `achat`, `stream` and `astream` return the responses that are read from the file."""
     asked = ([one_agent.SYSTEM, QUESTION], one_agent.TOOLS.values())
     params = THINKING.get(kind, {})
 

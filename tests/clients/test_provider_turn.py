@@ -114,7 +114,9 @@ def test_items_that_the_server_did_not_keep_are_left_out():
 
 
 def test_a_turn_that_the_values_rebuild_does_not_ride_along():
-    """An answer of text and calls, or of thinking, text and calls in this order, is what its values say."""
+    """If the values can rebuild an answer (text and calls, or thinking, text and calls in this order), the turn is not
+    kept.
+    """
     blocks = [BLOCKS[0], BLOCKS[2], CALL]
     with serving(plain({**MESSAGE, "content": blocks})) as server, client_at(server, "anthropic") as client:
         said = client.chat("Look.")
@@ -125,7 +127,7 @@ def test_a_turn_that_the_values_rebuild_does_not_ride_along():
 
 
 def test_a_message_that_was_changed_is_what_it_says_now():
-    """A caller who shortens what the model said sends that; the thinking before it stays."""
+    """If a caller shortens the text of an answer, the short text is sent. The thinking before the text is kept."""
     with serving(plain({**MESSAGE, "content": BLOCKS})) as server, client_at(server, "anthropic") as client:
         said = client.chat("Look.")
         client.chat(["Look.", replace(said, content="…"), *results(said)])
@@ -161,7 +163,10 @@ REFUSED_ELSEWHERE = ("signature", "thoughtSignature", "reasoning_details", "firs
 @pytest.mark.parametrize("after", ANSWERS)
 @pytest.mark.parametrize("before", ANSWERS)
 def test_a_conversation_goes_on_with_another_provider(tmp_path, before, after):
-    """Text, calls and results carry over; signed reasoning does not, and the file says of how many messages."""
+    """Text, calls and results carry over.
+
+    Signed reasoning does not, and the file has the number of messages that had some.
+    """
     with serving(plain(ANSWERS[before])) as first, serving(plain(ANSWERS[after])) as second:
         with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
             with client_at(first, before) as one, client_at(second, after) as other:

@@ -85,7 +85,7 @@ ERRORS: dict[str, Exception] = {
 
 
 def test_every_row_of_the_table_decides():
-    """An error with the sign of a row is tried again, or not, as the row says."""
+    """The row of the table decides whether an error with its sign is tried again."""
     assert {sign: is_retried(error) for sign, error in ERRORS.items()} == {
         sign: retried for sign, (retried, _) in RETRY_RULES.items()
     }
@@ -114,7 +114,7 @@ def test_what_is_no_providers_error_is_not_tried_again(error):
 
 
 def test_waiting_longer_than_is_sensible_is_left_to_the_caller():
-    """Where the server asks for more than two minutes, the error is raised at once."""
+    """If the server asks for more than two minutes, the error is raised at once."""
     asked = {"retry-after": str(int(MAX_SERVER_WAIT_SECONDS) + 1)}
 
     assert (is_retried(of_openai(429)), is_retried(of_openai(429, **asked))) == (True, False)
@@ -151,7 +151,7 @@ def test_a_date_is_waited_for():
 
 
 def test_waits_double_and_differ():
-    """Without a word of the server's the wait doubles up to eight seconds, less up to a quarter."""
+    """If the server states no time, the wait doubles up to eight seconds, less up to a quarter."""
     error = ConnectionError("no")
 
     waits = [wait_seconds(error, attempt) for attempt in range(1, 8)]
@@ -180,7 +180,7 @@ def test_every_attempt_is_on_file(tmp_path, provider):
 
 @pytest.mark.parametrize("provider", ANSWERS)
 def test_every_attempt_of_an_async_call_is_on_file(tmp_path, provider):
-    """The same for achat."""
+    """`achat` records every attempt too."""
     refused = plain({"error": {"message": "down"}}, 503, **SOON)
 
     async def ask(client: Client) -> str | None:

@@ -21,7 +21,7 @@ def test_every_difference_is_of_a_named_kind() -> None:
 
 @with_corpus
 def test_the_docs_have_the_figures() -> None:
-    """The tables of docs/clients.md are what the corpus gives."""
+    """The tables of docs/clients.md have the figures of the corpus."""
     written = (ROOT / "docs" / "clients.md").read_text()
 
     assert markdown() in written

@@ -244,7 +244,7 @@ def positional(at: int, /) -> None:
 
 @pytest.mark.parametrize("tool", [positional, 3, "look"])
 def test_what_cannot_be_a_tool_is_refused(tool):
-    """A function that no model can call by name, and what is no tool, are errors that say so."""
+    """A function that no model can call by name, and an object that is not a tool, raise errors that say so."""
     with pytest.raises(MessageFormatError, match=r"positional-only|Pass a function"):
         to_tools([tool])
 
@@ -260,7 +260,7 @@ def test_what_cannot_be_a_tool_is_refused(tool):
     ],
 )
 def test_what_is_no_message_is_refused(message, said):
-    """The error says which message, and what is wrong with it."""
+    """The error names the message and the fault."""
     with pytest.raises(MessageFormatError, match=f"Message 1.*{said}"):
         to_messages(["hello", message])
 
@@ -295,7 +295,7 @@ def test_a_result_is_text(given, text):
 
 
 def test_google_takes_the_configs_members_as_parameters():
-    """Parameters are members of the config, next to those of a config that is given."""
+    """Parameters become members of the config, next to the members of a config that the caller passes."""
     built = google_generate.build_request(
         [], [], {"model": "m", "config": {"seed": 1, "top_k": None}, "temperature": 0}
     )

@@ -98,7 +98,10 @@ OPEN: dict[tuple[str, str, str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one comparison of one aspect. `why` says why it is not carried or differs, `what` differs."""
+    """The result of comparing one aspect.
+
+    `why` is the reason for a difference or an omission, `what` the difference.
+    """
 
     aspect: str
     equal: bool | None
@@ -107,12 +110,15 @@ class Outcome:
 
     @property
     def is_finding(self) -> bool:
-        """Whether it differs, and nothing says why."""
+        """Return whether there is a difference without a reason."""
         return self.equal is False and not self.why
 
 
 def compare(run: str, export: str, payloads: list[Json], base: Path, shows: Shown | None = None) -> list[Outcome]:
-    """Hold what an export has of a run against its script; `shows` reads what is in another form than the export's."""
+    """Compare the contents of an export with the script of its run.
+
+    `shows` reads an output that has another form than the export.
+    """
     script, dialect, way = run.split(".")
     conversations = (shows or READERS[export])(payloads, base, dialect)
     if export == "toolbrain":
@@ -157,7 +163,7 @@ def _keys(export: str, aspect: str, script: str, dialect: str) -> Iterator[tuple
 
 
 def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Conversation]:
-    """Return what should be shown: each agent's conversation, or each exchange alone."""
+    """Return the expected contents: the conversation of each agent, or each exchange by itself."""
     for talk, number in script.order():
         if by_exchange:
             talk_then = _until(talk, number, answers_counted=1)
@@ -172,7 +178,7 @@ def expected(script: Script, dialect: str, *, by_exchange: bool) -> Iterator[Con
 
 
 def _of_fork(talks: list[Conversation], export: str) -> list[Conversation]:
-    """Return what a fork at the last call has to show: all its answers but the last were given."""
+    """Return the expected contents of a fork at the last call. A recording gave all answers except the last."""
     if export in _TRAINS:
         talks = [] if export == "trl" else talks[-1:]
     answers = [message for talk in talks for message in talk.messages if message.tokens is not None]
@@ -248,7 +254,10 @@ def _turns(script: Script) -> Iterator[_Turn]:
 
 
 def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
-    """One aspect of a turn, as it is to be and as it is. A thought is what was said before tools were called, too."""
+    """Return one aspect of a turn twice: as expected, and as exported.
+
+    A text before tool calls counts as a thought too.
+    """
     prompt, reply, *results = shown.messages
     answer = turn.answer
     thoughts = [answer.thought, answer.text if answer.calls else ""]
@@ -265,7 +274,7 @@ def _pair(aspect: str, turn: _Turn, shown: Conversation) -> tuple[Json, Json]:
 
 
 def _in_order(texts: list[str], whole: str) -> list[str]:
-    """Return those of these texts that a text contains, each after the previous one."""
+    """Return the texts of this list that another text contains, each after the previous one."""
     present, end = [], 0
     for text in texts:
         place = whole.find(text, end)

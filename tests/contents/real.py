@@ -23,7 +23,7 @@ class Said:
     calls: list[list[Json]] = field(default_factory=list)
 
     def key(self) -> str:
-        """By which it is found again."""
+        """Return the key by which an exchange is found again."""
         calls = [[name, _object(arguments)] for name, arguments in self.calls]
         return json.dumps([self.text, calls], sort_keys=True, ensure_ascii=False)
 
@@ -68,7 +68,7 @@ def chat(bodies: list[Json], *, streamed: bool) -> Said:
 
 
 def responses(bodies: list[Json], *, streamed: bool) -> Said:
-    """OpenAI's responses: those of a stream end with the whole."""
+    """Return the responses in OpenAI's dialect. For a stream, this is the whole response in its last event."""
     completed = (body["response"] for body in bodies if body.get("type") == "response.completed")
     whole = next(completed) if streamed else bodies[0]
     answer = Said()
@@ -166,7 +166,7 @@ def was_cut(text: str) -> bool:
 
 
 def asked_of(request: Json) -> Iterator[str]:
-    """The texts that users said, where they are as texts."""
+    """Return the user messages that are plain texts."""
     for message in request.get("messages") or request.get("contents") or ():
         if message.get("role", "user") == "user":
             content = message.get("content", message.get("parts"))

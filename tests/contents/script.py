@@ -72,7 +72,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """One agent's conversation."""
+    """The conversation of one agent."""
 
     system: str
     rounds: tuple[Round, ...]
@@ -81,7 +81,7 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Conversations; where there are several, the others take place after the first round of the first."""
+    """Conversations. The first round of the first conversation comes before all other conversations."""
 
     name: str
     talks: tuple[Talk, ...]

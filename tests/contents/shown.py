@@ -22,7 +22,7 @@ Json = Any
 
 @dataclass(slots=True)
 class Message:
-    """One message; `of` is the place of the call that it answers, None where that is not stated."""
+    """One message. `of` is the place of the call that it answers, or None if that is not stated."""
 
     role: str
     text: str
@@ -56,7 +56,7 @@ class Conversation:
         self._calls += 1
 
     def result(self, identity: str | None, content: Json, base: Path) -> None:
-        """Add what a tool gave."""
+        """Add the result of a tool."""
         message = self.say("tool", content, base, of=self._ids.get(identity or ""))
         message.text = given(message.text)
 
@@ -97,7 +97,7 @@ def image_in(part: Mapping[str, Json], base: Path) -> bytes | None:
 
 
 def decoded(text: str) -> bytes:
-    """Decode as readers do: in the standard alphabet, and no other."""
+    """Decode base64 as readers do, in the standard alphabet only."""
     try:
         return base64.b64decode(text.partition("base64,")[2] or text, validate=True)
     except binascii.Error:
@@ -105,7 +105,9 @@ def decoded(text: str) -> bytes:
 
 
 def usage(value: Mapping[str, Json] | None, dialect: str) -> Tokens | None:
-    """Tokens as a provider counts: Anthropic's prompt is without what was cached, Gemini's output without thoughts."""
+    """Return tokens as the provider counts them: Anthropic's prompt is without cached tokens, Gemini's output without
+    thoughts.
+    """
     if not value:
         return None
     cached = value.get("cache_read_input_tokens") or 0
@@ -176,7 +178,7 @@ def _hierarchy(messages: list[Json], base: Path) -> Conversation:
 
 
 def invariant(rows: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Events in the order of time; those of an agent are its conversation."""
+    """Read events in the order of time. The events of an agent are its conversation."""
     talks: dict[str | None, Conversation] = {}
     for row in rows:
         for one in row.get("messages") or ():
@@ -207,7 +209,7 @@ def _chat_message(talk: Conversation, raw: Json, base: Path, thought: str | None
 
 
 def traces(sessions: list[list[Json]], base: Path, dialect: str) -> list[Conversation]:
-    """Read Pi's sessions: parts of text, thinking and calls. Cached tokens are counted beside the input."""
+    """Read Pi's sessions: parts of text, thinking and calls. The input does not include cached tokens."""
     return [_session(lines, base) for lines in sessions]
 
 
@@ -286,7 +288,7 @@ def _calls(talk: Conversation, message: Message, calls: list[Json]) -> None:
 
 
 def toolbrain(documents: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """Read each turn: what the parser made of the model's text, and the tools' results line by line."""
+    """Read each turn: the parsed text of the model, and the results of the tools line by line."""
     return [_turn(turn) for document in documents for turn in document]
 
 

@@ -57,7 +57,7 @@ def _message(talk: Conversation, raw: Json, base: Path) -> Message:
 
 
 def tokens(usage: Mapping[str, Json] | None) -> Tokens | None:
-    """Tokens: Inspect's input is without those that were cached."""
+    """Return the tokens. Inspect's input does not include cached tokens."""
     if usage is None:  # the provider stated none
         return None
     read, write = usage.get("input_tokens_cache_read") or 0, usage.get("input_tokens_cache_write") or 0

@@ -28,7 +28,7 @@ def _value(value: Mapping[str, Json]) -> Json:
 
 
 def genai(lines: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """By the conventions of OpenTelemetry."""
+    """Read spans by the conventions of OpenTelemetry."""
     calls = [(span, said) for span, said in spans_of(lines) if span["kind"] == 3]
     return [_call(span, said, base) for span, said in calls]
 
@@ -77,7 +77,7 @@ def _message(talk: Conversation, raw: Json, base: Path) -> Message:
 
 
 def openinference(lines: list[Json], base: Path, dialect: str) -> list[Conversation]:
-    """By the conventions of OpenInference."""
+    """Read spans by the conventions of OpenInference."""
     calls = [(span, said) for span, said in spans_of(lines) if said["openinference.span.kind"] == "LLM"]
     return [_flat_call(span, said, base) for span, said in calls]
 

@@ -24,7 +24,7 @@ from tests.contents.talk_parts import NAMES, SCHEMA, Body, before, calls_before,
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Where a call goes, and how its request and its answer are written."""
+    """The address of a call, and how its request and its answer are written."""
 
     url: Callable[[bool], str]
     request: Callable[[Talk, int], Body]
@@ -221,7 +221,7 @@ DIALECTS = {
 
 
 def request_of(dialect: str, talk: Talk, number: int, *, streams: bool) -> Body:
-    """The body of a request; that of Gemini says in its address whether it streams."""
+    """Return the body of a request. In Gemini's dialect, the address says whether the answer is streamed."""
     body = DIALECTS[dialect].request(talk, number)
     if dialect == "google":
         return body

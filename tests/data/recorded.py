@@ -23,7 +23,7 @@ ASK = {"role": "user", "content": "hello"}
 
 
 def chunks(*texts: str) -> list[bytes]:
-    """The events of a chat stream that says these texts."""
+    """Return the events of a chat stream with these texts."""
     choices: list[dict[str, Any]] = [{"index": 0, "delta": {"content": text}, "finish_reason": None} for text in texts]
     choices[-1]["finish_reason"] = "stop"
     events = [json.dumps({"id": "c", "model": "m", "choices": [choice]}, ensure_ascii=False) for choice in choices]
@@ -40,7 +40,7 @@ def _refuse(_: httpx.Request) -> httpx.Response:
 
 
 def client_of(recorder: TrajectoryRecorder, *answers: Callable[[httpx.Request], httpx.Response]) -> Any:
-    """A client that gets these answers, one after another."""
+    """Return a client that gets these answers in their order."""
     left = iter(answers)
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -82,7 +82,7 @@ def captured(directory: Path, history: str = "auto") -> Path:
 
 
 def in_deltas(directory: Path) -> Path:
-    """The same, its document written in deltas."""
+    """Return the same run with a document in deltas."""
     return captured(directory, history="delta")
 
 

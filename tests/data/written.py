@@ -19,7 +19,7 @@ HEADERS = {"content-type": "application/json"}
 
 
 class Writing:
-    """A journal being written; `elsewhere` is the host, so that nobody can know whether the run goes on."""
+    """A journal that is being written. If `elsewhere` is the host, nobody can know whether the run goes on."""
 
     def __init__(self, path: Path, host: str = "elsewhere", **members: Payload) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class Writing:
         self.add(kind, **data, body={**body, **dict.fromkeys(lists)}, items=items, check=check)
 
     def _item(self, element: Payload) -> tuple[int, int]:
-        """The number of an item, and the CRC of its record, which is written if it is new."""
+        """Return the number of an item and the CRC of its record. A new item is written first."""
         text = json.dumps(element)
         if text not in self._items:
             number = len(self._items)

@@ -99,7 +99,7 @@ def test_a_call_is_a_step() -> None:
     ],
 )
 def test_the_state_is_that_of_the_call(ending: Ending, state: str, error: str | None) -> None:
-    """A call in flight or broken off is thinking; a failed call is an error, and the step says which."""
+    """A step whose call is in flight or was cut off is "thinking". A failed call makes the step an error."""
     [step] = steps_of(Call(1, ending=ending))
 
     assert (step.state, step.error, step.tool_calls) == (state, error, ())
@@ -140,7 +140,7 @@ def test_a_result_without_its_call_is_nobody_s() -> None:
 
 
 def test_ids_that_come_again_are_each_answered_once() -> None:
-    """Where a provider gives no ids, made-up ones repeat: the newest open call of that id is meant."""
+    """If a provider gives no ids, made-up ids repeat. A result then answers the newest open call with that id."""
     assert answers(call(1, "call_0"), call(2, "call_0", results={"call_0": "1"}), call(3, results={"call_0": "2"})) == [
         {"call_0": "1"},
         {"call_0": "2"},
@@ -149,7 +149,7 @@ def test_ids_that_come_again_are_each_answered_once() -> None:
 
 
 def test_agents_that_use_the_same_ids_have_their_own_results() -> None:
-    """Two agents that take turns, each with a conversation of its own, do not take each other's results."""
+    """Two agents with conversations of their own take turns, and do not get each other's results."""
     assert answers(
         call(1, "call_0", agent="one"),
         call(2, "call_0", agent="two"),
@@ -190,7 +190,7 @@ def unnamed(number: int, *names: str, results: tuple[tuple[str, str, str], ...] 
 
 
 def test_calls_that_the_agent_has_named_are_answered() -> None:
-    """Where the provider gives no ids and the agent its own, a result is the next open call's of its name."""
+    """If only the agent gives ids, a result answers the next open call with its name."""
     first = (("own-2", "count", "2"), ("own-1", "look", "1"), ("own-3", "look", "3"))
     records = [
         *unnamed(1, "look", "count", "look"),
@@ -208,7 +208,9 @@ def test_calls_that_the_agent_has_named_are_answered() -> None:
 
 
 def test_what_was_never_asked_for_answers_no_call_with_an_id() -> None:
-    """A result of an unknown id, of the name of an open call to which the provider gave an id, is nobody's."""
+    """A result with an unknown id answers no call, even if it has the name of an open call with an id from the
+    provider.
+    """
     stray = unnamed(2, results=(("y", "tool-a", "0"),))
 
     steps = folded(journal_of(*call(1, "a").records(), *stray)).agent_steps

@@ -166,7 +166,7 @@ def test_what_readers_of_the_format_stumble_over_is_never_there(tmp_path: Path) 
 
 
 def test_a_history_as_deltas_loads_to_the_same_messages(tmp_path: Path) -> None:
-    """Inline or as deltas, a document alone gives every call the complete list of what its model saw."""
+    """A document alone has the complete list of messages for each call, inline or as deltas."""
     rich_run(tmp_path / "run.json")
     trajectory = load(tmp_path / "run.json")
 
@@ -280,7 +280,7 @@ def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Pa
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
 def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
-    """The public method gives what the function gives, inline unless asked otherwise."""
+    """The public method gives the same as the function. The document is inline by default."""
     trajectory = load(rich_run(tmp_path / "run.json"))
 
     assert trajectory.to_document(history=history) == trajectory.to_document(history)  # type: ignore[arg-type]
@@ -289,7 +289,7 @@ def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
 @pytest.mark.parametrize("member", ["metadata", "annotations", "gaps", "rewards"])
 @pytest.mark.parametrize("empty", [[], {}, "", 0, False], ids=repr)
 def test_an_empty_value_of_another_type_is_an_empty_object_or_list(tmp_path: Path, member: str, empty: object) -> None:
-    """Other tools write an empty list in place of an empty object."""
+    """Other tools write an empty list instead of an empty object."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="t") as recorder:
         recorder.annotate("k", "v")

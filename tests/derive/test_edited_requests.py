@@ -101,7 +101,7 @@ def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
 
 
 def test_instructions_and_lists_of_tools_are_there_once(tmp_path: Path) -> None:
-    """Two agents that take turns share them, and so does a call with other parameters."""
+    """Two agents that take turns share them. A call with other parameters shares them too."""
     tools = [{"name": "bash", "input_schema": {"type": "object", "title": "Bash"}}]
     bodies: list[Payload] = [
         {"model": model, "system": "You help.", "tools": tools, "messages": [{"role": "user", "content": f"{number}"}]}

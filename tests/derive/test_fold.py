@@ -41,7 +41,7 @@ def pairs() -> list[tuple[str, Payload]]:
 
 
 def whole(trajectory: Trajectory) -> Payload:
-    """Everything that a trajectory says, expanded."""
+    """Return all values of a trajectory, expanded."""
     parts = [
         (call.raw_request, call.raw_response, call.raw_stream, call.input_messages)
         for call in trajectory.llm_interactions
@@ -143,7 +143,7 @@ def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
 
 
 def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
-    """Which calls need a record: its own, or for an item those with its value in their requests."""
+    """Return the calls that need a record: its own call, or the calls with the value of an item in their requests."""
     if lost.kind == "item":
         value = lost.data["value"]
         spelled = json.dumps("x" * 5000 if "@string" in str(value) else value)
@@ -255,14 +255,14 @@ def test_a_kind_that_is_no_text_is_not_known() -> None:
 def test_the_status_is_that_of_the_last_record_or_else_the_one_given(
     end: Payload, given_status: str, expected: tuple[object, ...]
 ) -> None:
-    """A run with an end says how it ended. For a run without an end the caller, who sees the lock, gives the status."""
+    """If a run has an end, the end states the status. Otherwise the caller, who sees the lock, states it."""
     trajectory = folded(journal_of(START, *([("finalize", end)] if end else [])), given_status)  # type: ignore[arg-type]
 
     assert (trajectory.status, trajectory.success, trajectory.error and trajectory.error.type) == expected
 
 
 def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) -> None:
-    """Where a response that was handed over has the id of a captured one, the captured one is kept."""
+    """If a call recorded by hand has the id of a captured response, only the captured call is kept."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("hello"), said("hi", identity="chat-7"))
     recorder.record_llm_interaction(asked("hello")["messages"], {"content": "hi", "id": "chat-7"}, "openai", "m")

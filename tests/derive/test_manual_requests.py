@@ -50,7 +50,7 @@ def capture(recorder: TrajectoryRecorder, identity: str) -> None:
 
 @given(TURNS, st.sampled_from(["inline", "delta"]))
 def test_histories_that_change(turns: list[tuple[list[Payload], int, int, str, bool]], history: History) -> None:
-    """The document equals the journal, whatever is dropped from a history, and whatever was captured too."""
+    """The document equals the journal, whatever is dropped from a history, and whatever is captured too."""
     numbers = count()
     messages: list[Payload] = []
     with TemporaryDirectory() as directory:

@@ -23,7 +23,7 @@ def without(path: Path, *numbers: int) -> None:
     [((1,), "record 1 is missing"), ((9,), "record 9 is missing"), ((8, 9, 10), "records 8 to 10 are missing")],
 )
 def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int, ...], why: str) -> None:
-    """A whole line that somebody took out is reported once, and `validate` says the same as before."""
+    """A line that somebody removed is reported once. `validate` reports the same as `load`."""
     path = rich_run(tmp_path / "run.json")
     without(path, *numbers)
 
@@ -44,7 +44,7 @@ def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 5])
 def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, kept: int) -> None:
-    """Where the document is of a run that ended, a journal without that end has a gap, cut to nothing or not."""
+    """If the document has an end that its journal lacks, the journal has a gap, even if the journal is empty."""
     path = rich_run(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:kept]))

@@ -68,7 +68,7 @@ def test_a_call_without_an_answer_has_an_empty_response(
     read: Callable[[TrajectoryRecorder], LLMInteraction],
     fail: Callable[[TrajectoryRecorder], None],
 ) -> None:
-    """The response is an empty text and says that it is empty; the document keeps `{}`."""
+    """The response is an empty text that says that it is empty. The document has `{}`."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     fail(recorder)
 
@@ -80,7 +80,7 @@ def test_a_call_without_an_answer_has_an_empty_response(
 
 
 def test_a_call_in_flight_has_an_empty_response(tmp_path: Path) -> None:
-    """Its response is empty, because no part of the answer has arrived."""
+    """The response is empty, because no part of the answer has arrived."""
     (tmp_path / "run.jsonl").write_bytes(IN_FLIGHT)
 
     (one,) = load(tmp_path / "run.jsonl").llm_interactions
@@ -115,7 +115,7 @@ def test_a_call_by_hand_has_a_usage(
 
 
 def test_what_is_known_is_there(tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction]) -> None:
-    """The counts that were stated are numbers, next to those that are unknown."""
+    """Stated counts are numbers, next to unknown ones."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("a"), said("yes"))
 

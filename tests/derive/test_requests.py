@@ -50,7 +50,7 @@ def ask(recorder: TrajectoryRecorder, items: list[Payload]) -> None:
 def test_items_that_are_one_message_with_their_neighbours(
     turns: list[tuple[list[str], int, int]], history: str
 ) -> None:
-    """A request reads the same alone as after the one before, wherever it ends and whatever it drops."""
+    """A request reads the same alone as after the request before it, wherever it ends and whatever it drops."""
     numbers = count()
     items: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -108,7 +108,9 @@ def test_contents_that_are_one_message_with_their_neighbours(
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
 def test_an_item_without_a_message_parts_no_neighbours(tmp_path: Path, history: History) -> None:
-    """A request whose first new item says nothing goes on with the last message before it, and changes no other."""
+    """If the first new item of a request has no message, the last message before it is continued, and no other one
+    changes.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, strict=True)
     items: list[Payload] = [ITEMS["user"], ITEMS["thought"]]
     ask(recorder, items)

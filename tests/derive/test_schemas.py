@@ -1,4 +1,4 @@
-"""The schemas: that they are up to date, and that what is really recorded has the shape that they state."""
+"""The schemas are up to date, describe what is recorded, and name violations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.chat_calls import CHAT, Wire, asked, said
+from tests.chat_calls import CHAT, Wire, asked, call, said
 from tests.data.recorded import by_hand, captured, in_deltas, in_flight, marked, poisoned
-from trace_recorder import TrajectoryRecorder
+from trace_recorder import TrajectoryRecorder, validate
 from trace_recorder.derive import fold
 from trace_recorder.derive.schemas import json_schema as schema
 from trace_recorder.derive.schemas.journal import DATA
@@ -127,7 +127,7 @@ def test_a_record_with_alternatives_has_one_of_them(members: dict[str, Payload])
 
 
 def test_the_start_of_a_step_says_which_step_it_is() -> None:
-    """Other records may be outside of steps; this one may not."""
+    """Other records may be outside of steps, but the start of a step may not."""
     line = record("step_start", agent="a")
 
     assert violations("journal", line) == ["data.step_id: it is missing", "data.step_number: it is missing"]
@@ -153,3 +153,20 @@ def test_importing_the_package_imports_none_of_what_only_reading_needs() -> None
     code = f"import sys, trace_recorder; print(sorted({heavy} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_several_faults_of_a_captured_call_are_those_of_a_captured_call(tmp_path: Path) -> None:
+    """The faults are those of captured calls, and not those of calls that were recorded by hand."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        call(recorder, asked("hello"), said("Hello."))
+    path.with_suffix(".jsonl").unlink()
+    document = json.loads(path.read_text())
+    [message] = document["llm_interactions"][0]["input_messages"]
+    document["llm_interactions"][0]["input_messages"] = [{**message, "role": 5}, {**message, "role": 6}]
+    path.write_text(json.dumps(document))
+
+    errors = [finding.what for finding in validate(path).findings if finding.severity == "error"]
+    assert [what.partition(": ")[0] for what in errors] == [
+        f"llm_interactions[0].input_messages[{number}].role" for number in (0, 1)
+    ]

@@ -131,7 +131,7 @@ def test_a_loaded_run_has_each_message_once(tmp_path: Path) -> None:
 
 
 def test_a_difference_in_a_step_is_found(tmp_path: Path) -> None:
-    """A document with a delta that says something else than the journal is wrong, and the place is named."""
+    """A document whose delta differs from the journal is wrong, and the place is named."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
     growing(recorder, 3, block=False)
     written = document(recorder)

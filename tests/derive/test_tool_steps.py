@@ -27,7 +27,7 @@ from trace_recorder.views.stats import Stats
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
-    """A recorder that runs, and raises what goes wrong in recording."""
+    """A running recorder that raises failures of recording."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         yield recorder
 
@@ -92,7 +92,7 @@ def test_a_tool_that_fails_before_the_first_call_is_an_error(recorder: Trajector
 
 
 def test_tools_one_after_another_share_a_step(recorder: TrajectoryRecorder) -> None:
-    """Until their agent asks its model."""
+    """The tools of an agent share a step until the agent asks its model."""
     for name in ("embed", "retrieve", "rank"):
         use(recorder, name)
     call(recorder, asked("a"), said("b"))
@@ -104,7 +104,7 @@ def test_tools_one_after_another_share_a_step(recorder: TrajectoryRecorder) -> N
 
 
 def test_a_tool_outside_the_only_step_is_a_step(recorder: TrajectoryRecorder) -> None:
-    """Before it and after it; the number that the agent gave stays, those that are derived count from 1."""
+    """A tool before or after it is a step. The agent's number stays, and derived steps count from 1."""
     use(recorder, "prepare")
     with recorder.step(7):
         call(recorder, asked("a"), said("b"))
@@ -143,7 +143,7 @@ def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: Traj
 
 
 def test_calls_before_the_first_step_leave_their_tools(recorder: TrajectoryRecorder) -> None:
-    """The first step that the agent marks takes the place of those that were derived, and no tool is lost."""
+    """The first step that the agent marks replaces the derived steps, and no tool is lost."""
     for number in range(12):
         call(recorder, asked(str(number)), said(None, identity=f"r{number}", calls=[(f"c{number}", "bash", "{}")]))
         use(recorder, "bash", call_id=f"c{number}")
@@ -157,7 +157,7 @@ def test_calls_before_the_first_step_leave_their_tools(recorder: TrajectoryRecor
 
 
 def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
-    """Also two of one name, and one that runs tools and asks no model."""
+    """The same is true for two agents of one name, and for an agent that runs tools and asks no model."""
     use(recorder, "main")
     for _ in range(2):
         with recorder.agent("searcher"):
@@ -175,7 +175,7 @@ def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_tool_that_an_open_stream_asked_for_is_of_that_call(recorder: TrajectoryRecorder) -> None:
-    """Until the end of the stream nobody knows; then it has no step of its own any more."""
+    """The call is unknown until the stream ends. Then the tool has no step of its own any more."""
     delta = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"q": "bash"}'}}]}
     answer = streamed("x")
     events = json.dumps({"id": "s", "choices": [{"index": 0, "delta": delta}]})
@@ -208,7 +208,7 @@ def test_a_tool_that_is_told_with_a_step_is_there_once(recorder: TrajectoryRecor
 
 
 def test_a_long_series_of_tools_is_several_steps(recorder: TrajectoryRecorder) -> None:
-    """An agent whose calls nobody sees, with nothing but tools, has no step that grows without end."""
+    """If an agent only runs tools, and its calls are not seen, no step grows without limit."""
     for number in range(150):
         use(recorder, f"t{number}")
 
@@ -238,7 +238,7 @@ with recorder.tool_call("retrieve", {"q": 1}):
 
 
 def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
-    """The record of its result alone says that it ran."""
+    """The record of the result alone says that the tool ran."""
     ended = {"execution_id": "tool_1", "name": "retrieve", "success": True, "result": 3}
     (tmp_path / "run.jsonl").write_bytes(journal_of(("start", {}), ("tool_result", ended)))
 
@@ -279,7 +279,7 @@ def test_people_are_shown_the_tools(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_summary_is_that_of_the_step_that_the_agent_numbered(recorder: TrajectoryRecorder) -> None:
-    """Where the agent marks steps, a derived one of the same number is not summed up."""
+    """If the agent marks steps, the summary does not belong to a derived step of the same number."""
     use(recorder, "prepare")
     with recorder.step(1):
         pass

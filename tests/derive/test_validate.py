@@ -24,7 +24,7 @@ GOES_ON = Finding("note", "journal", "the run has no end on file: it is still ru
 
 
 def errors(report: Report) -> list[tuple[str, str]]:
-    """Where the errors are, and what."""
+    """Return the place and the text of each error."""
     return [(finding.where, finding.what) for finding in report.findings if finding.severity == "error"]
 
 
@@ -131,7 +131,7 @@ def test_no_prefix_of_a_journal_is_in_error(cut: int, tmp_path_factory: pytest.T
 
 @given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
 def test_every_changed_bit_is_found(place: int, bit: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """One bit that is not as it was written, anywhere before the last line's end, is an error."""
+    """A changed bit anywhere before the end of the last line is an error."""
     path = small(tmp_path_factory.mktemp("bit") / "run.jsonl")
     content = bytearray(path.read_bytes())
     content[place % (len(content) - 1)] ^= 1 << bit
@@ -262,7 +262,7 @@ def test_a_lost_stream_and_a_lost_request_are_told(journal: Path) -> None:
 
 
 def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
-    """A kind that is not known is passed over, and said to be."""
+    """A record of an unknown kind is skipped and reported."""
     change(journal, dreamt)
 
     dream = Finding("note", "journal, record 10 (dream)", "a record of a kind that this version does not know")
@@ -334,7 +334,7 @@ DOCUMENTS = [
 def test_a_document_that_differs_from_its_journal_is_found(
     edit: Callable[[dict[str, Payload]], object], what: str, tmp_path: Path
 ) -> None:
-    """The first member that is not what the journal says is named; one that cannot be right, before that."""
+    """The first member that differs from the journal is named. A value that cannot be right is named before."""
     path = captured(tmp_path)
     rewritten(path, edit)
 
@@ -369,7 +369,7 @@ def test_a_document_that_is_not_json_is_an_error(content: bytes, why: str, tmp_p
 
 
 def test_a_document_alone_is_held_against_its_shape(tmp_path: Path) -> None:
-    """Without a journal it can still be seen that a document is whole."""
+    """A document is checked by its schema if it has no journal."""
     path = captured(tmp_path)
     path.with_suffix(".jsonl").unlink()
 

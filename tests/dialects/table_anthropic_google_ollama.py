@@ -70,7 +70,7 @@ def sdk_reading(exchange: Exchange) -> Payload:
 
 
 def cut_wrongly(dialect: str) -> list[tuple[str, int]]:
-    """Cut each stream at 50 places, and give those where what is read is not how the whole begins."""
+    """Cut each stream at 50 places. Return the cut streams that do not read as a beginning of the whole."""
     wrong = []
     places = random.Random(dialect)
     for exchange in exchanges(dialect):

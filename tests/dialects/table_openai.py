@@ -190,7 +190,7 @@ _READINGS = {
 
 
 def table() -> str:
-    """Give the table: of each dialect the exchanges, how many read the same, and the others by their reason."""
+    """Return the table: for each dialect the exchanges, the equal ones, and the others by their reason."""
     lines = []
     for dialect in DIALECTS:
         different, all_ = differences(dialect), len(exchanges(dialect))

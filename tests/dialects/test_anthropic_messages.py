@@ -49,7 +49,7 @@ def test_a_request_is_read():
 
 
 def test_tool_results_become_messages_before_the_rest():
-    """A user message gives a tool message for each result, in order, and one for what else it says."""
+    """A user message becomes a tool message for each result, in order, and one message for its other contents."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
     blocks = [
         {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "42"}]},
@@ -76,7 +76,7 @@ def test_thinking_and_calls_leave_the_content():
 
 
 def test_a_response_is_read():
-    """Texts are joined, every count is the provider's, and other members are in `extra`."""
+    """Texts are joined, the counts are the provider's, and other members are in `extra`."""
     cited = {"type": "text", "text": "blue", "citations": [{"cited_text": "b"}]}
     body = {
         "id": "msg_1",
@@ -108,7 +108,7 @@ def test_an_error_has_no_choices():
 
 
 def test_a_call_without_an_id_goes_on_counting():
-    """Made-up ids go on from those of the request."""
+    """Made-up ids continue those of the request."""
     use = {"type": "tool_use", "id": None, "name": "f", "input": None}
     calls = (ToolCall("call_2", "f", {}, call_id_made_up=True),)
     assert read_response({"content": [use]}, made_up_ids=2).tool_calls == calls
@@ -170,7 +170,7 @@ def test_blocks_that_share_an_index_stay_apart():
 
 
 def test_a_delta_whose_start_is_lost_begins_a_block():
-    """A stream that is joined from its middle on gives what it has."""
+    """If a stream is joined from its middle, its existing parts are read."""
     joined = join_stream(sse(delta(4, type="text_delta", text="a"), delta(None, type="thinking_delta", thinking="b")))
     blocks = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}]
     assert joined == JoinedStream({"content": blocks}, ended=False, events=2)
@@ -196,7 +196,7 @@ def test_members_that_nobody_has_heard_of_survive():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """The text before an error event is kept, and the error is beside it."""
+    """The text before an error event is kept, next to the error."""
     error = {"type": "overloaded_error", "message": "Overloaded"}
     events = [START, start(0, type="text", text="He"), {"type": "error", "error": error}]
     joined = join_stream(sse(*events))

@@ -185,7 +185,7 @@ def response_of(run: Trajectory) -> LLMResponse:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_the_order_of_blocks_is_a_value(tmp_path: Path, name: str) -> None:
-    """Thinking, texts, calls and other blocks are in their order, and a document alone gives the same."""
+    """Thinking, texts, calls and other blocks are in their order, also in a document without its journal."""
     url, body, blocks = ANSWERS[name]
     run = recorded(tmp_path / "run.json", url, Answer(json.dumps(body).encode()))
     alone = from_document(json.loads((tmp_path / "run.json").read_bytes()), "run.json")
@@ -337,7 +337,7 @@ def test_a_reference_in_a_sentence_parts_it_nowhere() -> None:
 
 @pytest.mark.parametrize("listed", [None, [], [{"type": "novelty"}], [{"type": "text"}], ["x"], {"type": "text"}])
 def test_blocks_of_another_form_are_none(listed: Payload) -> None:
-    """A document that others wrote has its blocks in the usual order."""
+    """Blocks of a document from another program are in the usual order."""
     document = {"llm_interactions": [{"timestamp": "t", "response": {"content": "a", "blocks": listed}}]}
 
     assert response_of(from_document(document, "x.json")).blocks == (Block("text", "a"),)

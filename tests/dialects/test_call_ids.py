@@ -19,7 +19,7 @@ def answered(messages: list[Message]) -> list[str | None]:
 
 
 def test_only_what_is_missing_is_made_up():
-    """A call that has an id keeps it, and the others are counted on from the number that was given."""
+    """A call with an id keeps it. The ids of the others count on from the given number."""
     calls = number_calls([ToolCall("", "f", {}), ToolCall("own", "f", {}), ToolCall("", "f", {})], 3)
     assert (calls, count_made_up(calls)) == ((made_up(3), ToolCall("own", "f", {}), made_up(4)), 2)
 

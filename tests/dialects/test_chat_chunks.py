@@ -160,7 +160,7 @@ def test_blocks_of_thinking(fragments, expected):
 
 @pytest.mark.parametrize(("deltas", "expected"), MEMBERS)
 def test_members_of_a_delta(deltas, expected):
-    """Texts are joined, lists grow, objects merge, and of other members the last that is not empty is kept."""
+    """Texts are joined, lists grow, and objects merge. For other members the last value that is not empty is kept."""
     assert message_of(*deltas) == expected
 
 

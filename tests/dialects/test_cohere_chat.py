@@ -36,7 +36,7 @@ def sent(*told: Payload) -> str:
 
 
 def event(name: str, index: int | None = None, **message: Payload) -> Payload:
-    """Return an event that says something of the message."""
+    """Return an event with a part of the message."""
     place = {} if index is None else {"index": index}
     return {"type": name, **place, **({"delta": {"message": message}} if message else {})}
 
@@ -80,7 +80,7 @@ def called_stream(index: int | None) -> tuple[Payload, ...]:
     ids=["text", "call", "call without a number"],
 )
 def test_a_stream_is_the_same_answer(answer: Payload, stream: tuple[Payload, ...]) -> None:
-    """Its events are put together to the body that comes without streaming; without its end it is incomplete."""
+    """Its events make the body that comes without streaming. Without the last event it is incomplete."""
     joined = cohere_chat.join_stream(sent(*stream))
     begun = cohere_chat.join_stream(sent(*stream[:-1]))
 
@@ -108,7 +108,7 @@ def test_an_answer_with_a_tool_call_is_read() -> None:
 
 
 def test_an_error_is_kept() -> None:
-    """Its message is a text."""
+    """The message of the error is a text."""
     body = {"id": "e1", "message": "invalid api token"}
 
     assert cohere_chat.read_response(body).extra == body
@@ -144,7 +144,7 @@ def test_a_request_is_read() -> None:
     "broken", [None, [], {"message": {"content": 3, "tool_calls": {}}}, {"usage": [], "message": {}}]
 )
 def test_what_is_malformed_raises_nothing(broken: Payload) -> None:
-    """Readers take what has the right type."""
+    """Readers take the values of the right type."""
     event_of_it = json.dumps({"type": "content-delta", "index": "x", "delta": broken})
 
     assert cohere_chat.read_response(broken).content is None
@@ -162,5 +162,5 @@ def test_what_is_malformed_raises_nothing(broken: Payload) -> None:
     ],
 )
 def test_addresses(host: str, path: str, api: str, provider: str) -> None:
-    """Its own, and those that Mistral adds to OpenAI's."""
+    """The dialect has its own addresses, and the addresses that Mistral adds to OpenAI's."""
     assert endpoint_of("POST", host, path) == Endpoint(api, provider, None, streams=False)

@@ -62,7 +62,7 @@ def test_the_calls_of_a_plain_answer() -> None:
 
 
 def test_a_call_without_a_type_is_of_the_member_that_says_something() -> None:
-    """Where no type is given either, the member that is not empty is meant."""
+    """If no type is given, the member that is not empty decides."""
     untyped = [{name: value for name, value in call.items() if name != "type"} for call in (FUNCTION, CUSTOM)]
     message = {"role": "assistant", "tool_calls": [untyped[0], {**untyped[1], "type": ""}]}
 
@@ -74,7 +74,7 @@ def test_a_call_without_a_type_is_of_the_member_that_says_something() -> None:
 
 
 def test_a_function_call_of_the_time_before_tools_is_still_one() -> None:
-    """The one function call that a message may have is read where it says something."""
+    """The one function call of an old message is read if it is not empty."""
     [read] = openai_chat.read_message({"role": "assistant", "function_call": {"name": "f", "arguments": ""}})
 
     assert read == Message("assistant", tool_calls=(ToolCall("", "f", {}),))
@@ -134,14 +134,14 @@ def test_a_tool_that_is_offered_so() -> None:
     ],
 )
 def test_an_empty_finish_reason_is_none(read: object, body: Payload) -> None:
-    """In every dialect."""
+    """The same is true in every dialect."""
     response = read(body)  # type: ignore[operator]
 
     assert (response.content, response.finish_reason, response.choices[0].finish_reason) == ("hi", None, None)
 
 
 def test_blocks_of_anthropic() -> None:
-    """A block is what its type says, and a text with nothing but empty members next to it is a plain one."""
+    """The type of a block decides its kind. A text next to empty members is a plain text."""
     text = {"type": "text", "text": "hi", "id": "", "name": "", "input": {}, "citations": []}
     use = {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}, "text": "", "thinking": ""}
     response = anthropic_messages.read_response({"content": [text, use]})
@@ -152,7 +152,7 @@ def test_blocks_of_anthropic() -> None:
 
 
 def test_parts_of_gemini() -> None:
-    """A part has the kind of its non-empty member; an empty call or text beside it is ignored."""
+    """The member that is not empty decides the kind of a part. An empty call or text next to it is ignored."""
     image = {"text": "", "inlineData": {"mimeType": "image/png", "data": "iVBO"}, "functionCall": {}}
     parts = [
         {"text": "hi", "functionCall": {"name": "", "args": {}}, "inlineData": {}},

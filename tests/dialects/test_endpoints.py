@@ -68,7 +68,7 @@ BEDROCK = {
 @pytest.mark.parametrize("path", BEDROCK)
 @pytest.mark.parametrize("host", ["bedrock-runtime.us-east-1.amazonaws.com", "127.0.0.1"])
 def test_calls_of_bedrock(path: str, host: str) -> None:
-    """The path has the model, or the name of a profile, and says whose it is at any host."""
+    """The path has the model, or the name of a profile, and names the provider, at any host."""
     api, model, streams = BEDROCK[path]
 
     assert endpoint_of("POST", host, path) == Endpoint(api, "bedrock", model, streams)
@@ -76,13 +76,13 @@ def test_calls_of_bedrock(path: str, host: str) -> None:
 
 @pytest.mark.parametrize("path", OTHER_TRAFFIC)
 def test_other_traffic_is_none(path: str) -> None:
-    """Requests that ask no model to answer are not recorded, and neither are other protocols."""
+    """Requests that ask no model for an answer, and other protocols, are not recorded."""
     assert endpoint_of("POST", "api.openai.com", path) is None
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_only_post_is_a_call(method: str) -> None:
-    """The same address asked otherwise reads or deletes what is stored."""
+    """The same address with another method reads or deletes stored objects."""
     assert endpoint_of(method, "api.openai.com", "/v1/responses") is None
 
 
@@ -132,7 +132,7 @@ OTHERS = (
 
 
 def test_models_are_told_from_a_provider_s_other_servers() -> None:
-    """By the host alone, as of a connection; the port of Ollama is enough."""
+    """The host of a connection decides. The port of Ollama is enough."""
     assert [host for host in MODELS if not is_model_server(host, 443, {})] == []
     assert [host for host in OTHERS if is_model_server(host, 443, {})] == []
     assert is_model_server("10.0.0.1", 11434, {})

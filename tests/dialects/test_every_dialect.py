@@ -1,4 +1,7 @@
-"""Shared by all dialects: no reader refuses any JSON or text from a provider."""
+"""Shared by all dialects: no reader refuses any JSON or text from a provider.
+
+The values are drawn by `Random`, because Hypothesis takes many times as long to draw them. A failure names the seed.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Iterator
 from functools import cache
+from random import Random, randrange
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from trace_recorder.dialects.dialect import DIALECTS, Dialect
 from trace_recorder.dialects.json_access import as_dict
@@ -21,29 +25,47 @@ SHARED = """
     error thinking thought reasoning reasoning_content parts summary status output {"a {}
 """
 """Words that readers take from functions that several dialects share, and texts that are arguments."""
+LEAVES: tuple[Payload, ...] = (
+    *(None, True, False, 0, 1, -1, 7, 2**70, 0.5, -0.0, 1e308, float("nan"), float("inf")),
+    *("", "x", " ", "ä\n\u2028", "\0", "\ud800", "[1", "1e999"),
+)
+STARTS = ("data: ", "event: error\ndata: ", "event: response.x_y.delta\ndata: ", ": ", "")
+LETTERS = 'data: event{}[]",:\\\r\n0.5eä\u2028\ufeff\0'
 
 
 @cache
-def json_of(name: str) -> st.SearchStrategy[Payload]:
-    """Return a strategy for any JSON in the words of a dialect: every string in its source, and the shared ones."""
+def words_of(name: str) -> list[str]:
+    """Return every string in the source of a dialect, and the shared ones."""
     source = inspect.getsource(sys.modules[DIALECTS[name].read_request.__module__])
-    words = sorted({*re.findall(r'"([\w.]+)"', source), *SHARED.split()})
-    leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(words)
-    return st.recursive(
-        leaves, lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(words), inner), max_leaves=25
-    )
+    return sorted({*re.findall(r'"([\w.]+)"', source), *SHARED.split()})
 
 
-@cache
-def streams_of(name: str) -> st.SearchStrategy[str]:
-    """Return a strategy for streams: any text, and events, lines and lists of any JSON."""
-    starts = st.sampled_from(["data: ", "event: error\ndata: ", "event: response.x_y.delta\ndata: ", ": ", ""])
-    events = st.lists(st.tuples(starts, json_of(name)), max_size=6).map(
-        lambda pairs: "".join(f"{start}{json.dumps(value)}\n\n" for start, value in pairs)
-    )
-    values = st.lists(json_of(name), max_size=6)
-    lines = values.map(lambda parts: "\n".join(map(json.dumps, parts)))
-    return st.text() | events | lines | values.map(json.dumps)
+def seeds() -> Iterator[int]:
+    """Yield three seeds for each example of a property: the same each time, or others with the profile `search`."""
+    profile = settings()
+    first = 0 if profile.derandomize else randrange(2**32)
+    yield from range(first, first + 3 * profile.max_examples)
+
+
+def any_json(random: Random, words: list[str], depth: int = 5) -> Payload:
+    """Return any JSON in these words."""
+    kind = random.randrange(12) if depth else 11
+    if kind < 2:
+        return [any_json(random, words, depth - 1) for _ in range(random.randrange(4))]
+    if kind < 6 or depth == 5:
+        return {random.choice(words): any_json(random, words, depth - 1) for _ in range(random.randrange(7))}
+    return random.choice(words) if kind < 8 else random.choice(LEAVES)
+
+
+def any_stream(random: Random, words: list[str]) -> str:
+    """Return any text, or events, lines or a list of any JSON."""
+    values = [any_json(random, words) for _ in range(random.randrange(6))]
+    kind = random.randrange(4)
+    if kind == 0:
+        return "".join(random.choices(LETTERS, k=random.randrange(80)))
+    if kind == 1:
+        return "".join(f"{random.choice(STARTS)}{json.dumps(value)}\n\n" for value in values)
+    return "\n".join(map(json.dumps, values)) if kind == 2 else json.dumps(values)
 
 
 def read_message(dialect: Dialect, element: Payload) -> list[Message]:
@@ -51,22 +73,24 @@ def read_message(dialect: Dialect, element: Payload) -> list[Message]:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@given(data=st.data())
-def test_any_json_is_read(name: str, data: st.DataObject) -> None:
+def test_any_json_is_read(name: str) -> None:
     """A request, a message and a response of any shape are read."""
-    dialect, body = DIALECTS[name], data.draw(json_of(name))
+    dialect, words = DIALECTS[name], words_of(name)
+    for seed in seeds():
+        random = Random(seed)
+        body = any_json(random, words, random.choice((5, 5, 5, 1)))
 
-    assert isinstance(dialect.read_request(body), RequestReading)
-    assert isinstance(dialect.read_response(body, data.draw(st.integers(0, 3))), LLMResponse)
-    assert all(isinstance(message, Message) for message in read_message(dialect, body))
+        assert isinstance(dialect.read_request(body), RequestReading), seed
+        assert isinstance(dialect.read_response(body, random.randrange(4)), LLMResponse), seed
+        assert all(isinstance(message, Message) for message in read_message(dialect, body)), seed
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@given(data=st.data())
-def test_any_text_is_joined(name: str, data: st.DataObject) -> None:
+def test_any_text_is_joined(name: str) -> None:
     """A text of any kind is joined as a stream, the result is read, and an error of the stream is in its body."""
-    dialect = DIALECTS[name]
-    joined = dialect.join_stream(data.draw(streams_of(name)))
+    dialect, words = DIALECTS[name], words_of(name)
+    for seed in seeds():
+        joined = dialect.join_stream(any_stream(Random(seed), words))
 
-    assert (type(joined), type(dialect.read_response(joined.body))) == (JoinedStream, LLMResponse)
-    assert joined.error is None or as_dict(joined.body).get("error") is not None
+        assert (type(joined), type(dialect.read_response(joined.body))) == (JoinedStream, LLMResponse), seed
+        assert joined.error is None or as_dict(joined.body).get("error") is not None, seed

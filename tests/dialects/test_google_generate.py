@@ -93,7 +93,7 @@ def test_results_without_ids_are_paired_by_name():
     ],
 )
 def test_a_response_that_is_an_error_says_so(response, content, failed):
-    """The API asks for failures under `error`, as the SDK sends those of functions that it calls itself."""
+    """The API reports failures under `error`, and the SDK reports failed functions there that it calls itself."""
     [message] = read_message({"role": "user", "parts": [responding("f", response)]})
     assert (message.content, message.extra.get("is_error")) == (content, True if failed else None)
 
@@ -127,7 +127,10 @@ def test_a_text_may_stand_for_a_content(content):
 
 
 def test_a_response_is_read():
-    """Each candidate is a choice; its other members are in its extra, those of its parts in the answer's."""
+    """Each candidate is a choice.
+
+    Its other members are in its `extra`, those of its parts in the `extra` of the answer.
+    """
     image = {"inlineData": {"mimeType": "image/png", "data": "iVBO"}}
     first = {"content": {"parts": [{"text": "a"}, image, {"text": "b"}], "role": "model"}, "finishReason": "STOP"}
     second = {"content": {"parts": [calling("f"), image]}, "finishReason": "SAFETY", "index": 1, "avgLogprobs": -0.5}
@@ -220,7 +223,7 @@ def test_a_stream_with_everything_is_the_answer():
 
 
 def test_a_joined_stream_is_read_like_an_answer():
-    """Content, reasoning, calls and counts of a stream are where those of an answer are."""
+    """Content, reasoning, calls and counts of a stream are in the same members as those of an answer."""
     response = read_response(join_stream((DATA / "google_everything.sse").read_text(encoding="utf-8")).body)
     calls = (
         ToolCall("call_0", "paint", {"colour": "blue"}, call_id_made_up=True, extra={"thoughtSignature": "c2lnMg=="}),
@@ -243,7 +246,7 @@ def test_candidates_are_joined_by_index():
 
 
 def test_log_probabilities_are_gathered():
-    """Each chunk has the log-probabilities of its own tokens; all of them are kept."""
+    """Each chunk has the log-probabilities of its own tokens. All of them are kept."""
     pieces = [chunk({"text": token}, logprobsResult={"chosenCandidates": [{"token": token}]}) for token in "ab"]
     gathered = {"logprobsResult": {"chosenCandidates": [{"token": "a"}, {"token": "b"}]}}
     assert read_response(join_stream(sse(*pieces)).body).choices[0].extra == gathered

@@ -90,7 +90,7 @@ def test_neighbouring_steps_of_one_side_are_one_message():
     ],
 )
 def test_one_element_is_read(element, messages):
-    """A turn with a role, of the API's first form, and a step that says more than its contents are read whole."""
+    """A turn with a role, of the API's first form, and a step with more than its contents are read completely."""
     assert read_message(element) == messages
 
 
@@ -192,20 +192,20 @@ def test_a_stream_of_the_first_form_is_joined():
 
 
 def test_a_delta_whose_start_is_lost_begins_an_output():
-    """A stream that is joined from its middle on gives what it has."""
+    """If a stream is joined from its middle, its existing parts are read."""
     joined = join_stream(sse(event("step.delta", 3, delta=text("blue."))))
     assert joined.body == {"steps": [{"type": "model_output", "content": [text("blue.")]}]}
 
 
 def test_steps_that_the_provider_sums_up_stand():
-    """Where the last event has the steps, they are taken from there."""
+    """If the last event has the steps, these are used."""
     steps = [{"type": "model_output", "content": [text("whole")]}]
     last = {"event_type": "interaction.completed", "interaction": {"steps": steps}}
     assert join_stream(sse(event("step.delta", 0, delta=text("who")), last)).body == {"steps": steps}
 
 
 def test_an_error_midway_is_the_streams_error():
-    """The text before an error event is kept, and the error is beside it."""
+    """The text before an error event is kept, next to the error."""
     failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
     joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")

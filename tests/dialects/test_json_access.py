@@ -22,7 +22,7 @@ VALUES: list[Payload] = [None, True, 0, 12.0, 1.5, float("inf"), "", "text", [],
     ],
 )
 def test_a_value_of_another_type_is_as_good_as_none(read, expected):
-    """Each `as_` function gives what is of its type and the empty value for everything else."""
+    """Each `as_` function returns a value of its type, and the empty value instead of any other."""
     assert [read(value) for value in VALUES] == expected
 
 
@@ -30,7 +30,7 @@ def test_a_value_of_another_type_is_as_good_as_none(read, expected):
     ("text", "expected"), [('{"a": 1}', {"a": 1}), ("[]", []), ("", None), ("{", None), ("[" * 100_000, None)]
 )
 def test_text_that_is_no_json_is_none(text, expected):
-    """A JSON text is parsed; a text that is cut off, or nested beyond reason, is None."""
+    """A JSON text is parsed. A text that is cut off, or nested too deep, becomes None."""
     assert json_access.json_value(text) == expected
 
 
@@ -54,7 +54,9 @@ def test_members_of_another_type_stay_in_the_rest():
 
 
 def test_what_is_not_taken_from_inside_stays_in_the_rest():
-    """An opened member keeps its place in the rest with what is left in it, and leaves it when it is empty."""
+    """An opened member keeps its place among the other members with its remaining contents, and is dropped if it is
+    empty.
+    """
     members = Members({"half": {"a": 1, "b": 2}, "whole": {"a": 1}, "text": "x"})
     taken = [members.nested(key).integer("a") for key in ("half", "whole", "text", "absent")]
     assert (taken, members.rest()) == ([1, 1, None, None], {"half": {"b": 2}, "text": "x"})
@@ -88,7 +90,7 @@ def test_a_value_that_is_no_object_has_no_members(value):
     ],
 )
 def test_arguments_are_an_object_or_what_came(raw, expected):
-    """Arguments that are a JSON object are parsed, absent ones are {}, and all others stay as they came."""
+    """Arguments that are a JSON object are parsed, and absent arguments are {}. All others stay as they came."""
     assert json_access.arguments_of(raw) == expected
 
 
@@ -108,7 +110,7 @@ def test_arguments_are_an_object_or_what_came(raw, expected):
     ],
 )
 def test_content_is_one_text_or_its_parts(parts, expected):
-    """One plain text part is its text; anything more is the list of parts, and no part is None."""
+    """One plain text part becomes its text, no part becomes None, and anything else becomes the list of parts."""
     assert json_access.content_of(parts) == expected
 
 
@@ -123,5 +125,5 @@ def test_roles_are_in_the_common_words(value, expected):
 
 @pytest.mark.parametrize(("texts", "expected"), [([], None), ([None], None), (["", None], ""), (["a", "b"], "ab")])
 def test_no_text_joins_to_none(texts, expected):
-    """Texts are joined, and None is returned if there is no text."""
+    """Texts are joined. If there is no text, None is returned."""
     assert json_access.join_texts(texts) == expected

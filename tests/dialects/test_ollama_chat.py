@@ -118,7 +118,7 @@ def test_a_stream_is_the_answer():
 
 
 def test_an_error_midway_is_the_streams_error():
-    """The text before an error line is kept, and the error is beside it."""
+    """The text before an error line is kept, next to the error."""
     joined = join_stream('{"message":{"content":"He"},"done":false}\n{"error":"out of memory"}\n')
     assert (joined.error, joined.ended, read_response(joined.body).content) == ("out of memory", False, "He")
 

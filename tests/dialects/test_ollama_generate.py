@@ -9,7 +9,10 @@ from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Me
 
 
 def test_a_request_is_read():
-    """The prompt is the user's message with what goes with it, after the system's; the rest are parameters."""
+    """The prompt is the user's message, with its images, after the system's message.
+
+    All other members are parameters.
+    """
     body = {"model": "m", "system": "Be brief.", "prompt": "def f(", "suffix": ")", "images": ["iVBO"], "raw": False}
     assert read_request(body) == RequestReading(
         [Message("system", "Be brief."), Message("user", "def f(", extra={"suffix": ")", "images": ["iVBO"]})],
@@ -20,7 +23,7 @@ def test_a_request_is_read():
 
 
 def test_what_is_empty_says_nothing():
-    """The empty texts and lists that the SDK sends for what was not given make no message."""
+    """The SDK sends empty texts and lists for missing values. These make no message."""
     body = {"model": "m", "prompt": "Hi", "system": "", "suffix": "", "images": [], "context": [1, 2], "template": ""}
     reading = read_request(body)
     assert (reading.messages, reading.parameters) == (

@@ -120,7 +120,7 @@ def test_the_time_before_tools():
 
 
 def test_a_response():
-    """Each member of an answer has its place; the others are in `extra`, those of a choice in the choice's."""
+    """Each known member has its place. Other members are in `extra`, those of a choice in the `extra` of the choice."""
     body = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -151,7 +151,7 @@ def test_a_response():
 
 
 def test_several_choices():
-    """The first choice speaks for the response; made-up ids go on through the choices from those of the request."""
+    """The first choice is the response's content. Made-up ids continue those of the request, through all choices."""
     message = {"function_call": {"name": "f"}, "reasoning": "Hm.", "audio": {"id": "a"}}
     choices = [{"message": message}, {"message": message, "token_ids": [1]}]
     first, second = (ToolCall(f"call_{n}", "f", {}, call_id_made_up=True) for n in (2, 3))
@@ -167,7 +167,7 @@ def test_several_choices():
 
 
 def test_content_that_is_a_list():
-    """In a content of parts the texts are the content, thinking is the reasoning, and other parts are kept."""
+    """In a list of parts, texts are the content, thinking is the reasoning, and other parts are kept."""
     reference = {"type": "reference", "reference_ids": [1]}
     content = [THINKING, {"type": "text", "text": "A"}, reference, {"type": "text", "text": "B"}]
     response = openai_chat.read_response({"choices": [{"message": {"content": content}}]})
@@ -196,7 +196,7 @@ def test_content_that_is_a_list():
     ],
 )
 def test_usage(usage, expected):
-    """Numbers are as the provider gives them, details may be null, and what is unknown is None, never 0."""
+    """Numbers are the provider's, details may be null, and unknown counts are None, never 0."""
     assert openai_chat.read_usage(usage) == expected
 
 

@@ -65,7 +65,7 @@ def test_a_stream_that_is_cut_off_joins(dialect):
 
 
 def content_of(reader: Payload, text: str) -> str:
-    """Join a stream and give the content of what came."""
+    """Join a stream and return its content."""
     return reader.read_response(reader.join_stream(text).body).content or ""
 
 

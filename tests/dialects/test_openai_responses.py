@@ -75,7 +75,7 @@ def test_a_turn_of_many_items():
     ],
 )
 def test_items_keep_their_order(items, expected):
-    """Neighbours become one message only in the order thinking, text, calls, which is the order it is read in."""
+    """Neighbours become one message only in the order thinking, text, calls, in which it is read."""
     assert len(openai_responses.read_request({"input": items}).messages) == expected
 
 
@@ -146,7 +146,7 @@ def test_calls_without_ids():
 
 
 def test_a_response():
-    """Output items are read into one choice; those that say more than it are kept as they came."""
+    """Output items are read into one choice. Items with further members are kept as they came."""
     weather = replace(WEATHER, extra={"id": "fc_1", "status": "completed"})
     usage = Usage(9, 8, None, 0, 4, extra={"total_tokens": 17})
     logprobs = {"logprobs": [{"token": "Let me ", "logprob": -0.1}, {"token": "see.", "logprob": -0.2}]}
@@ -205,7 +205,7 @@ def test_a_stream_without_its_last_event():
 
 
 def test_a_completed_event_without_output():
-    """Where the last event leaves out the items, as some gateways do, those that were built are used."""
+    """If the last event lacks the items, as from some gateways, the items of earlier events are used."""
     last = 'data: {"type":"response.completed","response":{"id":"r","output":[]}}\n\n'
     joined = openai_responses.join_stream(
         'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}\n\n' + last

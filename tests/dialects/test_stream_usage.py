@@ -101,7 +101,7 @@ def recorded(path: Path, case: tuple[str, Payload, Answer], times: int = 1, *lev
 @pytest.mark.parametrize("case", LEFT_OUT)
 @pytest.mark.parametrize("kind", ["journal", "document"])
 def test_tokens_that_nobody_asked_for_are_said_to_be_missing(case: str, kind: str, tmp_path: Path) -> None:
-    """By `show`, of the call and of the run, and by `stats`; whichever file is read."""
+    """`show` says so for the call and for the run, and `stats` says so too, with either file of the run."""
     path = tmp_path / "run.json"
     _, sent = recorded(path, LEFT_OUT[case], times=2)
     if kind == "document":
@@ -122,7 +122,7 @@ def test_tokens_that_nobody_asked_for_are_said_to_be_missing(case: str, kind: st
 
 @pytest.mark.parametrize("case", TOLD)
 def test_of_no_other_call_is_that_said(case: str, tmp_path: Path) -> None:
-    """Where tokens are stated, or asked for, or would not come that way, there is nothing to advise."""
+    """If tokens are stated or were asked for, or if the option would not help, there is no advice."""
     path = tmp_path / "run.json"
     said, _ = recorded(path, TOLD[case])
 

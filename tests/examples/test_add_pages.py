@@ -26,7 +26,7 @@ def copied(path: str, place: Path) -> Path:
 
 
 def change(file: Path, diff: str) -> None:
-    """Put each line with a plus after the line before it, which is once in the file."""
+    """Insert each line with a plus after the line before it, which occurs once in the file."""
     text, before = file.read_text(encoding="utf-8"), ""
     for line in diff.splitlines(keepends=True):
         if line.startswith("+"):
@@ -37,7 +37,7 @@ def change(file: Path, diff: str) -> None:
 
 
 def follow(page: Path, place: Path) -> list[Path]:
-    """Do what a page says; return the tests that it adds."""
+    """Follow the instructions of a page. Return the tests that it adds."""
     shutil.copytree(ROOT / "trace_recorder", place / "trace_recorder", ignore=shutil.ignore_patterns("__pycache__"))
     tests = []
     for language, path, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):

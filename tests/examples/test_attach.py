@@ -45,7 +45,7 @@ def test_every_block_is_run() -> None:
 
 @pytest.mark.parametrize("heading", CALLS)
 def test_a_block_does_what_it_says(heading: str, tmp_path: Path) -> None:
-    """A block runs without a word on stderr, and what it has recorded is on file."""
+    """A block runs without output on stderr, and its calls are on file."""
     code = BEFORE.get(heading, AGENT) + blocks("python")[heading]
     with serving(plain(CHAT)) as server:
         done = subprocess.run(
@@ -80,7 +80,7 @@ def test_a_loop_that_is_marked_is_as_the_page_says(tmp_path: Path) -> None:
 
 
 def test_the_child_is_linked(tmp_path: Path) -> None:
-    """The child of the page's example has the parent that the page says."""
+    """The child of the page's example has the parent that the page names."""
     subprocess.run(
         [sys.executable, "-c", blocks("python")["Processes"]],
         cwd=tmp_path,
@@ -94,7 +94,7 @@ def test_the_child_is_linked(tmp_path: Path) -> None:
 
 
 def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
-    """Each command of the page records an agent, where it says."""
+    """Each command of the page records an agent in the stated directory."""
     (tmp_path / "agent.py").write_text(CALLING)
     with serving(plain(CHAT)) as server:
         done = subprocess.run(

@@ -40,12 +40,12 @@ DECISIONS = {
 
 @pytest.mark.parametrize(("history", "calls"), DECISIONS.values(), ids=DECISIONS)
 def test_the_model_decides_by_what_it_has_seen(history, calls):
-    """The same conversation has one answer; it follows from the results in it."""
+    """The same conversation always gets the same answer, which follows from its results."""
     assert list(decide(Conversation(TOOLS, tuple(history))).calls) == calls
 
 
 def test_the_model_calls_no_tool_that_is_not_offered():
-    """Without its tools the model says so."""
+    """If its tools are not offered, the model says so."""
     assert decide(Conversation(TOOLS - {"write_file"}, (LISTED,))).calls == ()
 
 
@@ -60,12 +60,12 @@ IMPOSSIBLE = [
 
 @pytest.mark.parametrize(("name", "arguments"), IMPOSSIBLE)
 def test_a_tool_that_fails_tells_the_model(tmp_path, name, arguments):
-    """Any request for a tool is answered by a text, which is marked as a failure."""
+    """A failed tool is answered by a text that is marked as a failure."""
     assert Toolbox(tmp_path).run(name, arguments).failed
 
 
 def test_the_tests_of_the_project_fail_until_it_is_mended(tmp_path):
-    """The project is as broken as the demo says, and changing its tests does not help."""
+    """The project is as broken as the demo says, and changes of its tests do not help."""
     project.create(tmp_path)
     (tmp_path / "test_basket.py").write_text("")
 

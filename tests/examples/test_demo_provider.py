@@ -49,7 +49,7 @@ def test_the_agent_mends_the_project_through_every_sdk_in_every_form(provider, s
 
 
 def test_the_agent_uses_the_client_that_wrap_returns(provider):
-    """A client that `wrap` made to send nothing twice stops at the 429, which says when to come again."""
+    """A client with retries turned off stops at the 429, whose header says when to try again."""
     provider.refuse_at(1)
     with pytest.raises(openai.RateLimitError) as refused:
         run(Job("openai", "sync", "m", provider.url, key="k"), wrap=lambda client: client.with_options(max_retries=0))
@@ -67,7 +67,7 @@ def test_a_killed_run_leaves_its_finished_calls_and_the_one_in_flight(provider, 
 
 
 def test_a_missing_key_is_named(monkeypatch, capsys):
-    """A real provider without its key is an error that says which variable to set."""
+    """The error for a missing key of a real provider names the variable to set."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(SystemExit, match="2"):
         main(["--provider", "anthropic", "--model", "m"])
@@ -264,7 +264,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("loop", "error", "ask"), MISSING)
 def test_the_sdks_read_an_unknown_path_as_not_found(connect, loop, error, ask):
-    """Each SDK raises its own error for the 404, with what the dialect says of it."""
+    """Each SDK raises its own error for the 404, with the message of the dialect."""
     with pytest.raises(error, match=r"(?i)not.found|Invalid URL"):
         ask(connect(loop))
 

@@ -143,7 +143,7 @@ def way_of_one_request(tmp_path: Path) -> list[str]:
 
 
 def test_one_request_goes_the_way_that_the_page_says(tmp_path: Path) -> None:
-    """The files of the numbered list are entered one after the other, and then it is written, and then sent."""
+    """A request enters the files of the numbered list in their order, is then written, and is then sent."""
     section = (ROOT / "docs" / "architecture.md").read_text("utf-8").partition("## The way of one request\n")[2]
     lines = re.findall(r"^\d+\. (.*)", section.partition("\nThen ")[0], re.MULTILINE)
     said = [file for line in lines for file in re.findall(r"`([\w/]+\.py|os\.write)`", line)]

@@ -38,7 +38,7 @@ def test_every_block_is_run() -> None:
 
 
 def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None:
-    """Each command of the transcript, on an agent of three calls, with what it says on stderr."""
+    """Each command of the transcript prints the shown lines, also on stderr, for an agent of three calls."""
     agent = f"import openai\n{AGENT}\nrun_my_agent(openai.OpenAI())\n"
     (tmp_path / "agent.py").write_text(agent)
     transcript = BLOCKS[-1][1]

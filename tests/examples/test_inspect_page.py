@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
-    """In the order of the page, in one place; `...` means other lines between."""
+    """The commands run in the order of the page, in one place. `...` means that other lines are between."""
     for language, text in BLOCKS:
         if language == "python":
             (tmp_path / text.partition("\n")[0].removeprefix("# ")).write_text(text)
@@ -50,7 +50,7 @@ def printed(command: str, place: Path, environment: dict[str, str]) -> list[str]
 
 
 def alike(line: str) -> str:
-    """A line without what differs from run to run: times, counts of tokens, and the room between columns."""
+    """Return a line without times, counts of tokens, and the room between columns, which differ from run to run."""
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|\d\d:\d\d:\d\d|[\d.,]+ ?(?:ms|s)\b", "TIME", line)
     line = re.sub(r"(?<=[69] )\d,\d{3}|\d\d\.\dk", "TOKENS", line)
     line = re.sub(r"[\d,]+ tokens in, [\d,]+ out", "TOKENS", line)  # a traceback is longer in some versions of Python
@@ -58,7 +58,7 @@ def alike(line: str) -> str:
 
 
 def assert_shown(page: str, shown: list[str]) -> None:
-    """Each line of the page is printed, in its order, and nothing between but where it says `...`."""
+    """Check that each line of the page is printed, in its order, with other lines between only at `...`."""
     end, skips = 0, False
     for line in map(alike, page.splitlines()):
         if line == "...":

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 
 
 def test_the_table_has_every_option() -> None:
-    """The first column names what the constructor takes."""
+    """The first column has the parameters of the constructor."""
     rows = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
@@ -24,7 +24,7 @@ def test_the_table_has_every_option() -> None:
 
 
 def test_a_redactor_of_ones_own_masks(tmp_path: Path) -> None:
-    """The block's function masks what the default leaves."""
+    """The function of the block masks a text that the default does not mask."""
     [block] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     subprocess.run([sys.executable, "-c", block], cwd=tmp_path, env=environment("", tmp_path), check=True)
 

@@ -60,7 +60,7 @@ def run(command: list[str], place: Path, surroundings: dict[str, str], answers: 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"def (\w+)", block)[0])
 def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
-    """The test passes both times with only one request, and its journals are where the page says."""
+    """The test passes twice with only one request, and its journals are at the paths that the page states."""
     (tmp_path / "my_agent.py").write_text(AGENT)
     (tmp_path / "test_sencha.py").write_text(block)
     tests = block.count("\ndef test_")
@@ -78,7 +78,7 @@ def test_a_block_is_recorded_and_replayed(block: str, tmp_path: Path) -> None:
 
 
 def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
-    """The first records, the others have nothing to ask for."""
+    """The first command records. The others send no request."""
     (tmp_path / "my_agent.py").write_text(AGENT)
     (tmp_path / "test_sencha.py").write_text(BLOCKS[0])
 
@@ -88,7 +88,7 @@ def test_the_commands_do_what_they_say(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_what_the_fixture_has() -> None:
-    """Its table has every public name of the class, and no other."""
+    """The table has every public name of the class, and no other name."""
     from trace_recorder.rerun.assertions import TrajectoryAssertions
 
     section = PAGE.partition("## Ask what the agent did")[2].partition("\n## ")[0]

@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "read.md").read_tex
 def test_a_block_runs_as_it_stands(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On a directory with a run."""
+    """The blocks run on a directory with a run."""
     if "dataframe" in block:
         pytest.importorskip("polars", reason="polars is not installed")
     recorded(tmp_path / "trajectories" / "run.json", "an answer")

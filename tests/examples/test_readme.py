@@ -65,7 +65,7 @@ def run(command: list[str], place: Path, surroundings: dict[str, str]) -> subpro
 
 
 def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[str]:
-    """The commands of a transcript with what they print now, in the form in which runs of them are equal."""
+    """Return the commands of a transcript with their current output, in a form in which equal runs are equal."""
     lines = []
     for command in [line for line in transcript.splitlines() if line.startswith("$ ")]:
         done = run(["sh", "-e", "-c", command.removeprefix("$ ")], place, surroundings)
@@ -75,7 +75,7 @@ def printed(transcript: str, place: Path, surroundings: dict[str, str]) -> list[
 
 
 def assert_printed(transcript: str, shown: list[str]) -> None:
-    """Each line of a transcript is printed, in that order; only `...` means other lines between."""
+    """Check that each line of a transcript is printed, in its order, with other lines between only at `...`."""
     end, skipped = 0, True
     for line in map(alike, transcript.splitlines()):
         if line == "...":
@@ -109,7 +109,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_readme_does_what_it_says(used: Path) -> None:
-    """The outputs are those of the page; the two runs are valid, and the tool is in its step."""
+    """The outputs are those of the page. The two runs are valid, and the tool is in its step."""
     runs = {one.task: one for one in map(load, sorted((used / "trajectories").glob("*.json")))}
 
     assert {task: len(one.llm_interactions) for task, one in runs.items()} == {
@@ -190,20 +190,22 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def alike(line: str) -> str:
-    """A line without what differs from run to run: moments, durations, room between columns, where Python is."""
+    """Return a line without moments, durations, room between columns, and the path of Python, which differ from run to
+    run.
+    """
     line = re.sub(r"[\d.,]+ (ms|s)\b", "TIME", line)
     line = re.sub(r"\d{8}_\d{6}(\.\d+)?|\d{4}-\d\d-\d\d(?: \d\d:\d\d\b)?|\d\d:\d\d:\d\d", "MOMENT", line)
     return " ".join(re.sub(r"^\$ \S*trace-recorder ", "$ trace-recorder ", line).split())
 
 
 def test_the_transcript_is_that_of_the_demo(shown: list[str]) -> None:
-    """Each of its lines is printed, in that order, with what is between them left out where it says so."""
+    """Each line of the transcript is printed, in its order, with other lines between only at `...`."""
     [transcript] = [text for language, text in blocks_of(COMMANDS) if language == "console"]
     assert_printed(transcript, shown)
 
 
 def test_the_demo_says_how_to_call_the_command(shown: list[str], tmp_path: Path) -> None:
-    """In the words in which it can be typed: the command of the environment in which the demo runs."""
+    """The demo prints the command as a user can type it, with the environment in which the demo runs."""
     command = Path(sys.executable).with_name("trace-recorder")
     typed = run([sys.executable, "-c", SHOWING], tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)}).stdout
     assert typed.splitlines()[1].split() == ["$", str(command), "list", "empty"]

@@ -16,7 +16,7 @@ AGENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_every_block_does_what_it_says(tmp_path: Path) -> None:
-    """The first block records from a server; the others run after it has gone, in the same place."""
+    """The first block records from a server. The others run in the same directory after the server has gone."""
     first, *others = BLOCKS
     with serving(plain(CHAT)) as server:
         surroundings = environment(server.url, tmp_path)

@@ -22,7 +22,7 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_commands_print_what_they_are_shown_to_print(tmp_path: Path) -> None:
-    """The server is started as shown, at a port that is free; each other command is run while it serves."""
+    """The server starts as shown, at a free port. Each other command runs while the server answers."""
     with serving(said("There is one.")) as server, TrajectoryRecorder(tmp_path / "runs" / "first.json") as recorder:
         with client(f"{server.url}/v1") as made:
             ask(recorder.wrap(made), "List the files")

@@ -23,7 +23,7 @@ ALIASES = {"fork", "replay", "__version__"}
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the site in a folder of its own; fail with the builder's words."""
+    """Build the site in a folder of its own. If that fails, raise the builder's message."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "docs", folder / "docs")
     text = CONFIGURATION.read_text(encoding="utf-8").replace('paths = ["."]', f'paths = ["{ROOT}"]')
@@ -45,7 +45,7 @@ def pages(navigation: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    """Each page of docs/ is in the navigation once, except for decisions, to which other pages link."""
+    """Each page of docs/ is in the navigation once, except decisions, which other pages link to."""
     named = sorted(pages(tomllib.loads(CONFIGURATION.read_text(encoding="utf-8"))["project"]["nav"]))
     files = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
     assert named == [page for page in files if not page.startswith("decisions/")]

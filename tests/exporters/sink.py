@@ -16,7 +16,7 @@ from tests.provider import Answer, Request, serving, whole
 
 @dataclass
 class Sink:
-    """How it answers, and what it accepted."""
+    """The answers of the sink, and the data that it accepted."""
 
     url: str = ""
     status: int = 200

@@ -12,7 +12,7 @@ from tests.exporters.sink import sink
 
 @pytest.mark.parametrize("status", [200, 429, None])
 def test_a_call_calls_no_more_functions_with_an_exporter(tmp_path: Path, status: int | None) -> None:
-    """The median over calls is that without one, within what the thread that writes documents makes differ."""
+    """The median over calls equals that without an exporter, within the differences that the document thread causes."""
     with sink() as server:
         server.status = status or 200
         url = server.url if status else "http://127.0.0.1:9"

@@ -51,7 +51,7 @@ def wait_for(server: Sink, count: int) -> None:
 
 
 def test_every_span_arrives_by_the_end_of_the_run(tmp_path: Path) -> None:
-    """At the end all spans are there, once, nested, with what was exchanged."""
+    """At the end of the run all spans have arrived, each once, nested, with the exchanged contents."""
     with sink() as server:
         record(tmp_path / "run.json", otlp(server.url, flush_seconds=20))
 
@@ -85,7 +85,7 @@ def test_spans_are_sent_while_the_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_is_down_costs_the_agent_nothing_and_nothing_is_lost(tmp_path: Path) -> None:
-    """The run says what did not arrive, and `export --resume` sends it when the endpoint is there again."""
+    """The run says which spans did not arrive, and `export --resume` sends them when the endpoint is back."""
     with sink() as server:
         port = int(server.url.rpartition(":")[2])
     path = tmp_path / "run.json"
@@ -120,7 +120,7 @@ def test_a_slow_or_full_endpoint_costs_the_agent_nothing(tmp_path: Path, status:
 
 
 def test_a_run_that_cannot_be_read_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
-    """It is named, and the exit code is that of a failure."""
+    """Such a run is named, and the exit code is that of a failure."""
     (tmp_path / "a.json").write_text("{")
     record(tmp_path / "run.json")
     with sink() as server:
@@ -175,7 +175,9 @@ def test_a_restarted_endpoint_gets_every_span_once(tmp_path: Path) -> None:
 
 
 def test_what_is_said_after_delivery_is_sent_by_resume_once(tmp_path: Path) -> None:
-    """Rewards of the run and of a step, and annotations, follow in spans of their own, within what they are of."""
+    """Later rewards of the run and of a step, and later annotations, are spans of their own inside the span that they
+    are about.
+    """
     path = tmp_path / "run.json"
     with sink() as server:
         with TrajectoryRecorder(path, exporters=[otlp(server.url, flush_seconds=20)]) as recorder:
@@ -219,7 +221,7 @@ def test_the_span_of_the_application_is_the_parent(tmp_path: Path) -> None:
 
 
 def test_contents_can_be_left_out(tmp_path: Path) -> None:
-    """Nothing that anyone said is sent then; names, times and tokens are."""
+    """Then no content is sent, only names, times and tokens."""
     with sink() as server:
         record(tmp_path / "run.json", otlp(server.url, content=False, flush_seconds=20))
 

@@ -20,7 +20,7 @@ PROJECT = "00000000-0000-0000-0000-000000000007"
 
 
 class _Feedback(StandIn):
-    """LangSmith, which refuses feedback of some names, and notes what it took."""
+    """A LangSmith that refuses feedback with some names, and notes the feedback that it accepted."""
 
     def __init__(self) -> None:
         super().__init__(0)

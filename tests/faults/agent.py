@@ -45,11 +45,11 @@ class Job:
 
 
 class EnoughError(Exception):
-    """The exception of which some agents die, because nobody handles it."""
+    """The exception that ends some agents, because nobody handles it."""
 
 
 class Agent:
-    """One agent: its recorder, its clients, and what its workers share."""
+    """An agent: its recorder, its clients, and the state that its workers share."""
 
     def __init__(self, job: Job, pipe: int) -> None:
         self.job = job
@@ -87,7 +87,7 @@ class Agent:
 
 
 class Clients:
-    """The clients of one process: made once in the zygote, where they connect to nobody, and used by the agents."""
+    """The clients of one process. The zygote makes them once, without a connection, and the agents use them."""
 
     made = openai.OpenAI(api_key="k", base_url="http://127.0.0.1:9", max_retries=0)
     made_async = openai.AsyncOpenAI(api_key="k", base_url="http://127.0.0.1:9", max_retries=0)
@@ -98,7 +98,7 @@ class Clients:
 
 
 class Talk:
-    """One conversation, which grows: the earlier messages, and the current question."""
+    """A growing conversation: the earlier messages and the current question."""
 
     def __init__(self, job: Job, worker: str, model: str = "m") -> None:
         self._worker = worker
@@ -161,13 +161,13 @@ def talk_async(agent: Agent, first: str = "a") -> None:
 
 
 def talk_in_threads(agent: Agent) -> None:
-    """Hold eight conversations at once, each in its thread; the main thread waits."""
+    """Hold eight conversations at once, each in its own thread, while the main thread waits."""
     threads = [threading.Thread(target=talk_sync, args=(agent, f"t{number}")) for number in range(8)]
     _beside(threads, agent, lambda _: None)
 
 
 def talk_in_daemons(agent: Agent) -> None:
-    """Do it in threads that nobody waits for: they go on while the interpreter ends."""
+    """Hold conversations in daemon threads, which go on while the interpreter ends."""
     for number in range(8):
         threading.Thread(target=talk_sync, args=(agent, f"d{number}"), daemon=True).start()
     while True:

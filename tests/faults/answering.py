@@ -24,7 +24,7 @@ PIECES = 6
 
 @dataclass
 class Provider:
-    """The running model: where it is, and what it was asked, by the name of the agent."""
+    """The running model: its address, and the questions that it got, by the name of the agent."""
 
     url: str = ""
     asked: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

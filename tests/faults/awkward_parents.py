@@ -24,7 +24,7 @@ FORKS = 30
 
 
 def under_load(parent: Parent) -> None:
-    """Fork while other threads record, so that one of them has the recorder's locks in some child."""
+    """Fork while other threads record, so that in some child the parent's copy of a recorder's lock is taken."""
     with_threads(parent, lambda: forked(parent.recorder.finalize))
 
 

@@ -129,11 +129,22 @@ def _lost_pieces(kill: Kill, death: Death, on_file: Interactions) -> list[str]:
 
 
 def _due(question: str, length: int, came: int, *, waits: bool) -> int:
-    """How many of the pieces that came have to be on file."""
+    """Return how many of the received pieces have to be on file.
+
+    A piece waits if a secret may begin in it. The piece before it then waits too, if it ends within such a word.
+    """
     answer = answer_to(question, length)
     size = len(answer) // PIECES + 1
-    text = answer[: came * size]
-    return (len(text) - unfinished(text)) // size if waits and len(text) < len(answer) else came
+    due = came
+    while waits and 0 < due * size < len(answer):
+        known = answer[: due * size]
+        if due < came and answer[due * size].isspace():
+            known += answer[due * size]
+        begin = len(known) - unfinished(known)
+        if begin >= due * size:
+            break
+        due = begin // size
+    return due
 
 
 def _is_whole(one: LLMInteraction | None, answer: str) -> bool:
@@ -169,7 +180,7 @@ def _wrong(on_file: Interactions, length: int) -> list[str]:
 
 
 def _status(kill: Kill, death: Death, trajectory: Trajectory) -> list[str]:
-    """One killed before it reported anything may have left no record from which its host is known."""
+    """Return a problem if the status is wrong. If the agent had reported nothing, its host may be unknown."""
     status = trajectory.status
     known = kill.dying.endswith("in a block") or kill.dying == "exception"  # an exit code is known to nobody inside
     expected = "failed" if known else "interrupted"

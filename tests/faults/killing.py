@@ -44,7 +44,7 @@ MOST_REPORTS = {"8 daemons": 80, "8 threads": 80, "async": 50, "mixed": 100, "sa
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One way to kill one agent: after `reports` of its lines and `seconds` more."""
+    """A way to kill an agent: after `reports` of its lines and `seconds` more."""
 
     variant: str
     dying: str
@@ -54,7 +54,7 @@ class Kill:
 
     @classmethod
     def random(cls, random: Random, variant: str, dying: str) -> Self:
-        """A kill at a moment like any other; about half of the documents are beyond the small by then."""
+        """Return a kill at a random moment. By then, about half of the documents are no longer small."""
         length = random.choice(LENGTHS)
         if variant == "stalling":
             return cls(variant, dying, length, 3, random.uniform(0.0, 2.6))

@@ -39,7 +39,7 @@ class Parent:
         self.client = self.connected()
 
     def connected(self) -> openai.OpenAI:
-        """Make a client, which is recorded."""
+        """Make a client that is recorded."""
         return self.recorder.wrap(openai.OpenAI(api_key="k", base_url=self.address, max_retries=0))
 
     def call(self) -> None:
@@ -113,7 +113,7 @@ def process(parent: Parent, method: str = "fork") -> None:
 
 
 def spawn(parent: Parent) -> None:
-    """Do it with multiprocessing by spawn: each child makes a recorder of its own."""
+    """Start children with multiprocessing by spawn. Each child makes a recorder of its own."""
     process(parent, "spawn")
 
 

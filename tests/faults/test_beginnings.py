@@ -63,7 +63,7 @@ def test_with_strict_start_says_that_no_file_can_be_created(tmp_path: Path) -> N
 def test_an_agent_runs_in_a_directory_that_is_read_only(
     tmp_path: Path, client: openai.OpenAI, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its calls are answered; one error names the path; with `strict`, start raises it."""
+    """The agent's calls are answered, and one error names the path. With `strict`, `start` raises that error."""
     with may_be_unavailable(attribute(tmp_path, "i")):
         with TrajectoryRecorder(tmp_path / "run.json") as recorder:
             recorder.wrap(client)
@@ -148,7 +148,7 @@ PLACES = {"ascii": b"plain", "utf-8": "größe \N{SNOWMAN}".encode(), "not utf-8
 def test_a_locale_that_is_not_utf_8(
     place: str, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the locale C, a run is recorded as anywhere else, in a directory of any name."""
+    """In the locale C, a run is recorded as usual, in a directory of any name."""
     for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}.items():
         monkeypatch.setenv(name, value)
     code = """
@@ -188,7 +188,7 @@ def test_a_gap_in_a_directory_whose_name_is_no_text(tmp_path: Path, monkeypatch:
 
 
 def test_a_child_whose_file_cannot_be_created_goes_on(tmp_path: Path) -> None:
-    """A forked child is in the middle of its work: that it can have no file of its own does not reach it."""
+    """A forked child is in the middle of its work. A failure to create its file does not reach it."""
     ended = python(
         """
         import os, sys

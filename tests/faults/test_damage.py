@@ -44,7 +44,7 @@ def told(one: LLMInteraction) -> str:
 
 
 def needed_by(record: Record, calls: dict[str, str]) -> set[str]:
-    """Which calls need a record: its own; of an item, those that contain its value."""
+    """Return the calls that need a record: its own call, or the calls that contain the value of an item."""
     if record.kind != "item":
         return {record.data["interaction_id"]} & set(calls) if "interaction_id" in record.data else set()
     spelled = json.dumps("s" * 5000 if "@string" in str(record.data["value"]) else record.data["value"])
@@ -52,7 +52,7 @@ def needed_by(record: Record, calls: dict[str, str]) -> set[str]:
 
 
 def costs(journal: Path, directory: Path, begin: int, end: int, kind: str) -> None:
-    """Damage the bytes from `begin` to `end`, and look at what that costs."""
+    """Damage the bytes from `begin` to `end`, and return the calls that are lost."""
     data = journal.read_bytes()
     damaged = directory / "run.jsonl"
     damaged.write_bytes(data[:begin] + DAMAGES[kind](data[begin:end]) + data[end:])
@@ -76,7 +76,7 @@ def costs(journal: Path, directory: Path, begin: int, end: int, kind: str) -> No
 
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_any_place_may_be_damaged(kind: str, journal: Path, tmp_path: Path) -> None:
-    """One byte or a short block anywhere in a journal."""
+    """One byte or a short block may be damaged anywhere in a journal."""
     size = journal.stat().st_size
     for begin in range(0, size, 37):
         costs(journal, tmp_path, begin, min(begin + 1 + begin % 50, size), kind)
@@ -84,7 +84,7 @@ def test_any_place_may_be_damaged(kind: str, journal: Path, tmp_path: Path) -> N
 
 @given(data=st.data())
 def test_any_block_may_be_damaged(journal: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """A block of any length anywhere, as a crash of the system leaves NULs in place of what was written."""
+    """A block of any length may be NULs, as after a crash of the system."""
     begin = data.draw(st.integers(0, journal.stat().st_size - 1))
     length = data.draw(st.integers(1, 4096))
     kind = data.draw(st.sampled_from(sorted(DAMAGES)))

@@ -119,8 +119,30 @@ def test_a_stream_that_is_open_when_the_interpreter_ends_is_on_file_to_its_last_
     assert ended.stderr == unrecorded.stderr or sys.version_info >= (3, 13)
 
 
+def test_a_call_after_the_exit_handlers_of_recording_is_in_the_document(tmp_path: Path) -> None:
+    """No thread writes the document so late, so the call writes it when it has ended."""
+    ended = python(
+        """
+        import atexit, sys
+        atexit.register(lambda: call(recorder, asked("late?"), said("late")))  # registered first, called last
+        from tests.chat_calls import asked, call, said
+        from trace_recorder import TrajectoryRecorder
+        recorder = TrajectoryRecorder(sys.argv[1] + "/run.json")
+        recorder.start()
+        """,
+        tmp_path,
+    )
+
+    document = json.loads((tmp_path / "run.json").read_text())
+    answers = [call["response"]["content"] for call in document["llm_interactions"]]
+    assert (ended.returncode, ended.stderr, document["status"], answers) == (0, "", "interrupted", ["late"])
+
+
 def test_a_worker_of_multiprocessing_is_seen_to_have_ended(tmp_path: Path) -> None:
-    """Its end runs no handlers: its document says "running" for ever, and its journal's lock shows the end."""
+    """A worker's end runs no handlers, so its document says "running" for ever.
+
+    The free lock of its journal shows the end.
+    """
     ended = python(
         """
         import multiprocessing, sys

@@ -87,7 +87,7 @@ def _content(one: LLMInteraction) -> str:
 
 
 def test_the_agent_does_not_notice(endured: Endured) -> None:
-    """In a fault every call is answered as without a recorder, and nothing is raised."""
+    """During a fault every call is answered as without a recorder, and no exception is raised."""
     expected = [answer_to(one, LENGTH) for phase in ("before", "during", "after") for one in questions(phase)]
 
     assert (endured.returncode, endured.stderr, endured.answers) == (0, "", expected)

@@ -50,7 +50,7 @@ def took(act: Callable[[], object]) -> float:
 
 @pytest.mark.parametrize("method", ["set", "wait"])
 def test_an_event_stays_whole(method: str) -> None:
-    """Whenever one of its methods is interrupted, it can be set and waited for by others."""
+    """If one of its methods was interrupted, other threads can still set it and wait for it."""
     for at in count(1):
         event = Event()
         acts = {"set": event.set, "wait": lambda event=event: event.wait(0.01)}
@@ -65,7 +65,7 @@ def test_an_event_stays_whole(method: str) -> None:
 
 
 def test_an_event_wakes_all_who_wait() -> None:
-    """One that is set is set for everybody, at once or later."""
+    """A set event wakes all waiting threads, now and later."""
     event = Event()
     results: list[bool] = []
     waiting = [threading.Thread(target=lambda: results.append(event.wait())) for _ in range(3)]
@@ -95,7 +95,7 @@ def test_what_a_handler_raises_while_a_thread_starts_comes_out(function: str, ev
 
 
 def test_what_a_handler_raises_when_the_thread_runs_already_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CPython 3.11 then raises a KeyError, because it looks for the thread among those that have not started."""
+    """CPython 3.11 then raises a KeyError, because it searches the thread among those that have not started."""
     start = threading._start_new_thread  # type: ignore[attr-defined]
 
     def start_and_be_interrupted(*arguments: object) -> None:
@@ -144,7 +144,9 @@ def record_and_end(recorder: TrajectoryRecorder) -> None:
 def test_an_interrupt_while_a_run_waits_for_its_threads_leaves_its_document_whole(
     tmp_path: Path, *, exports: bool
 ) -> None:
-    """Whenever it comes, no other exception comes out, nothing waits in vain, the document is complete."""
+    """At whatever moment the interrupt comes, only its exception is raised, no thread waits in vain, and the document
+    is complete.
+    """
     wrong: dict[str, list[int]] = {}
     for moment in count(1):
         recorder = TrajectoryRecorder(tmp_path / f"{moment}.json", exporters=[Endpoint()] if exports else [])

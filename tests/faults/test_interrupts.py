@@ -115,7 +115,7 @@ def test_an_interrupt_leaves_a_run_in_order(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_in_a_stream_leaves_a_run_in_order(tmp_path: Path) -> None:
-    """So it is at the lines that only a streamed answer passes."""
+    """An interrupt may come at any line that only a streamed answer passes."""
     only = places(tmp_path, streamed("a", "b")) - places(tmp_path, said("x"))
 
     assert wrong_at(tmp_path, only, streamed("a", "b"), "ab") == {}

@@ -18,7 +18,7 @@ from trace_recorder import TrajectoryRecorder, load
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where an agent records."""
+    """Return the directory in which an agent records."""
     directory = tmp_path / "run"
     directory.mkdir()
     return directory

@@ -63,7 +63,7 @@ def test_no_exception_of_a_handler_is_swallowed_in_a_call(answer: Answer, tmp_pa
 
 
 def test_no_exception_of_a_handler_is_swallowed_when_a_run_begins_and_ends(tmp_path: Path) -> None:
-    """So it is while files are created, a step and a tool are recorded, and the document is written."""
+    """The same is true while files are created, a step and a tool are recorded, and the document is written."""
     paths = (tmp_path / f"{number}.json" for number in count())
 
     def act() -> None:

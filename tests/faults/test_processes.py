@@ -24,7 +24,7 @@ from trace_recorder.derive.validate import validate
 
 @dataclass(frozen=True)
 class Run:
-    """One recorded run: its id and its parent's, how it ended, and its questions."""
+    """A recorded run: its id and its parent's, how it ended, and its questions."""
 
     identity: str
     parent: str | None
@@ -97,7 +97,7 @@ def test_a_fork_while_threads_record_hangs_nobody(tmp_path: Path, provider: Prov
 
 @pytest.mark.parametrize("scenario", ["letting_go", "letting_go_of_a_part"])
 def test_a_child_may_let_go_of_its_parent_s_stream(scenario: str, tmp_path: Path, provider: Provider) -> None:
-    """A stream that was open at the fork can be closed in the child: it does not hang, and says nothing."""
+    """A child can close a stream that was open at the fork. The child does not hang, and prints nothing."""
     ended = run(scenario, tmp_path, provider)
 
     [one] = load(tmp_path / "streaming.json").llm_interactions

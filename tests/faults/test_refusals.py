@@ -44,7 +44,7 @@ def refusing(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def agent(refusing: dict[str, str], path: Path, refused: str, code: str) -> Payload:
-    """Run an agent with system calls that are refused when it says so; return what it prints, as JSON."""
+    """Run an agent whose system calls are refused from a moment on. Return its JSON output."""
     program = textwrap.dedent(AGENT) + textwrap.dedent(code)
     ended = subprocess.run(
         [sys.executable, "-c", program, str(path), refused],
@@ -84,7 +84,7 @@ CLOSING = """
 def test_a_failing_close_takes_the_place_of_nothing(
     refusing: dict[str, str], tmp_path: Path, error: str, file: str
 ) -> None:
-    """Where the system cannot write what it took, the agent's own exception passes, and a gap says what happened."""
+    """If the system cannot write the last bytes, the agent's own exception passes, and a gap has the failure."""
     path = tmp_path / "run.json"
 
     raised, told = agent(refusing, path, f"close:{error}:{file}", CLOSING)
@@ -119,7 +119,7 @@ WHOLE = """
 def test_what_a_file_system_does_not_offer(
     refusing: dict[str, str], tmp_path: Path, refused: str, warning: str
 ) -> None:
-    """Runs are recorded without it, an earlier one is moved aside all the same, and the user is warned once."""
+    """Runs are recorded without that feature, an earlier run is moved aside, and the user is warned once."""
     path = tmp_path / "run.json"
 
     told = agent(refusing, path, refused, WHOLE)

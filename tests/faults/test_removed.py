@@ -96,7 +96,7 @@ def test_where_it_cannot_be_made_again_it_goes_on_without_a_name(tmp_path: Path)
 
 
 def test_another_run_s_file_is_not_taken(tmp_path: Path) -> None:
-    """Where another run has taken the removed one's name, that stays whole, and the agent goes on."""
+    """If another run has taken the removed file's name, that run stays whole, and the agent goes on."""
     removed = TrajectoryRecorder(tmp_path / "run.json", task="removed")
     removed.start()
     shutil.rmtree(tmp_path)
@@ -127,7 +127,7 @@ def test_a_run_in_a_temporary_directory_does_not_make_it_again(tmp_path: Path) -
 
 
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
-    """The next run in a directory removes temporary files of dead processes, and of nobody else."""
+    """The next run in a directory removes temporary files of dead processes, and no other files."""
     dead = python("import os; print(os.getpid())").stdout.strip()
     names = {"own": f".{dead}.98766712.tmp", "old": f".{dead}.00000000.tmp", "journal": f".{'0' * 16}.tmp"}
     leftovers = {"new": f".{dead}.11111111.tmp", "living": f".{os.getpid()}.00000000.tmp", "other": ".cache.tmp"}

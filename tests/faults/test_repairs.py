@@ -109,7 +109,7 @@ def test_a_large_response_over_a_full_disk_reaches_its_caller(tmp_path: Path, st
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_device_that_is_full_costs_what_it_refuses(tmp_path: Path) -> None:
-    """A journal that takes no byte for a while has every other record, with consecutive numbers."""
+    """A journal that takes no byte for a while has all other records, with consecutive numbers."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     journal = recorder.trajectory_path.with_suffix(".jsonl")

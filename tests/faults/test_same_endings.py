@@ -60,7 +60,7 @@ ENDINGS = {
 
 
 def told(path: Path) -> Payload:
-    """How a run ended, by what is on file."""
+    """Return the end of a run as it is on file."""
     run = load(path)
     return run.status, run.success, run.error and (run.error.type, run.error.message)
 
@@ -68,7 +68,7 @@ def told(path: Path) -> Payload:
 @pytest.mark.parametrize("form", ["block", "async block"])
 @pytest.mark.parametrize("name", ENDINGS)
 def test_a_block_ends_as_its_code_does(tmp_path: Path, name: str, form: str) -> None:
-    """The same code in a block, sync and async, in a process of its own."""
+    """A block ends in the same way in a sync and an async program, each in a process of its own."""
     code, expected = ENDINGS[name]
     program = (BLOCK if form == "block" else ASYNC).format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
@@ -78,7 +78,7 @@ def test_a_block_ends_as_its_code_does(tmp_path: Path, name: str, form: str) -> 
 
 @pytest.mark.parametrize("name", ["an exception", "Ctrl-C", "SIGTERM", "SIGKILL"])
 def test_a_run_that_is_open_at_the_exit_ends_as_its_process_does(tmp_path: Path, name: str) -> None:
-    """By the exception that nobody caught."""
+    """The exception that nobody caught decides how the run ended."""
     code, expected = ENDINGS[name]
     program = OPEN.format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
@@ -88,7 +88,7 @@ def test_a_run_that_is_open_at_the_exit_ends_as_its_process_does(tmp_path: Path,
 
 @pytest.mark.parametrize("code", ["pass", "sys.exit(0)", "sys.exit(3)"])
 def test_a_run_that_nobody_ended_is_interrupted(tmp_path: Path, code: str) -> None:
-    """The process does not know its own exit code, and nobody ended the run."""
+    """The process does not know its own exit code, so the run is interrupted."""
     program = OPEN.format(code=code)
     subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env=environment(), check=False)
 
@@ -123,7 +123,7 @@ def environment() -> dict[str, str]:
 
 
 def test_ctrl_c_in_async_code_is_ctrl_c(tmp_path: Path) -> None:
-    """asyncio cancels the task for it, and says so to the block in no other way."""
+    """asyncio cancels the task after Ctrl-C, and tells the block in no other way."""
 
     async def main() -> None:
         async with TrajectoryRecorder(tmp_path / "run.json"):
@@ -137,7 +137,7 @@ def test_ctrl_c_in_async_code_is_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_a_task_that_is_cancelled_is_interrupted(tmp_path: Path) -> None:
-    """By asyncio and by trio."""
+    """asyncio or trio may cancel the task."""
 
     async def work() -> None:
         async with TrajectoryRecorder(tmp_path / "asyncio.json"):

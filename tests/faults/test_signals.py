@@ -75,7 +75,7 @@ def test_what_a_handler_raises_passes_the_guard(handler: str) -> None:
 
 
 def test_what_a_handler_raises_passes_where_a_value_is_asked() -> None:
-    """So it is where the user's own code is called, whose exceptions are not."""
+    """The same is true at the places where recording calls the user's own code, whose other exceptions do not pass."""
     with handling(limit), pytest.raises(TooLateError):
         try_call(signalled, lambda _: None)
 
@@ -161,7 +161,10 @@ def calls_of_ours(act: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_nothing_of_ours_runs_in_a_destructor(tmp_path: Path, finished: bool) -> None:  # noqa: FBT001
-    """A handler's exception in a destructor is lost, so our code runs in none when a response is released."""
+    """Python drops a handler's exception in a destructor.
+
+    So none of our code runs in a destructor when a response is released.
+    """
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         answer = streamed("a", "b")
         wire = Wire(Answer(answer.body, media=answer.media, size=8))
@@ -273,7 +276,7 @@ def test_what_a_handler_records_is_not_cut_off_with_a_later_record(tmp_path: Pat
 
 
 def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_path: Path) -> None:
-    """Behind a record that Ctrl-C came with, no number is given twice, whenever a handler records something."""
+    """After a record that Ctrl-C interrupted, no number is given twice, whenever a handler records something."""
     for moment in count(1):
         journal = Journal.create(tmp_path / f"{moment}.jsonl")
         interrupted_after_writing(journal)
@@ -289,7 +292,7 @@ def test_what_a_handler_records_while_an_interrupted_write_is_asked_after(tmp_pa
 
 
 def test_what_a_handler_records_while_a_record_is_refused(tmp_path: Path) -> None:
-    """The handler's record is written at any moment; the refused record is taken back only if none follows it."""
+    """The handler's record is written at any moment. The refused record is taken back only if no record follows it."""
     for moment in count(1):
         journal = Journal.create(tmp_path / f"{moment}.jsonl")
         appended(journal, "first")

@@ -81,7 +81,7 @@ def attribute(path: Path, letter: str) -> Iterator[None]:
 
 
 def immutable_directory(directory: Path) -> AbstractContextManager[None]:
-    """Have the system refuse to create, rename and remove files; those that are open can be written."""
+    """Make the system refuse to create, rename and remove files in a directory. Open files can be written."""
     return attribute(directory, "i")
 
 

@@ -31,7 +31,7 @@ def _become_mortal(dying: str) -> None:
 
 
 def _warm_up(address: str) -> None:
-    """Do once what costs most the first time: the SDK builds its models with the first call."""
+    """Do the most expensive work once: the SDK builds its models with the first call."""
     ask = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "warm up"}]}
     with openai.OpenAI(api_key="k", base_url=address, max_retries=0) as client:
         client.chat.completions.create(**ask)  # type: ignore[call-overload]

@@ -60,7 +60,7 @@ _SETTINGS = ("OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "OLLAMA_", "LANGSMIT
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs the programs of one test, in a directory of its own."""
+    """Runs the programs of one test in a directory of its own."""
 
     place: Path
 
@@ -68,7 +68,7 @@ class Runs:
     """The allowed differences between requests of a replay: ids that a framework makes up each time."""
 
     def ignoring(self, *paths: str) -> Runs:
-        """The same, for programs whose requests are never twice the same."""
+        """Do the same for programs that never send the same request twice."""
         return replace(self, ignore=paths)
 
     def recorded(self, code: str, script: Sequence[Action] = SCRIPT) -> list[Step]:
@@ -84,9 +84,10 @@ class Runs:
         return self._both(code, code, script, *RUN)
 
     def once(self, code: str, script: Sequence[Action] = SCRIPT, *command: str) -> tuple[str, list[Step]]:
-        """Run a program that is recorded, and give what it prints and the steps on file.
+        """Run a recorded program.
 
-        This is for programs that never send the same twice, and for calls through aiohttp, which are not replayed.
+        Return its output and the steps on file. Use this for programs that never send the same twice, and for
+        calls through aiohttp that are not replayed.
         """
         model = Model(script_of(script))
         with serving(model) as server:
@@ -99,7 +100,10 @@ class Runs:
         return self.once(code, script, *RUN)
 
     def unseen(self, code: str, script: Sequence[Action] = SCRIPT) -> tuple[str, int, int]:
-        """Run a program as `instrumented` does; give what it prints, the exchanges there were, and those on file."""
+        """Run a program as `instrumented` does.
+
+        Return its output, the exchanges of the server, and the exchanges on file.
+        """
         model = Model(script_of(script))
         with serving(model) as server:
             printed = self.printed(INSTRUMENTED.format(code), server.url)
@@ -107,7 +111,7 @@ class Runs:
         return printed, len(model.sent), len(load(document).llm_interactions)
 
     def printed(self, code: str, url: str, *command: str) -> str:
-        """Return what a program prints that takes the server at `url` for every provider."""
+        """Return the output of a program whose providers are all at `url`."""
         path = self.place / url.rpartition(":")[2] / "agent.py"
         path.parent.mkdir()
         path.write_text(code, encoding="utf-8")
@@ -135,7 +139,10 @@ class Runs:
         return steps
 
     def _replayed(self, code: str, document: Path) -> str:
-        """Return the output of a program that a replay answers; it has to use every recorded call, and no other."""
+        """Return the output of a program that a replay answers.
+
+        The program must use all recorded calls and no others.
+        """
         options = [word for path in self.ignore for word in ("--ignore", path)]
         command = ["-m", "trace_recorder", "replay", *options, str(document), "--", sys.executable]
         return self.printed(code, NOWHERE, *command)
@@ -151,7 +158,7 @@ def asked(model: Model) -> list[tuple[str, Payload]]:
 
 
 def judged(document: Path, model: Model) -> list[Step]:
-    """Compare the recorded run with what went over the wire; return its steps."""
+    """Compare the recorded run with the bytes on the wire. Return its steps."""
     trajectory = load(document)
     assert (validate(document).ok, trajectory.gaps, trajectory.status) == (True, (), "completed")
     assert on_file(trajectory) == on_the_wire(model)
@@ -166,7 +173,7 @@ def judged(document: Path, model: Model) -> list[Step]:
 
 
 def on_file(trajectory: Trajectory) -> list[Payload]:
-    """Each exchange that was recorded: the request, and what came back, of a stream its text."""
+    """Return each recorded exchange: the request, and the response or the text of the stream."""
     return [
         (call.raw_request, call.raw_stream if call.stream else call.raw_response, len(call.attempts))
         for call in trajectory.llm_interactions

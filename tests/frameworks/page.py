@@ -21,7 +21,7 @@ def blocks(heading: str) -> list[str]:
 
 
 def without_us(code: str) -> str:
-    """The same program before anybody thought of recording it."""
+    """Return the program without the lines of this package."""
     return _written(_WithoutUs().visit(ast.parse(code)))
 
 
@@ -71,12 +71,12 @@ def _is_ours(node: ast.AST) -> bool:
 
 
 def _keeps(node: ast.AST) -> bool:
-    """Whether it gives back what it was given."""
+    """Return whether a decorator returns the object that it got."""
     return ast.unparse(node).startswith((f"{OURS}.wrap(", f"{OURS}.tool("))
 
 
 def only_with(package: str) -> None:
-    """Skip tests, also a whole module, where a package is not installed. At most what it lies in is imported."""
+    """Skip a test or a module if a package is not installed. At most the parent package is imported."""
     outer, _, _ = package.partition(".")
     if find_spec(outer) is None or find_spec(package) is None:
         pytest.skip(f"{package} is not installed", allow_module_level=True)

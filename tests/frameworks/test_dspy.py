@@ -44,7 +44,7 @@ def test_an_agent_that_is_awaited_is_recorded(runs: Runs) -> None:
 
 
 def test_its_own_engine_is_not_seen(runs: Runs) -> None:
-    """Calls of the engine that speaks through sockets go unrecorded, as the page says."""
+    """Calls of the engine that uses sockets are not recorded, as the page says."""
     own = "engine='lm15', api_base=os.environ['OPENAI_BASE_URL']"
     code = "import os\n" + (agent("DSPy") + ASK).replace("engine='litellm'", own)
 

@@ -32,7 +32,7 @@ def test_an_agent_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_a_streaming_agent_is_recorded(runs: Runs) -> None:
-    """Its calls are streams."""
+    """The agent's calls are streams."""
     code = IMPORTS + agent("Google ADK") + RUN.replace("CONFIG", STREAMED)
 
     assert runs.instrumented(code) == STEPS

@@ -45,7 +45,7 @@ def test_a_program_is_recorded_from_outside(runs: Runs) -> None:
 
 
 def test_an_answer_that_does_not_validate_is_asked_for_again(runs: Runs) -> None:
-    """The mistake is the result of the first call, and the second try an interaction of its own."""
+    """The mistake is the result of the first call. The second try is an interaction of its own."""
     first, second = runs.instrumented(agent("instructor") + ASK + TWICE, saying(LACKING, WHOLE))
 
     assert first[:2] == ("calling_tool", [("User", LACKING)])
@@ -55,7 +55,7 @@ def test_an_answer_that_does_not_validate_is_asked_for_again(runs: Runs) -> None
 
 @pytest.mark.parametrize("way", [STREAMED, AWAITED], ids=["streamed", "awaited"])
 def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
-    """A stream of partial objects reaches the program and the file; so does what an async client is answered."""
+    """A stream of partial objects reaches the program and the file, and so do the answers of an async client."""
     each = [ASK + (agent("instructor") + way).replace(MODELS[0], model) for model in MODELS]
     calls = 2 * way.count("await client") * len(MODELS) or len(MODELS)
     assert runs.instrumented("".join(each), saying(WHOLE)) == [GIVEN] * calls

@@ -58,7 +58,7 @@ def test_every_package_is_recorded(runs: Runs) -> None:
 
 @pytest.mark.parametrize("way", [AWAITED, AWAITED_STREAM], ids=["whole", "streamed"])
 def test_what_is_awaited_is_recorded(runs: Runs, way: str) -> None:
-    """An agent that is awaited is recorded, whole and streamed. Google's package takes aiohttp, which is installed."""
+    """An async agent is recorded, whole and streamed. Google's package uses aiohttp, which is installed."""
     assert runs.instrumented(on_each(way, MODELS), SCRIPT * 4) == STEPS * 4
 
 

@@ -19,7 +19,7 @@ AGENT = agent("LlamaIndex").replace("from llama_index.llms.openai import OpenAI\
 
 
 def test_gemini_is_recorded(runs: Runs) -> None:
-    """Its calls are recorded, streamed and whole, and the result of the tool is found."""
+    """The agent's calls are recorded, streamed and whole, with the result of the tool."""
     each = [RUN.replace("STREAMING", way) for way in ("True", "False")]
 
     printed, steps = runs.once(INSTRUMENTED.format(AGENT + "".join(each)), SCRIPT * 2)

@@ -49,7 +49,7 @@ def test_an_agent_that_streams_is_recorded(runs: Runs) -> None:
 
 
 def test_an_agent_that_hands_over_is_recorded(runs: Runs) -> None:
-    """Handing over is a call of a tool, with its result; then the other agent's calls are recorded."""
+    """A handover is a tool call with its result. The calls of the other agent follow."""
     over = Action("", "", (Call("transfer_to_assistant", {}),))
 
     handed, *rest = runs.instrumented(agent("OpenAI Agents SDK") + HANDED_OFF, (over, *SCRIPT))

@@ -67,7 +67,7 @@ def test_every_provider_is_recorded(runs: Runs, way: str) -> None:
 
 
 def test_an_answer_of_a_type_is_a_call(runs: Runs) -> None:
-    """Where the answer is to be an object, the model calls a tool that nobody runs: that call has no result."""
+    """If the answer must be an object, the model calls a tool that never runs. That call has no result."""
     typed = (SCRIPT[0], Action("", "", (Call("final_result", {"sunny": True}),)))
 
     asked, answered = runs.instrumented(agent("Pydantic AI") + TYPED, typed)

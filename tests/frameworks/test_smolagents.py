@@ -59,5 +59,5 @@ def test_agents_that_write_code_are_recorded(runs: Runs) -> None:
 
 
 def test_of_tools_without_a_mark_the_code_is_all_there_is(runs: Runs) -> None:
-    """Without the mark the code and what it printed are texts among the messages."""
+    """Without the decorator, the code and its output are texts in the messages."""
     assert runs.instrumented(made("CodeAgent", MODELS[0], streamed=False, marked=False), CODING) == [WRITTEN, WRITTEN]

@@ -37,7 +37,7 @@ def written(path: Path, document: Payload) -> Path:
 
 
 def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
-    """Each agent step is a call that saw what comes before it, and each result is found where it was observed."""
+    """Each agent step is a call that saw everything before it, and each result is found at its observation."""
     trajectory = load(written(tmp_path / "atif.json", FOREIGN))
 
     first, last = trajectory.llm_interactions

@@ -212,7 +212,7 @@ def test_it_is_what_the_run_says(tmp_path: Path) -> None:
 
 
 def test_a_run_of_one_moment_has_no_known_end(tmp_path: Path) -> None:
-    """Where all timestamps are one, how long it took is not known: it did not take 0 s."""
+    """If all timestamps are equal, the duration of the run is unknown, and not 0 s."""
     moment = "2025-06-12T20:00:00Z"
     steps = [
         {"step_id": 1, "timestamp": moment, "source": "user", "message": "q"},
@@ -226,7 +226,7 @@ def test_a_run_of_one_moment_has_no_known_end(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Trajectory]:
-    """Every run, as it was recorded, and one whose tools were recorded with what they returned."""
+    """Return every run as it was recorded, and a run whose tools were recorded with the objects that they returned."""
     directory = tmp_path_factory.mktemp("runs")
     return {name: load(path) for name, path in {**every(directory), "tools recorded": _tools(directory)}.items()}
 

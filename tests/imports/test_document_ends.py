@@ -76,13 +76,13 @@ def test_a_document_that_is_cut_off_has_no_ends(tmp_path: Path) -> None:
 
 
 def test_ends_beyond_the_limit_are_not_searched_for(tmp_path: Path) -> None:
-    """So that the time for a file is bounded."""
+    """The limit bounds the time for a file."""
     path = written(tmp_path / "run.json", result="x" * (8 * MAX_BYTES))
 
     assert document_ends(path) is None
 
 
 def test_a_file_that_is_missing_raises(tmp_path: Path) -> None:
-    """As opening it does."""
+    """The error is that of opening the file."""
     with pytest.raises(FileNotFoundError):
         document_ends(tmp_path / "none.json")

@@ -32,7 +32,7 @@ def started(**about: Payload) -> bytes:
 
 
 def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
-    """Wherever a journal breaks off it loads: with its first interactions, those that had ended as they were."""
+    """A journal that breaks off anywhere loads with its first interactions. Those that had ended are complete."""
     path = rich_run(tmp_path / "run.json").with_suffix(".jsonl")
     data = path.read_bytes()
     full = load(path).to_document()["llm_interactions"]
@@ -51,7 +51,7 @@ def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
-    """One flipped bit in any line, the first one too, never costs the file: the gaps report a damaged line."""
+    """A flipped bit in any line, even the first, never loses the file: the gaps report a damaged line."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
     recorder.record_agent_step(1, "thinking")
     recorder.annotate("k", 1)
@@ -85,7 +85,7 @@ def test_a_run_that_goes_on_is_running(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
-    """After kill -9 the document still says running, and load knows better."""
+    """After kill -9 the document still says "running", but `load` says "interrupted"."""
     code = "import sys, os, signal; from trace_recorder import TrajectoryRecorder\n"
     code += "TrajectoryRecorder(sys.argv[1], task='t').start(); os.kill(os.getpid(), signal.SIGKILL)"
     ended = subprocess.run([sys.executable, "-c", code, tmp_path / "run.json"], cwd=ROOT, check=False)
@@ -113,7 +113,7 @@ def test_a_run_with_an_end_says_how_it_ended(tmp_path: Path, ending: Payload, ex
 
 
 def test_a_run_of_another_host_without_an_end_is_unknown(tmp_path: Path) -> None:
-    """A lock that is free here says nothing of a process elsewhere."""
+    """A lock that is free on this host says nothing about a process on another host."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(started(host="elsewhere"))
 
@@ -146,7 +146,7 @@ def test_the_journal_is_the_truth(tmp_path: Path) -> None:
 
 
 def test_a_document_alone_says_what_the_journal_says(tmp_path: Path) -> None:
-    """Without its journal, a document loads to a trajectory that is written the same again; nothing is raw."""
+    """Without its journal, a document loads to a trajectory that renders to the same document, without raw requests."""
     path = rich_run(tmp_path / "run.json")
     from_journal = load(path).to_document()
     path.with_suffix(".jsonl").unlink()
@@ -176,7 +176,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_newer_version_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    """A file that only a later version can read is refused, and the message says what to do."""
+    """A file that only a later version can read is refused. The message says what to do."""
     (tmp_path / name).write_bytes(content)
 
     with pytest.raises(TrajectoryFormatError, match=rf"{name} .*version 2.*up to 1. Install a newer trace_recorder"):
@@ -208,7 +208,7 @@ NONE = (
 
 @pytest.mark.parametrize("content", NONE, ids=lambda content: str(content[:30]))
 def test_a_json_file_that_is_no_trajectory_is_refused(tmp_path: Path, content: bytes) -> None:
-    """The error names the file and says what is expected."""
+    """The error names the file and the expected format."""
     (tmp_path / "run.json").write_bytes(content)
 
     with pytest.raises(TrajectoryFormatError, match=r"run\.json is (not a trajectory|a damaged trajectory document)"):
@@ -241,7 +241,7 @@ def test_a_journal_of_which_little_is_left_is_a_trajectory(tmp_path: Path, conte
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    """The error says to give a file in it."""
+    """The error says that a file in the directory is needed."""
     with pytest.raises(TrajectoryFormatError, match=r"is a directory\. One of the"):
         load(tmp_path)
 
@@ -296,7 +296,7 @@ def loaded(path: Path) -> str:
 
 
 def test_a_document_of_another_tool_states_its_origin(tmp_path: Path) -> None:
-    """As `import` writes it: the format, an id and the file; and the metrics, which Trae's documents lack."""
+    """The origin has the format, an id and the file, as after `import`. The metrics of Trae's documents are derived."""
     atif = {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "x", "version": "1"}, "steps": []}
     for name, document in {"trae-agent": TRAE, "atif": atif}.items():
         path = tmp_path / f"{name}.json"

@@ -31,7 +31,7 @@ def test_runs_are_read_one_by_one_in_the_order_of_their_names(directory: Path) -
 
 
 def test_files_that_are_no_runs_are_reported_at_the_end(directory: Path) -> None:
-    """All runs come first; then an error names what could not be read, once."""
+    """All runs come first. Then one error names the files that could not be read."""
     runs = load_all(str(directory))
     answers = [next(runs).llm_interactions[0].response.content for _ in range(2)]
 

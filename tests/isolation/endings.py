@@ -28,7 +28,7 @@ LATE = UNANSWERED
 
 @dataclass
 class Agent:
-    """Who calls: with a client, of a server, and what it has received."""
+    """A caller with a client and a server, and the data that it has received."""
 
     client: Payload
     server: Server

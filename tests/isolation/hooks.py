@@ -105,7 +105,7 @@ def beat_once(response: ReceivedResponse) -> None:
 
 
 def fresh_guard(patch: pytest.MonkeyPatch) -> None:
-    """Have nothing logged yet of what belongs to no run."""
+    """Forget what was logged for calls that belong to no run."""
     patch.setattr(seam, "guard", Guard())
 
 
@@ -147,7 +147,7 @@ STREAMED = ("stream", "cut", "closed", "left")
 
 
 def streamed(*gaps: str, whole: str = "") -> Mapping[str, frozenset[str]]:
-    """Return the gaps of streams. `whole` are those of a response in one piece."""
+    """Return the gaps of streams. `whole` are the gaps of a response in one piece."""
     return always(*filter(None, [whole])) | dict.fromkeys(STREAMED, frozenset(gaps))
 
 

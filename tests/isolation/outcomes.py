@@ -46,7 +46,7 @@ class Outcome:
 
 
 def shape_of(call: str, kind: str) -> tuple[Shape, Answer]:
-    """How to make a call, and what the server answers to it. The encoding that it names changes nothing."""
+    """Return how to make a call, and the server's answer to it. The encoding in its name changes nothing."""
     whole, streamed = (SHAPES[name] for name in CALLS[call])
     shape = whole if kind in ("plain", "error") else streamed
     answer = REFUSED if kind == "error" else shape.call.answers[0]
@@ -56,7 +56,7 @@ def shape_of(call: str, kind: str) -> tuple[Shape, Answer]:
 
 
 def outcome_of(shape: Shape, url: str, kind: str, bind: Callable[[Payload], object]) -> Outcome:
-    """Make a call through a client that was bound, and say what came of it."""
+    """Make a call through a bound client, and return the outcome."""
     got: list[Payload] = []
 
     async def take(said: Payload) -> Payload:
@@ -123,7 +123,7 @@ def described(value: Payload) -> Payload:
 
 
 def in_all(error: BaseException | None) -> Payload:
-    """The types and the words of an exception and of those that it came from."""
+    """Return the types and messages of an exception and of the exceptions that caused it."""
     errors = []
     while error is not None:
         words = re.sub(r"127.0.0.1:\d+|\b[0-9a-f]{12}\b", "…", str(error))

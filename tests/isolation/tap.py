@@ -12,7 +12,7 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 @dataclass
 class Tap:
-    """An address that leads to a server, and what was sent there: the bytes of each connection, in order."""
+    """An address that leads to a server, and the bytes that were sent there over each connection, in order."""
 
     url: str
     sent: list[bytearray] = field(default_factory=list)

@@ -184,7 +184,7 @@ def test_the_pause_before_a_retry_is_time_of_the_call_and_not_of_the_tool_before
 
 
 def test_a_call_that_is_cancelled_between_its_attempts_has_those_that_were_made(tmp_path: Path) -> None:
-    """While an SDK waits to try again, nothing is in flight: the call failed with what it was answered last."""
+    """While an SDK waits to try again, no request is in flight. The call has failed with the last answer."""
     path = tmp_path / "run.json"
 
     async def work(server: Server, recorder: TrajectoryRecorder) -> None:
@@ -206,7 +206,7 @@ def test_a_call_that_is_cancelled_between_its_attempts_has_those_that_were_made(
 
 @pytest.mark.parametrize("sdk", [name for name in SDKS if "google" not in name])
 def test_a_connection_that_breaks_is_an_attempt(tmp_path: Path, sdk: str) -> None:
-    """An attempt that the server cuts off has its error, and the one after it the answer."""
+    """An attempt that the server cuts off has its error, and the next attempt has the answer."""
     path = tmp_path / "run.json"
     ask, body, _ = SDKS[sdk]
     with serving(CUT, plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -227,7 +227,7 @@ def test_a_retry_loop_of_the_users_own_is_inferred(tmp_path: Path) -> None:
 
 
 def test_an_equal_call_after_success_is_another(tmp_path: Path) -> None:
-    """A retry ends with its success: asking the same once more is a call of its own."""
+    """A retry ends with its success. An equal request after that is a call of its own."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT), retries=1) as (client, _):
         create(client)
@@ -249,7 +249,7 @@ def test_an_equal_call_after_another_one_is_another(tmp_path: Path) -> None:
 
 
 def test_a_changed_request_is_another(tmp_path: Path) -> None:
-    """After a failure, a request that is not byte for byte the same is a call of its own."""
+    """After a failure, a request that differs in any byte is a call of its own."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):
@@ -322,7 +322,7 @@ def test_a_worker_that_asks_the_same_after_a_failure_is_inferred_to_retry(tmp_pa
 
 
 def test_a_failure_has_one_successor(tmp_path: Path) -> None:
-    """At most one of ten equal tasks after a failure is its retry, so no call hides another."""
+    """At most one of ten equal tasks after a failure is its retry, so no call hides another one."""
     path = tmp_path / "run.json"
 
     async def calls(url: str, recorder: TrajectoryRecorder) -> None:
@@ -339,7 +339,7 @@ def test_a_failure_has_one_successor(tmp_path: Path) -> None:
 
 
 def test_a_failure_has_one_successor_in_threads(tmp_path: Path) -> None:
-    """So it is with threads that were given a copy of the context in which a call failed."""
+    """The same is true for threads with copies of the context in which a call failed."""
     path = tmp_path / "run.json"
     with recorded(path, BUSY, plain(CHAT)) as (client, _):
         with suppress(openai.RateLimitError):

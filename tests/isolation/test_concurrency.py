@@ -34,7 +34,7 @@ def said(question: str) -> list[Payload]:
 
 
 class Echo(httpx2.AsyncBaseTransport):
-    """Answers every question with itself, streamed in two pieces, and lets others go on in between."""
+    """Answers every question with the question itself, streamed in two pieces with a pause for other tasks."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         await asyncio.sleep(0)
@@ -82,7 +82,7 @@ def test_two_hundred_agents_on_one_client(tmp_path: Path) -> None:
 
 
 def in_threads(number: int, work: Callable[[int], object]) -> None:
-    """Act in many threads at once, and raise what one of them raises."""
+    """Run a function in many threads at once. Raise an exception of one of them."""
     begin = Barrier(number)
 
     def together(one: int) -> object:
@@ -107,7 +107,7 @@ def ask(client: openai.OpenAI, question: str) -> None:
 
 
 def test_sixteen_threads_on_one_client(tmp_path: Path) -> None:
-    """Each of 16 threads, with a recorder of its own, finds its own questions in its own file, in order."""
+    """16 threads, each with a recorder of its own, find their own questions in their own files, in order."""
     with shared_client() as (client, server):
 
         def agent(number: int) -> None:
@@ -169,7 +169,7 @@ def test_a_bound_client_needs_no_context(tmp_path: Path) -> None:
 
 
 def test_an_ambiguous_call_is_a_gap_in_every_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """With several open recorders, a call without a context is recorded by no run: each run has a gap, and warns."""
+    """With several open recorders, no run records a call without a context. Each run has a gap and warns."""
     with shared_client() as (client, _):
         with TrajectoryRecorder(tmp_path / "0.json"), TrajectoryRecorder(tmp_path / "1.json"):
             in_threads(1, lambda _: ask(client, "whose?"))

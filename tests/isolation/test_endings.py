@@ -53,7 +53,7 @@ ENDINGS = [
 
 
 def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload], Payload]) -> Payload:
-    """Cause an ending, and return what was raised."""
+    """Cause an ending, and return the exception."""
     with serving(ending.answer) as server:
         client = bind(make(api_key="k", base_url=f"{server.url}/v1", max_retries=0, **ending.options))
         try:
@@ -65,7 +65,10 @@ def raised(ending: Ending, make: Payload, run: Payload, bind: Callable[[Payload]
 
 @pytest.mark.parametrize(("ending", "make", "run"), ENDINGS)
 def test_an_ending_is_on_file_as_what_it_was(tmp_path: Path, ending: Ending, make: Payload, run: Payload) -> None:
-    """The same exception is raised as unwrapped; one interaction is recorded, with the received part and the reason."""
+    """The same exception is raised as without a recorder.
+
+    One interaction is recorded, with the received part and the reason.
+    """
     unwrapped = raised(ending, make, run, lambda client: client)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         wrapped = raised(ending, make, run, recorder.wrap)

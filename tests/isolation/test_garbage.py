@@ -12,7 +12,10 @@ from trace_recorder import load
 
 
 def test_a_stream_that_is_left_while_another_call_is_recorded(tmp_path: Path) -> None:
-    """The garbage collector may end a stream in the middle of recording: nobody waits for good, both are on file."""
+    """The garbage collector may end a stream in the middle of recording.
+
+    No thread hangs, and both calls are on file.
+    """
     path = tmp_path / "run.json"
     answers = stream(chat_chunk("one"), SILENCE), plain(CHAT)
     with serving(*answers) as server:

@@ -39,7 +39,7 @@ def broken(hook: Hook, call: str, kind: str, recorder: TrajectoryRecorder) -> Ou
 
 
 def notices_nothing(path: Path, hook: Hook, call: str, kind: str) -> None:
-    """Have a hook fail in a call; check what the caller gets, and that what was not done is on file."""
+    """Make a hook fail in a call. Check the result of the caller, and that the file has the failure."""
     recorder = hook.recorder(path)
     outcome = broken(hook, call, kind, recorder)
     recorder.finalize()
@@ -60,7 +60,7 @@ def test_a_caller_notices_nothing(tmp_path: Path, hook: Hook, kind: str, call: s
 @each_hook
 @pytest.mark.parametrize("call", OTHERS)
 def test_a_caller_of_another_sdk_notices_nothing(tmp_path: Path, hook: Hook, call: str) -> None:
-    """So it is with a stream of each of the other SDKs."""
+    """The same is true for a stream of each of the other SDKs."""
     notices_nothing(tmp_path / "run.json", hook, call, "stream")
 
 
@@ -69,7 +69,7 @@ def test_a_caller_of_another_sdk_notices_nothing(tmp_path: Path, hook: Hook, cal
 def test_a_failure_is_counted_and_logged_once_a_kind(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, hook: Hook, kind: str
 ) -> None:
-    """Each failure is counted; of each kind one is logged, with what could not be done, and that the agent goes on."""
+    """Each failure is counted. One of each kind is logged, with the failed work, and that the agent goes on."""
     recorder = hook.recorder(tmp_path / "run.json")
     broken(hook, "openai", kind, recorder)
     recorder.finalize()
@@ -102,7 +102,7 @@ def test_what_cannot_be_recorded_has_ended(tmp_path: Path, kind: str, call: str)
 @pytest.mark.parametrize("hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises])
 @pytest.mark.parametrize("call", ["openai", "openai async"])
 def test_a_strict_recorder_raises(tmp_path: Path, hook: Hook, call: str) -> None:
-    """With strict=True every failure of recording is raised."""
+    """With `strict=True` every failure of recording is raised."""
     kind = next(kind for kind in ("plain", "stream", "cut") if hook.gaps.get(kind))
     recorder = hook.recorder(tmp_path / "run.json", strict=True)
     outcome = broken(hook, call, kind, recorder)

@@ -86,7 +86,7 @@ def test_what_a_client_gives_looks_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_a_transport_is_still_what_it_was(tmp_path: Path, module: ModuleType) -> None:
-    """Who asks by `isinstance` for the transport inside a client gets the same answer as unwrapped."""
+    """`isinstance` gives the same answer about the transport inside a client as without wrapping."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     clients = (module.Client, module.HTTPTransport), (module.AsyncClient, module.AsyncHTTPTransport)
 
@@ -144,7 +144,7 @@ def test_a_method_that_others_patch_is_theirs(tmp_path: Path) -> None:
 
 
 def test_two_clients_on_one_http_client_are_recorded_once(tmp_path: Path) -> None:
-    """Where two clients share an HTTP client and both are wrapped, each call is one record."""
+    """If two wrapped clients share an HTTP client, each call is one record."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         with httpx2.Client() as shared:
             for _ in range(2):
@@ -227,7 +227,7 @@ class Pieces:
 
 
 def _break_out(run: Callable[..., None], module: Payload, bind: Callable[[Payload], Payload]) -> Payload:
-    """Leave a stream after its first piece; say what was closed, in what order, and what was warned of ours."""
+    """Leave a stream after its first piece. Return the closed objects in order, and the warnings about our code."""
     pieces = type("Own", (Pieces, module.AsyncByteStream), {})()
     transport = module.MockTransport(lambda _: module.Response(200, stream=pieces))
 

@@ -39,7 +39,7 @@ class Ending(Stream):
 
 
 def test_a_beat_that_fails_stops_no_other() -> None:
-    """After a strict run's stream has raised in the pulse's thread, other streams are still flushed."""
+    """After a strict run's stream has raised in the flusher's thread, other streams are still flushed."""
     flusher = StreamFlusher(seconds=0.02)
     failing, stream = Failing(), Stream()
     flusher.watch(failing)
@@ -52,7 +52,7 @@ def test_a_beat_that_fails_stops_no_other() -> None:
 
 @pytest.mark.filterwarnings("ignore:Exception in thread:pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_was_ended_is_replaced() -> None:
-    """Where something of the user's has ended the thread, say with SystemExit, the next stream starts another."""
+    """If the user's code has ended the thread, for example by SystemExit, the next stream starts another thread."""
     flusher = StreamFlusher(seconds=0.02)
     ending, stream = Ending(), Stream()
     flusher.watch(ending)
@@ -67,7 +67,7 @@ def test_a_thread_that_was_ended_is_replaced() -> None:
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system gives no thread for one stream, the next one asks again, and both are flushed."""
+    """If the system gives no thread for one stream, the next stream asks again, and both are flushed."""
     flusher = StreamFlusher(seconds=0.02)
     first, second = Stream(), Stream()
     with monkeypatch.context() as patch:

@@ -63,7 +63,7 @@ OLLAMA_GENERATE = silent_lines({**UNDONE, "response": "hi"})
 
 @dataclass(frozen=True)
 class Method:
-    """One method that streams: how its client is made, how it is called, and how many pieces come of its answer."""
+    """A method that streams: how its client is made, how it is called, and the number of pieces of its answer."""
 
     make: Callable[[str, bool], Payload]
     call: Callable[[Payload], Payload]
@@ -126,7 +126,7 @@ METHODS = {
 
 
 def pieces_of(response: Payload) -> Iterator[Payload]:
-    """The pieces of a stream, or of a helper, which is a context manager."""
+    """Yield the pieces of a stream, or of a helper, which is a context manager."""
     if hasattr(response, "__enter__"):
         with response as inside:
             yield from inside
@@ -135,7 +135,7 @@ def pieces_of(response: Payload) -> Iterator[Payload]:
 
 
 async def pieces_later(response: Payload) -> AsyncIterator[Payload]:
-    """The same of an async client."""
+    """Yield the pieces of an async client's stream."""
     async with AsyncExitStack() as stack:
         made = await response if isinstance(response, Awaitable) else response
         inside = await stack.enter_async_context(made) if hasattr(made, "__aenter__") else made
@@ -188,7 +188,7 @@ def outcome(method: Method, url: str, wrap: Callable[[Payload], object], *, asyn
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["left", "cancelled"])
 @pytest.mark.parametrize("name", METHODS)
 def test_what_had_come_of_a_stream_is_on_file(tmp_path: Path, name: str, asynchronous: bool) -> None:
-    """One record, with the text, the tool calls that were cut off, and why it ended; the caller notices nothing."""
+    """One record has the text, the tool calls that were cut off, and the reason. The caller notices nothing."""
     method = METHODS[name]
     with serving(method.answer) as server:
         unwrapped = outcome(method, server.url, lambda _: None, asynchronous=asynchronous)

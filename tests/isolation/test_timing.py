@@ -56,7 +56,7 @@ def read(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> N
 
 
 def read_async(url: str, recorder: TrajectoryRecorder, heard: Callable[[], None]) -> None:
-    """The same on asyncio."""
+    """Read on asyncio."""
 
     async def work() -> None:
         async with recorder.wrap(openai.AsyncOpenAI(api_key="k", base_url=f"{url}/v1", max_retries=0)) as client:
@@ -80,7 +80,7 @@ CONDITIONS = {
 def test_a_chunk_is_handed_on_when_it_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, caller: Callable[..., None]
 ) -> None:
-    """The caller has each chunk before there is another, also while what it consists of cannot be recorded."""
+    """The caller has each chunk before the next one exists, even while the chunk cannot be recorded."""
     patient = Patient()
     headers = {"content-type": "text/event-stream", "content-encoding": "identity"}
     answer = Answer(patient, 200, headers)  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ def test_what_cannot_be_written_is_not_tried_with_every_chunk(tmp_path: Path) ->
 
 
 def test_a_chunk_waits_for_nobody(tmp_path: Path) -> None:
-    """While another thread writes the received part of a stream, its caller gets the next chunks, and none is lost."""
+    """While another thread writes the received part of a stream, its caller gets the next chunks. No chunk is lost."""
     lines = [b'data: {"choices":[],"n":%d}\n\n' % number for number in range(10)]
     held, read = threading.Event(), threading.Event()
     responses: list[ReceivedResponse] = []
@@ -199,7 +199,7 @@ def test_what_a_finished_stream_said_is_kept_by_nobody(tmp_path: Path) -> None:
 
 
 def test_the_loop_goes_on_while_a_model_is_waited_for(tmp_path: Path) -> None:
-    """The caller's other tasks run between the chunks; recording starts no loop and blocks none."""
+    """The caller's other tasks run between the chunks. Recording starts no loop and blocks none."""
     patient = Patient()
 
     async def work(url: str, recorder: TrajectoryRecorder) -> None:

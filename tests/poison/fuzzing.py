@@ -44,7 +44,7 @@ TOKENS = (
 
 
 def join(data: bytes) -> None:
-    """Every dialect puts every stream together, the same each time, and reads what it made."""
+    """Join any stream in every dialect, with the same result each time, and read the result."""
     text = data.decode("utf-8", "replace")
     list(events(text)), list(json_lines(text))
     for api in APIS:
@@ -76,7 +76,10 @@ def read_bodies(data: bytes) -> None:
 
 
 def read_journal(data: bytes) -> None:
-    """Every byte of a journal is of a record or of a bad line, in order, and what there is folds and is a document."""
+    """Read any journal.
+
+    Every byte belongs to a record or a bad line, in order, and the records fold into a document.
+    """
     fold, end = Fold(), 0
     for line in read(data):
         assert line.offset >= end
@@ -220,7 +223,7 @@ def search(target: str, enough: Callable[[int], bool], seed: int, *, slow: float
 
 
 def guided(target: str, seconds: float, seed: int) -> None:
-    """Let atheris search; it ends the process itself, and writes what it found into the working directory."""
+    """Let atheris search. It ends the process itself, and writes the inputs that fail into the working directory."""
     import atheris  # type: ignore[import-not-found]
 
     with TemporaryDirectory() as directory:

@@ -131,7 +131,7 @@ def chat(choice: Payload) -> str:
 
 
 def said(text: str) -> str:
-    """A chunk of a chat that says something."""
+    """Return a chunk of a chat with a text."""
     return chat({"delta": {"content": text}})
 
 

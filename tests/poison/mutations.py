@@ -95,7 +95,7 @@ _FAMILY = {"anthropic_everything": "anthropic-messages", "google_everything": "g
 
 @cache
 def real_bodies() -> tuple[tuple[str | None, Payload], ...]:
-    """Bodies with the dialect that they are of, None where they are ours: requests, and answers that are JSON."""
+    """Return bodies with their dialect, or None for our own: requests, and answers that are JSON."""
     bodies: list[tuple[str | None, Payload]] = [(None, body) for body in BODIES.values()]
     for one in load():
         bodies.append((one.dialect, one.request))

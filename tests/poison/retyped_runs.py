@@ -179,7 +179,7 @@ ACTS: dict[str, Act] = {
 
 
 def failures(path: Path, whole: Path, *, commands: bool) -> Iterator[str]:
-    """Yield what ended neither in output nor in an error of ours. `whole` is a run to compare with."""
+    """Yield the commands that ended neither in output nor in an error of ours. `whole` is a run to compare with."""
     run: list[Trajectory] = []
     yield from _failure("load", lambda: run.append(load(path)))
     for one in run:
@@ -198,7 +198,7 @@ def failures(path: Path, whole: Path, *, commands: bool) -> Iterator[str]:
 
 
 def failures_of_views(run: Trajectory) -> Iterator[str]:
-    """Yield which views of a run raised what is no error of ours."""
+    """Yield the views of a run that raised an exception other than our errors."""
     for name, act in ACTS.items():
         yield from _failure(name, partial(act, run))
 
@@ -226,7 +226,7 @@ def described(error: BaseException) -> str:
 
 
 def one(number: int, seed: int, whole: dict[str, Payload], place: Path) -> Iterator[str]:
-    """Change values of one run; yield what went wrong."""
+    """Change values of one run. Yield the faults."""
     random = Random(f"{seed} {number}")
     name = [*whole][number % len(whole)]
     other = place / "whole.json"
@@ -239,7 +239,7 @@ def one(number: int, seed: int, whole: dict[str, Payload], place: Path) -> Itera
 
 
 def main() -> None:
-    """Change values of runs until the time is over, and print what went wrong."""
+    """Change values of runs until the time is over, and print the faults."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)

@@ -83,7 +83,7 @@ def ended(
 
 @contextmanager
 def refused_at_most() -> Iterator[None]:
-    """Call a method, which may refuse the value as misuse if the message says what is expected."""
+    """Call a method. It may refuse the value as misuse, if the message names the expected type."""
     try:
         yield
     except TypeError as error:

@@ -49,7 +49,7 @@ ODD = (["text"], {"a": 1}, 5, True, None)
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("member", ["text", "image_url", "source", "name"])
 def test_the_type_of_a_part_may_be_any_json(kind: Payload, member: str) -> None:
-    """In a prompt, and next to an answer."""
+    """The type may be in a prompt or in an answer."""
     part = {"type": kind, member: "x"}
     answer = {"content": None, "extra": {"content": [part], "output": [part]}}
 
@@ -94,7 +94,7 @@ def test_an_integer_that_no_float_can_hold_is_reported(suffix: str, tmp_path: Pa
 
 
 def test_a_reward_that_is_no_finite_number_is_counted_by_no_view(tmp_path: Path) -> None:
-    """The recorder keeps what it was given as a description; figures are of numbers alone."""
+    """The recorder keeps such a value as a description. Figures consist of numbers alone."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="guess")
     recorder.start()
     recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -123,7 +123,7 @@ def test_a_text_that_was_described_is_a_text_when_it_is_read(tmp_path: Path) -> 
 
 
 def test_a_description_that_an_earlier_version_left_in_a_document_is_no_difference(tmp_path: Path) -> None:
-    """In the place of a text it is read as its `repr`; any other description there is a difference."""
+    """A description instead of a text is read as its `repr`. Any other description there is a difference."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="\ud800") as recorder:
         recorder.record_agent_step(1, b"thinking")
@@ -178,7 +178,7 @@ def test_a_journal_whose_records_are_odd_is_replayed_without_them(tmp_path: Path
 
 
 def test_lone_surrogates_in_a_document_stop_no_view(tmp_path: Path) -> None:
-    """Half of a surrogate pair stays what it is, except where a format has no place for it."""
+    """Half of a surrogate pair stays, except if a format has no place for it."""
     path = recorded(tmp_path / "run.json", "answer")
     path.with_suffix(".jsonl").unlink()
     path.write_text(path.read_text().replace("answer", "\\ud800").replace('"ask"', '"\\ud800"'))

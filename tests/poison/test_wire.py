@@ -117,7 +117,7 @@ def test_what_was_sent_and_what_came_is_equal(tmp_path: Path, text: str) -> None
 
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_httpx2_is_as_safe(tmp_path: Path, name: str) -> None:
-    """The other library's transport does the same."""
+    """The transport of httpx2 behaves in the same way."""
     body = json.dumps(BODIES[name]).encode()
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     transport = httpx2.MockTransport(lambda request: httpx2.Response(200, content=body))

@@ -110,7 +110,7 @@ def _run(program: Program, troubles: Sequence[int | str], place: Path, prefix: S
 
 
 def compare(program: Program, troubles: Sequence[int | str], place: Path) -> str:
-    """Run a program with and without the proxy; return what was compared. Raises AssertionError where it differs."""
+    """Run a program with and without the proxy. Return the compared values. Raises AssertionError if they differ."""
     plain = _run(program, troubles, place, ())
     runs = Path(tempfile.mkdtemp(dir=place))
     prefix = (sys.executable, "-m", "trace_recorder", "proxy", "--quiet", "--directory", str(runs), "--")

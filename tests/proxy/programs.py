@@ -189,7 +189,7 @@ def environment_of(program: Program, url: str, home: Path, *, with_proxy: bool) 
 
 
 def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], list[Sent]]:
-    """Run a program; return how it ended, and what it exchanged with its model."""
+    """Run a program. Return its end, and its exchanges with the model."""
     home, model = Path(tempfile.mkdtemp(dir=place)), model_of(program)
     with serving(partial(answer_of, model)) as server:
         words, environment = environment_of(program, server.url, home, with_proxy=bool(prefix))
@@ -207,7 +207,7 @@ def _run(program: Program, place: Path, prefix: Sequence[str]) -> tuple[subproce
 
 
 def compare(program: Program, place: Path) -> str:
-    """Run a program with and without the proxy; return what was compared. Raises AssertionError where it differs."""
+    """Run a program with and without the proxy. Return the compared values. Raises AssertionError if they differ."""
     plain, without = _run(program, place, ())
     runs = Path(tempfile.mkdtemp(dir=place))
     join = ["--join"] if program.joined_tools else []

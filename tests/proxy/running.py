@@ -17,7 +17,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 @dataclass
 class RunningProxy:
-    """Its address, and its sessions."""
+    """A running proxy: its address and its sessions."""
 
     url: str
     sessions: Sessions

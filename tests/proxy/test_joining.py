@@ -47,7 +47,7 @@ def recorded(server: Server, directory: Path, asked: dict[str, Any] = ASKED, /, 
 
 
 def claude_code(home: Path, *lines: dict[str, Any]) -> None:
-    """Write the file of a session of Claude Code: the lines follow each other, two seconds apart."""
+    """Write the file of a session of Claude Code with lines that are two seconds apart."""
     path = home / "projects" / "-work" / f"{SESSION}.jsonl"
     path.parent.mkdir(parents=True)
     before = None
@@ -107,7 +107,7 @@ def test_the_times_and_results_of_tools_are_those_of_the_session_file(
 
 
 def test_what_disagrees_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """Another text, another number of tokens, a call that never passed the proxy."""
+    """The gap may be for another text, another number of tokens, or a call that did not pass the proxy."""
     other = {
         **DONE,
         "content": [{"type": "text", "text": "It is not."}],
@@ -135,7 +135,7 @@ def test_another_tool_call_is_a_gap(server: Server, tmp_path: Path, home: Path, 
 
 
 def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, tmp_path: Path, home: Path) -> None:
-    """It may be the first of the session, before the program was given the proxy."""
+    """Such a call may be the first call of the session, before the program used the proxy."""
     other = said({**DONE, "id": "msg_9"})
     claude_code(home, QUESTION, other, QUESTION, said(ASKED), returned(RETURNED), said(DONE))
     run = recorded(server, tmp_path / "runs", **{"x-claude-code-session-id": SESSION})
@@ -149,7 +149,7 @@ def test_a_call_that_never_passed_the_proxy_hides_no_later_one(server: Server, t
 
 
 def test_a_session_without_a_file_is_a_gap(server: Server, tmp_path: Path, home: Path) -> None:
-    """There is also a gap if only another program's session exists, which has no call of the run."""
+    """There is also a gap if the only file is of another program's session, without a call of the run."""
     claude_code(home, QUESTION, said({**ASKED, "id": "msg_7"}))
     run = recorded(server, tmp_path / "runs", **{"session-id": "other"})
     assert [(gap.what, gap.why) for gap in run.gaps] == [

@@ -30,7 +30,7 @@ def proxy(server: Server, tmp_path: Path) -> Iterator[RunningProxy]:
 
 
 def test_headers_pass_in_their_order_but_for_those_of_the_connection(proxy: RunningProxy, server: Server) -> None:
-    """Also those that the proxy does not know."""
+    """Included are headers that the proxy does not know."""
     sent = [("x-b", "2"), ("x-a", "1"), ("authorization", "Bearer key"), ("te", "trailers")]
     server.answers[:] = [plain(CHAT, **{"x-request-id": "r", "x-ratelimit-remaining": "5", "keep-alive": "timeout=5"})]
     with httpx.Client() as client:
@@ -83,7 +83,7 @@ def test_each_event_of_a_stream_is_passed_on_at_once(proxy: RunningProxy, server
 
 
 def test_a_client_that_expects_100_is_told_to_go_on(proxy: RunningProxy, server: Server) -> None:
-    """As curl does with a large body, which it sends only then; two requests are sent over one connection."""
+    """curl sends a large body only after the 100. Two requests are sent over one connection."""
     head = f"POST {PATH} HTTP/1.1\r\nHost: {proxy.url.removeprefix('http://')}\r\nContent-Length: {len(BODY)}\r\n"
     with socket.create_connection(("127.0.0.1", int(proxy.url.rpartition(":")[2])), timeout=60) as connection:
         file = connection.makefile("rb")
@@ -107,7 +107,7 @@ def test_a_large_request_passes_as_it_is(proxy: RunningProxy, server: Server) ->
 
 
 def test_a_slow_reader_has_the_whole_stream(proxy: RunningProxy, server: Server) -> None:
-    """The reader waits until more bytes have arrived than the buffers on the way hold."""
+    """The reader waits until more bytes have arrived than the buffers on the way can contain."""
     filler = b": " + b"x" * 100_000 + b"\n\n"
     chunks = [*[filler] * 100, *CHAT_STREAM]
     server.answers[:] = [stream(*chunks)]
@@ -150,7 +150,7 @@ def test_a_stream_that_breaks_breaks_for_the_program_too(proxy: RunningProxy, se
 
 
 def test_a_plain_answer_that_breaks_is_given_as_far_as_it_came(proxy: RunningProxy, server: Server) -> None:
-    """Without a proxy, a program such as curl has that part too."""
+    """Without a proxy, a program such as curl gets that part too."""
     part = b'{"id": "chatcmpl-1", '
     server.answers[:] = [Answer([part, DROP], 200, {"content-type": "application/json"})]
     with httpx.stream("POST", proxy.url + PATH, content=BODY) as response:
@@ -163,7 +163,7 @@ def test_a_plain_answer_that_breaks_is_given_as_far_as_it_came(proxy: RunningPro
 
 
 def test_a_request_that_is_sent_again_is_the_next_attempt(proxy: RunningProxy, server: Server) -> None:
-    """Also where two requests fail before one of them is sent again, and for a stream that broke."""
+    """The same is true if two requests fail before one of them is sent again, and for a stream that broke."""
     other, again = BODY.replace(b"caf", b"tea"), {"x-stainless-retry-count": "1"}
     broken, no = stream(CHAT_STREAM[0], DROP), {"error": {"message": "later"}}
     server.answers[:] = [plain(no, 429), plain(no, 529), broken, plain(CHAT)]
@@ -220,7 +220,7 @@ def test_an_equal_request_of_another_agent_is_another_call(proxy: RunningProxy, 
 
 
 def test_a_provider_that_cannot_be_reached_is_502(tmp_path: Path) -> None:
-    """Here nobody listens: the port is bound and nothing more."""
+    """The port is bound, but no server listens."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         with proxying(tmp_path, {"openai": f"http://127.0.0.1:{closed.getsockname()[1]}"}) as proxy:

@@ -40,7 +40,7 @@ def prompts(run: Trajectory) -> list[str]:
 
 @pytest.mark.parametrize("name", ["x_claude_code_session_id", "session_id", "thread_id"])
 def test_sessions_with_an_id_stay_apart(proxy: RunningProxy, name: str) -> None:
-    """Interleaved, each is one run, which says how it was known."""
+    """Interleaved sessions are separate runs. Each run says how the proxy knew its session."""
     for number in range(3):
         for session in ("first", "second"):
             ask(proxy, f"{session} {number}", **{name: session})
@@ -61,7 +61,7 @@ def test_a_header_of_the_users_comes_before_the_known_ones(server: Server, tmp_p
 
 
 def test_a_path_names_task_group_and_attempt(proxy: RunningProxy, server: Server) -> None:
-    """As trainers need it; the provider sees the path without them."""
+    """Trainers choose such paths. The provider gets the path without these parts."""
     ask(proxy, "one", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
     ask(proxy, "two", path=f"run/fix%20it/g1/1/{CHAT_PATH}")
     ask(proxy, "three", path=f"run/fix%20it/g1/0/{CHAT_PATH}")
@@ -91,7 +91,7 @@ def test_without_any_name_a_run_is_a_conversation(proxy: RunningProxy) -> None:
 
 
 def test_sub_agents_are_agents_of_the_run_with_their_parents(proxy: RunningProxy) -> None:
-    """As Claude Code and Codex say it in headers; the main agent of Codex is `/root`."""
+    """Claude Code and Codex name sub-agents in headers. The main agent of Codex is `/root`."""
     claude = {"x_claude_code_session_id": "c"}
     ask(proxy, "main", **claude)
     ask(proxy, "child", **claude, x_claude_code_agent_id="a1")
@@ -150,7 +150,10 @@ def test_a_session_that_comes_back_after_its_end_names_the_earlier_run(server: S
 
 
 def test_a_program_may_be_idle_for_long(server: Server, tmp_path: Path) -> None:
-    """Its exit ends its run, because a build of an agent may take longer than an hour. Other runs end when idle."""
+    """The program's exit ends its run, because a build may take longer than an hour.
+
+    Other runs end when they are idle.
+    """
     for command, count in (["agent"], 1), ([], 2):
         with proxying(tmp_path, {"openai": server.url}, command=command) as proxy:
             ask(proxy, "one", session_id="s")
@@ -203,7 +206,7 @@ def test_runs_of_one_second_keep_their_names(server: Server, tmp_path: Path) -> 
 
 
 def test_what_is_no_json_is_forwarded_and_on_file(proxy: RunningProxy, server: Server) -> None:
-    """Such requests belong to no conversation, so each is one of its own."""
+    """Such a request belongs to no conversation, so each one is a conversation of its own."""
     bodies = [b"{", b"{", b"[" * 50_000]
     for body in bodies:
         httpx.post(f"{proxy.url}/{CHAT_PATH}", content=body)

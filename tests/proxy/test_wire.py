@@ -65,7 +65,7 @@ def _proxied(exchanges: tuple[Exchange, ...], mode: Mode, directory: Path) -> Ru
 
 
 def _end_to_end(run: Run) -> Run:
-    """Return a run with the headers that are not those of one connection."""
+    """Return a run without the headers of a single connection."""
     return replace(
         run,
         received={

@@ -12,6 +12,6 @@ from trace_recorder import TrajectoryRecorder
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
-    """A recorder that runs, and raises what goes wrong in recording."""
+    """A running recorder that raises failures of recording."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         yield recorder

@@ -163,7 +163,7 @@ def test_agents_in_threads(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_client_that_follows_the_context_knows_the_agent(recorder: TrajectoryRecorder) -> None:
-    """One client at module level serves them all."""
+    """One client at module level serves all agents."""
     with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
         trace_recorder.wrap(client)
         with recorder.agent("a"), recorder.step():
@@ -208,7 +208,7 @@ def test_a_sub_agent_without_steps_is_in_the_step_around_it(recorder: Trajectory
 
 
 def test_a_secret_in_an_agent_s_name_is_masked(recorder: TrajectoryRecorder) -> None:
-    """Names are copied without the secrets in them, and each record says that there was one."""
+    """Names are masked. Each record says that its name had a secret."""
     secret = "sk-proj-" + "a1B2" * 12
     with recorder.agent(secret), recorder.step():
         ask(recorder)
@@ -233,7 +233,7 @@ with TrajectoryRecorder(sys.argv[1]) as recorder, recorder.agent("child"):
 def test_an_agent_in_another_process_names_its_parent(
     recorder: TrajectoryRecorder, tmp_path: Path, several: bool
 ) -> None:
-    """By the environment while one run is open; by child_environment() where there are several."""
+    """If one run is open, the environment names the parent. If several are open, `child_environment()` does."""
     others = [TrajectoryRecorder(tmp_path / "other.json")] if several else []
     for other in others:
         other.start()
@@ -249,7 +249,7 @@ def test_an_agent_in_another_process_names_its_parent(
 
 
 def test_in_atif_sub_agents_of_one_name_are_apart(recorder: TrajectoryRecorder) -> None:
-    """Each is a trajectory of its own."""
+    """Each sub-agent is a trajectory of its own."""
     ask(recorder, "lead")
     for text in ("first", "second"):
         with recorder.agent("researcher"):

@@ -52,7 +52,7 @@ def test_the_run_is_as_it_was_but_for_the_reward(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
-    """While a recorder has the journal, nobody else writes there."""
+    """While a recorder has the journal, no other process writes to it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="go on")
     recorder.start()
     before = recorder.trajectory_path.with_suffix(".jsonl").read_bytes()
@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_broken_off_may_be_scored(tmp_path: Path) -> None:
-    """Its writer is dead; it stays interrupted, and a torn end is closed before what is added."""
+    """The process that wrote it is dead. The run stays interrupted, and a torn end is closed before the new record."""
     code = "import os, sys; from trace_recorder import TrajectoryRecorder as R; R(sys.argv[1]).start(); os._exit(1)"
     path = tmp_path / "run.json"
     subprocess.run([sys.executable, "-c", code, str(path)], env={"PYTHONPATH": str(ROOT)}, check=False)
@@ -80,7 +80,7 @@ def test_a_run_that_was_broken_off_may_be_scored(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_host_is_scored_when_it_has_an_end(tmp_path: Path) -> None:
-    """Whether one without an end goes on elsewhere, nobody here can know."""
+    """Without an end, the run may still go on at the other host."""
     open_run, ended = Writing(tmp_path / "open.jsonl"), Writing(tmp_path / "ended.jsonl")
     ended.add("finalize", status="completed", success=True, final_result=None, execution_time=1.0)
     for writing in (open_run, ended):
@@ -94,7 +94,7 @@ def test_a_run_of_another_host_is_scored_when_it_has_an_end(tmp_path: Path) -> N
 
 
 def test_a_document_alone_is_refused(tmp_path: Path) -> None:
-    """There is no journal to append to, and no document is ever changed by itself."""
+    """Without a journal nothing can be appended, and a document is never changed by itself."""
     document = rich_run(tmp_path / "run.json")
     document.with_suffix(".jsonl").unlink()
     before = document.read_bytes()
@@ -116,7 +116,7 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_secrets_in_an_explanation_are_masked(tmp_path: Path) -> None:
-    """A judge may quote what it should not; that it did is counted."""
+    """A judge may quote a secret. The secret is masked and counted."""
     document = rich_run(tmp_path / "run.json")
     before = load(document).metrics["redactions"]
 

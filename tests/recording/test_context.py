@@ -76,7 +76,7 @@ def test_a_step_gathers_what_is_inside(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_that_is_open_is_thinking(recorder: TrajectoryRecorder) -> None:
-    """The document shows what has happened in the open step."""
+    """The document shows the records of the open step."""
     with recorder.step():
         begun = shown(recorder)
         asks(recorder)
@@ -110,7 +110,7 @@ def test_a_state_that_is_not_set_is_told_by_what_happened(
 
 @pytest.mark.parametrize("state", ["reflecting", State.REFLECTING])
 def test_a_state_that_is_set_stays(recorder: TrajectoryRecorder, state: object) -> None:
-    """As a text or an Enum."""
+    """The state may be a text or an Enum."""
     with recorder.step() as step:
         asks(recorder)
         step.state = state
@@ -155,7 +155,7 @@ def test_a_step_in_async_code(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_thread_with_a_copied_context_is_inside(recorder: TrajectoryRecorder) -> None:
-    """One without is outside."""
+    """A thread without a copied context is outside of the step."""
     with recorder.step():
         for run in (contextvars.copy_context().run, lambda function, *args: function(*args)):
             thread = threading.Thread(target=run, args=(answers, recorder))
@@ -218,7 +218,7 @@ def test_steps_that_repeat_a_number_are_two(recorder: TrajectoryRecorder) -> Non
 
 
 def test_a_step_that_is_told_inside_its_block_is_one(recorder: TrajectoryRecorder) -> None:
-    """A step recorded by hand replaces the members that it states; the gathered others stay."""
+    """A step that is recorded by hand replaces the members that it states. The collected other members stay."""
     with recorder.step() as step:
         asks(recorder)
         told = [{"call_id": "c1", "success": True, "result": 3}]
@@ -256,7 +256,7 @@ def test_a_summary_is_shown_with_its_step(recorder: TrajectoryRecorder) -> None:
 
 
 def test_a_step_after_the_end_is_misuse(tmp_path: Path) -> None:
-    """The error says what to do, as that of every recording method."""
+    """The error says what to do, as for every recording method."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     recorder.finalize()
@@ -326,7 +326,7 @@ def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_is_in_no_step_of_its_parent(recorder: TrajectoryRecorder) -> None:
-    """Its own file has no beginning of that step."""
+    """The child's own file has no beginning of that step."""
     with recorder.step():
         child = os.fork()
         if child == 0:

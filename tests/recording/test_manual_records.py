@@ -17,7 +17,7 @@ ASK = [{"role": "user", "content": "hello"}]
 
 
 def test_what_is_recorded_is_copied(tmp_path: Path) -> None:
-    """Later changes of what was handed over change nothing on file."""
+    """Later changes of the passed objects do not change the file."""
     messages = [{"role": "user", "content": "hello"}]
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction(messages, {"content": "x"}, "p", "m")

@@ -22,7 +22,7 @@ def ask(recorder: TrajectoryRecorder, text: str) -> None:
 
 
 def where(recorder: TrajectoryRecorder) -> dict[Payload, tuple[Payload, Payload, Payload]]:
-    """The agent, the agent around it and the step of each call, by what was asked."""
+    """Return the agent, the agent around it and the step of each call, by the question."""
     return {
         call.input_messages[0].content: (call.agent, call.parent_agent_id, call.step_number)
         for call in load(recorder.trajectory_path).llm_interactions
@@ -47,7 +47,7 @@ async def broken_out_of(items: AsyncIterator[None]) -> None:
 
 @pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
 def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, leave: Left) -> None:
-    """The caller's later acts belong to the caller's agent and step, whoever closes the generator."""
+    """The caller's later records belong to the caller's agent and step, whoever closes the generator."""
 
     async def research() -> AsyncIterator[None]:
         async with recorder.agent("researcher"), recorder.step():
@@ -73,7 +73,7 @@ def test_blocks_of_an_async_generator_end_with_it(recorder: TrajectoryRecorder, 
 
 
 def test_generators_that_take_turns_keep_their_steps(recorder: TrajectoryRecorder) -> None:
-    """The first may end before the second: that one is still in its step, and nobody is afterwards."""
+    """The first generator may end before the second, which is then still in its step. After both, no step is open."""
 
     def work(name: str) -> Iterator[None]:
         with recorder.step():
@@ -92,7 +92,9 @@ def test_generators_that_take_turns_keep_their_steps(recorder: TrajectoryRecorde
 
 @pytest.mark.parametrize("leave", [closed_by_another_task, broken_out_of])
 def test_an_announced_tool_ends_with_its_generator(recorder: TrajectoryRecorder, leave: Left) -> None:
-    """A later execution of a tool of that name is one of its own, and who is started later was not started by it."""
+    """A later execution of a tool with that name is one of its own, and an agent that starts later was not started by
+    it.
+    """
     bash = recorder.tool(lambda: "later", name="bash")
 
     async def work() -> AsyncIterator[None]:

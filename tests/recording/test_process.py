@@ -87,7 +87,7 @@ def test_of_several_runs_one_gives_its_own_environment(tmp_path: Path) -> None:
 
 
 def test_without_recording_the_environment_is_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where recording is turned off, a child's environment names nobody."""
+    """If recording is turned off, a child's environment names no parent."""
     monkeypatch.setenv("TRACE_RECORDER_DISABLED", "1")
     recorder = TrajectoryRecorder(tmp_path / "run.json")
 

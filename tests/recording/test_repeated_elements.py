@@ -96,7 +96,7 @@ def test_a_change_is_written(change: Callable[[Message], object]) -> None:
 
 
 def test_a_name_that_is_none_is_not_taken_for_a_list() -> None:
-    """{None: "x"} becomes an object with one member, and ["x"] a list: one is not taken for the other."""
+    """{None: "x"} becomes an object with one member, and ["x"] a list. One is not taken for the other."""
     body = Body()
     written = [json.loads(body.written([{"content": content}])) for content in (["x"], {None: "x"}, ["x"])]
 
@@ -117,7 +117,7 @@ class Meddling(datetime.tzinfo):
 
 
 def test_a_message_that_is_changed_while_it_is_copied_is_not_found_again() -> None:
-    """Its JSON is remembered only for a content that it had before and after it was copied."""
+    """The JSON of a message is remembered only if the message had the same content before and after the copy."""
     body, zone = Body(), Meddling()
     zone.message = {"role": "user", "content": "original", "at": datetime.datetime(2025, 6, 12, tzinfo=zone)}
     original = {**zone.message}
@@ -146,7 +146,7 @@ def test_a_message_that_could_not_be_copied_is_tried_again() -> None:
 
 
 class Role(enum.Enum):
-    """Whose message it is."""
+    """The role of a message."""
 
     USER = "user"
     TOOL = "tool"
@@ -170,7 +170,7 @@ class Model(pydantic.BaseModel):
 
 
 class Shouting(Model):
-    """A model that says something else than its fields."""
+    """A model whose serializer changes its fields."""
 
     @pydantic.computed_field  # type: ignore[prop-decorator]
     @property
@@ -235,7 +235,7 @@ EDITS: tuple[Callable[[list[Any], int, object], object], ...] = (
     st.lists(messages, min_size=1, max_size=5), st.lists(st.tuples(st.sampled_from(EDITS), st.integers(0, 9), values))
 )
 def test_random_edits_in_place(history: list[Any], edits: Sequence[tuple[Callable[..., object], int, Any]]) -> None:
-    """After any edits in place, of messages of any classes, the file has what a deep copy at the call would have."""
+    """After any edits in place, of messages of any classes, the file has the content of a deep copy at the call."""
     body = Body()
     for edit, at, value in edits:
         if history:
@@ -245,7 +245,7 @@ def test_random_edits_in_place(history: list[Any], edits: Sequence[tuple[Callabl
 
 @given(st.lists(st.lists(json_values, max_size=4), max_size=4))
 def test_any_values(histories: list[list[Any]]) -> None:
-    """Lists of any values, one after another, each passed twice, are written as a whole value is."""
+    """Lists of any values, each passed twice, are written like whole values."""
     body = Body()
     for history in histories:
         assert [body.written(history), body.written(tuple(history))] == [expected(history)] * 2

@@ -20,7 +20,7 @@ def test_only_texts_that_change_are_masked_again_and_once() -> None:
 
 
 def test_what_is_kept_is_bounded_by_what_is_there() -> None:
-    """A text for which there is no room is not kept; one that masking made shorter leaves room for others."""
+    """A text for which there is no room is not kept. A text that masking made shorter leaves room for others."""
     texts = RunTexts()
     texts.keep(1, "secret" * (MAX_REMEMBERED_CHARS // 6))
     texts.keep(2, "no room for a secret")

@@ -91,7 +91,10 @@ def test_every_kind_of_tool_says_who_was_started_in_it(tmp_path: Path) -> None:
 
 
 def test_parallel_executions_are_told_apart(tmp_path: Path) -> None:
-    """Of several executions of one tool, each agent names its own; nested executions name the innermost."""
+    """If several executions of one tool run, each agent names its own execution.
+
+    Nested executions name the innermost.
+    """
 
     async def main(recorder: TrajectoryRecorder) -> None:
         @recorder.tool

@@ -48,7 +48,7 @@ async def async_with_defaults(a: int, b: int = 2, *, c: int = 3) -> int:
 
 @pytest.mark.parametrize("function", [with_defaults, async_with_defaults])
 def test_a_tool_has_the_function_s_defaults(recorder: TrajectoryRecorder, function: Callable[..., object]) -> None:
-    """Who reads them finds them, with the signature, followed or not; a call has them once."""
+    """A reader of the function finds its defaults, with the signature, followed or not. A call has them once."""
     marked: Payload = recorder.tool(function)
 
     assert (marked.__defaults__, marked.__kwdefaults__) == ((2,), {"c": 3})
@@ -98,7 +98,7 @@ class Box:
 
 
 def test_methods_are_tools_without_their_object(recorder: TrajectoryRecorder) -> None:
-    """On either side of @staticmethod and @classmethod; self and cls are no arguments."""
+    """The decorator works on either side of @staticmethod and @classmethod. `self` and `cls` are not arguments."""
     box = Box(recorder)
     results = [box.method(1), box.above(2), Box.below(3), box.outside(4), Box.inside(5)]
 

@@ -37,7 +37,7 @@ def results(step: AgentStep) -> list[Payload]:
 
 
 def test_a_derived_step_has_the_object_and_the_text(recorder: TrajectoryRecorder) -> None:
-    """The tool's result keeps its structure, and the text that the model got is beside it."""
+    """The tool's result keeps its structure, next to the text that the model got."""
 
     @recorder.tool
     def bash(command: str) -> dict[str, object]:

@@ -246,7 +246,7 @@ class Broken:
 
 
 def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path) -> None:
-    """Where nothing can be written, the tool goes on, and the file says what is missing."""
+    """If nothing can be written, the tool goes on, and the file says what is missing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     broken = Broken()
@@ -261,7 +261,7 @@ def test_a_failure_of_recording_never_reaches_the_tool(tmp_path: Path) -> None:
 
 
 def test_a_tool_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """There is one warning. A run that ends while a tool runs has only the tool's call."""
+    """There is one warning. If a run ends while a tool runs, the run has only the tool's call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
     @recorder.tool
@@ -275,7 +275,10 @@ def test_a_tool_of_an_ended_run_goes_on_unrecorded(tmp_path: Path, caplog: pytes
 
 
 def test_a_tool_that_follows_the_context_needs_no_recorder(tmp_path: Path) -> None:
-    """Without one it just runs; with one it is recorded there, also in a thread of its own."""
+    """Without an active recorder the tool just runs.
+
+    With one the tool is recorded there, even in a thread of its own.
+    """
     marked = trace_recorder.tool(plain)
     alone = marked(1)
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
@@ -328,7 +331,10 @@ def test_a_process_killed_in_a_tool_shows_which(tmp_path: Path) -> None:
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("locked", [True, False])
 def test_a_generator_that_is_collected_while_something_is_recorded(tmp_path: Path, marked: bool, locked: bool) -> None:
-    """If a thread holds the run's lock, the end is recorded after that thread's record, and otherwise at once."""
+    """If a thread holds the run's lock, the end is recorded after that thread's record.
+
+    Otherwise it is recorded at once.
+    """
     running: list[Iterator[int]] = []
 
     class Value:
@@ -366,7 +372,7 @@ def test_a_name_in_the_place_of_a_function_is_misuse(recorder: TrajectoryRecorde
 
 
 def test_a_told_tool_that_fails_passes_its_exception_on(recorder: TrajectoryRecorder) -> None:
-    """As a block of its own, in async code too."""
+    """The tool call is a block of its own, also in async code."""
 
     async def fail() -> None:
         async with recorder.tool_call("bash"):

@@ -16,7 +16,7 @@ class Work:
         """Nothing waits."""
 
     def wait(self) -> None:
-        """Nobody writes the work."""
+        """Do nothing, because this work has no thread."""
 
     def abandoned_by_caller(self) -> None:
         """Note it."""
@@ -43,7 +43,7 @@ def test_work_that_lost_its_owner_is_abandoned() -> None:
 
 
 def test_released_work_leaves_nothing_to_what_is_held_next() -> None:
-    """Its owner was collected before; other work may have its place in memory since."""
+    """Work may have the address in memory of earlier work whose owner was collected."""
     unfinished, work, owner = UnfinishedWork(), Work(), Owner()
     unfinished.hold(work)
     kept = unfinished.watch(work, owner)

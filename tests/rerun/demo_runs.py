@@ -32,7 +32,7 @@ _SECONDS = re.compile(r"in \d+\.\d+s")
 
 
 class MarkedToolbox(Toolbox):
-    """The demo's tools, marked; `ran` names those that were run."""
+    """The demo's tools with the decorator. `ran` names the tools that ran."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

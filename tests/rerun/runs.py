@@ -40,6 +40,6 @@ def ask(made: openai.OpenAI, text: str = "Please list the files", **more: Any) -
 
 
 def record(path: Path, answers: list[Answer], act: Callable[[openai.OpenAI], object]) -> object:
-    """Record what an agent does with a client whose server answers so; return what it returned."""
+    """Record an agent's work with a client whose server gives these answers. Return the agent's result."""
     with serving(*answers) as server, TrajectoryRecorder(path, strict=True) as recorder:
         return act(recorder.wrap(client(f"{server.url}/v1")))

@@ -18,7 +18,7 @@ def call(name: str, identity: str, **arguments: object) -> dict[str, object]:
 
 
 def answer(content: str | None, *calls: dict[str, object], tokens: int = 10, cost: float | None = 0.5) -> object:
-    """A response that states its tokens, and what it costs."""
+    """Return a response that states its tokens and its cost."""
     usage = {"input_tokens": tokens, "output_tokens": 1} | ({} if cost is None else {"cost": cost})
     return {"content": content, "tool_calls": [*calls], "usage": usage}
 
@@ -64,7 +64,7 @@ def test_a_failure_says_what_was_there(path: Path) -> None:
 
 
 def test_a_run_may_be_asked_while_it_goes_on(tmp_path: Path) -> None:
-    """The newest records are visible; unknown values are None, never 0."""
+    """The newest records are visible. Unknown values are None, never 0."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder:
         run = TrajectoryAssertions(tmp_path / "run.jsonl")
         before = run.final_text, run.total_tokens, run.cost, run.errors
@@ -86,7 +86,10 @@ def test_one(trajectory):
 
 
 def test_a_test_that_failed_shows_the_last_steps(project: Project) -> None:
-    """As `trace-recorder show` does, and the file; in the test's own line is what was expected."""
+    """They are printed as by `trace-recorder show`, with the path of the file.
+
+    The test's own line has the expectation.
+    """
     result = project.run(FAILING)
 
     result.assert_outcomes(failed=1)

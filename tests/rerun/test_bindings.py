@@ -23,12 +23,12 @@ TEXTS = [f"question {number}" for number in range(20)]
 
 @tool
 def lookup(name: str) -> str:
-    """A tool whose result says that it was run."""
+    """A tool whose result says that it ran."""
     return f"{name} was run"
 
 
 def recorded_run(path: Path, answer: str, result: str = "") -> Path:
-    """A run with one call, and one of a tool where `result` names what it gave."""
+    """A run with one LLM call, and one tool call whose recorded result is `result`."""
 
     @tool(name="lookup")
     def look(name: str) -> str:
@@ -46,7 +46,7 @@ def recorded_run(path: Path, answer: str, result: str = "") -> Path:
 @pytest.mark.parametrize("recorder_outside", [True, False])
 @pytest.mark.parametrize("recorder_wraps_first", [True, False])
 def test_what_is_replayed_can_be_recorded(tmp_path: Path, recorder_outside: bool, recorder_wraps_first: bool) -> None:
-    """In whichever order the blocks are entered and the client is wrapped, the call is answered, and on file."""
+    """The call is answered and on file, in whatever order the blocks are entered and the client is wrapped."""
     path, again = recorded_run(tmp_path / "run.json", "one"), tmp_path / "again.json"
     made = client()
 
@@ -124,7 +124,7 @@ def test_threads_are_answered_side_by_side(tmp_path: Path) -> None:
 
 
 def test_two_replays_at_once_keep_their_runs_apart(tmp_path: Path) -> None:
-    """Two tasks, each with a replay of its own: clients and tools get what belongs to their own run."""
+    """Two tasks have a replay of their own. Their clients and tools get the answers of their own run."""
     paths = [recorded_run(tmp_path / f"{name}.json", name, f"result {name}") for name in ("one", "two")]
     met = asyncio.Barrier(2)
 
@@ -144,7 +144,7 @@ def test_two_replays_at_once_keep_their_runs_apart(tmp_path: Path) -> None:
 
 
 def test_a_replay_whose_tools_run_is_not_answered_by_another(tmp_path: Path) -> None:
-    """With tools="live", the tools of a task run while another task replays."""
+    """With `tools="live"`, the tools of a task run while another task replays."""
     paths = [recorded_run(tmp_path / f"{name}.json", name, f"result {name}") for name in ("one", "two")]
 
     async def other() -> str:
@@ -188,7 +188,7 @@ def test_a_thread_of_its_own_is_given_the_only_replay(tmp_path: Path) -> None:
 
 
 def test_a_request_that_is_hidden_is_named_whatever_hid_it(tmp_path: Path) -> None:
-    """An HTTP client of the replay alone refuses other traffic, and the replay says so at its end."""
+    """An HTTP client of the replay alone refuses other requests, and the replay names them at its end."""
     path = recorded_run(tmp_path / "run.json", "one")
 
     def post() -> None:

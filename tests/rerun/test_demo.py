@@ -56,7 +56,10 @@ def said(path: Path) -> list[tuple[Any, ...]]:
 
 
 def test_it_is_replayed_with_no_server(sdk: str, tmp_path: Path) -> None:
-    """Its tools write the same files with tools="live", and run not at all without; both replays are recorded alike."""
+    """With `tools="live"` its tools write the same files, and otherwise they do not run.
+
+    Both replays are recorded alike.
+    """
     with LocalProvider() as provider:
         first = recorded(sdk, provider, tmp_path)
 
@@ -74,7 +77,7 @@ def test_it_is_replayed_with_no_server(sdk: str, tmp_path: Path) -> None:
 
 
 def test_one_that_was_killed_is_replayed_to_there(sdk: str, provider: LocalProvider, tmp_path: Path) -> None:
-    """SIGKILL in the middle of a call: the tools write what they had written, and then the recording ends."""
+    """SIGKILL came in the middle of a call. The tools write the same files as before, and then the recording ends."""
     provider.stall_at(FINISHED + 1)
     command = ["-m", "tests.rerun.demo_runs", sdk, provider.url, str(tmp_path / "killed"), str(tmp_path / "run.json")]
     with subprocess.Popen([sys.executable, *command], env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:

@@ -46,7 +46,7 @@ def work(made: openai.OpenAI) -> list[str]:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """The provider while it is live: it gives other answers than were recorded."""
+    """A live provider whose answers differ from the recorded ones."""
     with serving(said("four"), said("five"), said("six")) as server:
         yield server
 
@@ -80,7 +80,7 @@ def test_a_run_goes_on_live_from_a_call(point: dict[str, Any], path: Path, serve
 
 
 def test_the_child_names_its_parent(path: Path, server: Server) -> None:
-    """In the first record of its journal, and in its metadata; its file is next to the parent's."""
+    """The first record of its journal and its metadata name the parent. Its file is next to the parent's."""
     with fork(path, at="llm_2") as branch:
         work(branch.wrap(client(f"{server.url}/v1")))
 
@@ -94,7 +94,7 @@ def test_the_child_names_its_parent(path: Path, server: Server) -> None:
 
 
 def test_live_requests_are_edited_and_recorded_as_they_were_sent(path: Path, server: Server) -> None:
-    """Another model, from that call on; recorded calls stay as they were."""
+    """The model changes from that call on. Recorded calls keep theirs."""
     with fork(path, at="llm_2", edit=lambda body: {**body, "model": "better"}) as branch:
         work(branch.wrap(client(f"{server.url}/v1")))
 
@@ -192,7 +192,7 @@ def test_a_tool_in_which_the_run_forks_is_run(tmp_path: Path, server: Server) ->
 
 
 def test_async_clients_fork_too(tmp_path: Path, server: Server) -> None:
-    """The same through the async transport."""
+    """The async transport forks too."""
 
     async def act(made: openai.AsyncOpenAI) -> list[str | None]:
         done = []
@@ -213,7 +213,7 @@ def test_async_clients_fork_too(tmp_path: Path, server: Server) -> None:
 
 
 def test_the_whole_process_forks(path: Path, server: Server, tmp_path: Path) -> None:
-    """With `instrument`, clients that nobody wrapped; the recorder may be the caller's."""
+    """With `instrument`, clients that are not wrapped fork too. The recorder may be the caller's."""
     recorder = TrajectoryRecorder(tmp_path / "child.json")
     with fork(path, at="llm_3", instrument=True, recorder=recorder):
         done = work(client(f"{server.url}/v1"))

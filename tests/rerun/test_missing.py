@@ -24,14 +24,14 @@ def ask(made: openai.OpenAI, text: str) -> str | None:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A provider that says "old" once, and "new" from then on."""
+    """A provider that answers "old" once, and "new" from then on."""
     with serving(answered("old"), answered("new")) as server:
         yield server
 
 
 @pytest.fixture
 def path(server: Server, tmp_path: Path) -> Path:
-    """A recording of one call, to which the model said "old"."""
+    """A recording of one call, which the model answered with "old"."""
     with TrajectoryRecorder(tmp_path / "run.json", strict=True) as recorder, client(server) as made:
         ask(recorder.wrap(made), "known")
     return tmp_path / "run.json"
@@ -42,7 +42,7 @@ def client(server: Server) -> openai.OpenAI:
 
 
 def test_a_call_that_is_not_recorded_is_sent(server: Server, path: Path) -> None:
-    """The others are answered from the recording, each once; nothing is a mismatch."""
+    """The other calls are answered from the recording, each once. There is no mismatch."""
     with client(server) as made, replay(path, missing="live") as run:
         run.wrap(made)
         said = [ask(made, text) for text in ("other", "known", "known")]
@@ -51,7 +51,7 @@ def test_a_call_that_is_not_recorded_is_sent(server: Server, path: Path) -> None
 
 
 def test_async_calls_are_sent_too(server: Server, path: Path) -> None:
-    """The same transport for an async client."""
+    """An async client works in the same way."""
 
     async def both() -> list[str | None]:
         async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{server.url}/v1", max_retries=0) as made:
@@ -102,7 +102,7 @@ def search(query: str) -> str:
 
 
 def test_a_tool_that_was_not_called_so_is_run(tmp_path: Path) -> None:
-    """Its recorded call is not run."""
+    """The tool's recorded call is not used."""
     ran.clear()
     with TrajectoryRecorder(tmp_path / "run.json", strict=True):
         search("a")

@@ -24,7 +24,7 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13, "cost"
 
 
 def billed(text: str) -> Answer:
-    """A chat completion with its tokens and what they cost."""
+    """Return a chat completion with its tokens and their cost."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     about = {"id": f"c-{text}", "object": "chat.completion", "created": 1, "model": "m", "usage": USAGE}
     return plain({**about, "choices": [choice]})
@@ -109,7 +109,7 @@ def figures_in(found: Any, calls: str, replayed: str, *tokens: str) -> tuple[obj
 
 
 def test_an_assertion_about_tokens_is_about_the_answers(runs: Runs) -> None:
-    """A test of an agent asserts what its answers took, also if a recording gives them."""
+    """The assertion includes the tokens of answers that a recording gave."""
     again = TrajectoryAssertions(runs["again"].with_suffix(".jsonl"))
 
     assert (again.total_tokens, again.cost) == (26, 1.0)
@@ -136,7 +136,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_show_says_where_answers_are_from(name: str, runs: Runs) -> None:
-    """The head names the other run, once; each call that was not made names the recorded one."""
+    """The head names the other run, once. Each call that was not made names the recorded call."""
     output = invoke("show", runs[name]).output
     origin, calls, sources = SHOWN[name]
 
@@ -155,7 +155,7 @@ def labelled(said: str, label: str) -> list[str]:
 
 
 def test_tail_says_it_too(runs: Runs) -> None:
-    """The first line names the other run, and the steps are those of `show`."""
+    """The first line names the other run. The steps are those of `show`."""
     said = invoke("tail", runs["again"]).output
 
     assert said.splitlines()[0] == f"{runs['again'].with_suffix('.jsonl')}: replay of first.jsonl, 2 steps so far"
@@ -189,7 +189,7 @@ def test_list_draws_replays_and_forks_below_their_run(runs: Runs) -> None:
 
 
 def test_the_viewer_links_a_run_and_its_calls_to_their_source(runs: Runs) -> None:
-    """The list names the other run; the page has the ids of the runs of the list to which its links lead."""
+    """The list names the other run. The page has the ids of the runs to which its links lead."""
     with serving_viewer(runs.directory) as viewer:
         rows = {row["id"]: row for row in viewer.get("/api/runs").json()["runs"]}
         again, first, hand = (viewer.get(f"/api/runs/{name}.json").json() for name in ("again", "first", "hand"))

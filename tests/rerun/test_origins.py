@@ -34,7 +34,7 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
 
 
 def used(text: str) -> Answer:
-    """A chat completion that says what it took."""
+    """Return a chat completion that states its tokens."""
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
     about = {"id": f"c-{text}", "object": "chat.completion", "created": 1, "model": "m", "usage": USAGE}
     return plain({**about, "choices": [choice]})
@@ -108,7 +108,7 @@ def test_an_async_replay_names_its_sources_too(source: Path, tmp_path: Path) -> 
 
 
 def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
-    """The calls before the fork name those of the parent; an answer by hand is neither made nor the model's."""
+    """The calls before the fork name those of the parent. An answer by hand is neither made nor the model's."""
     identity = load(source).trajectory_id
     with serving(used("a"), used("b"), used("c")) as server:
         with fork(source, at="llm_2") as branch:
@@ -124,7 +124,7 @@ def test_a_fork_tells_what_it_was_given_from_what_it_made(source: Path) -> None:
 
 
 def test_a_call_that_a_replay_sends_is_made(source: Path, tmp_path: Path) -> None:
-    """With `missing="live"`, a request that equals no recorded call is made, and does not get another call's mark."""
+    """With `missing="live"`, a request that equals no recorded call is made, and gets no other call's mark."""
     path = tmp_path / "again.json"
     with serving(used("new")) as server, replay(source, missing="live", strict=False) as run:
         with TrajectoryRecorder(path, strict=True) as recorder:
@@ -180,7 +180,7 @@ def use_tools() -> None:
 
 
 def test_a_tool_that_did_not_run_is_marked(tmp_path: Path) -> None:
-    """In the journal and in the document; `stats` counts the executions, and `show` says it."""
+    """The journal and the document have the mark, `stats` counts the executions, and `show` prints it."""
     first, again = tmp_path / "first.json", tmp_path / "again.json"
     with TrajectoryRecorder(first, strict=True):
         use_tools()
@@ -217,7 +217,7 @@ with TrajectoryRecorder("again.json") as recorder:
 def test_a_program_that_is_replayed_names_its_source(
     tools: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The recorder of a program that `trace-recorder replay` runs knows what it repeats, also if its tools run."""
+    """The recorder of a program under `trace-recorder replay` knows the source, even if the program's tools run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agent.py").write_text(AGENT)
     recording = tmp_path / "one.json"
@@ -231,7 +231,7 @@ def test_a_program_that_is_replayed_names_its_source(
 
 
 def test_a_cassette_says_what_was_replayed(source: Path, tmp_path: Path) -> None:
-    """So does the run of a test that is replayed from its journal."""
+    """The run of a test that is replayed from its journal has the marks too."""
     with RecordOrReplay(source.with_suffix(".jsonl"), tmp_path / "scratch", mode="once") as block:
         work(client(max_retries=0))
 
@@ -239,7 +239,7 @@ def test_a_cassette_says_what_was_replayed(source: Path, tmp_path: Path) -> None
 
 
 def test_a_journal_without_marks_is_read_as_before(source: Path) -> None:
-    """Its calls were made, as far as it says."""
+    """Its calls count as made."""
     assert [one for _, one in origins(source)] == [None] * 4
     assert load(source).metrics["llm_calls"] == 4
 

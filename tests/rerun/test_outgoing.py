@@ -54,7 +54,7 @@ def test_the_system_prompt_of_each_dialect_is_replaced(api: str, before: dict[st
 
 
 def test_a_model_is_replaced_where_it_was_asked_for() -> None:
-    """In the body, or in the address; another model is kept."""
+    """The model is replaced in the body or in the address. Another model is kept."""
     changes = Changes(model="new")
     changes.replace_model_of(Endpoint("google-generate", "", "old", streams=False), {})
     in_body, in_address = (Endpoint("", "", name, streams=False) for name in (None, "old"))
@@ -73,5 +73,5 @@ def test_a_model_is_replaced_where_it_was_asked_for() -> None:
     ],
 )
 def test_an_address_names_another_model(before: str, after: str) -> None:
-    """As Gemini's and Azure's do; any other address stays."""
+    """Addresses of Gemini and Azure name the model. Any other address stays."""
     assert with_model(before, "a/b") == after

@@ -40,7 +40,7 @@ def test_a_run_of_its_own_is_on_file_in_a_replay_too(project: Project) -> None:
 
 
 def test_a_prompt_that_has_changed_fails_the_test(project: Project) -> None:
-    """The failure shows the word, names both files, and says how to accept the change."""
+    """The failure shows the changed word, names both files, and says how to accept the change."""
     project.run(ONE)
 
     result = project.run(ONE.replace('"first"', '"first of all"'))
@@ -56,7 +56,7 @@ def test_a_prompt_that_has_changed_fails_the_test(project: Project) -> None:
 
 
 def test_a_mismatch_that_the_agent_hides_fails_the_test(project: Project) -> None:
-    """So do calls that nobody asked for."""
+    """Recorded calls that were not made fail the test too."""
     hiding = """
 @pytest.mark.trajectory
 def test_one():
@@ -163,7 +163,7 @@ def test_what_may_differ_is_named_by_the_marker(project: Project) -> None:
     ],
 )
 def test_a_marker_that_cannot_be_read_says_why(project: Project, arguments: str, message: str) -> None:
-    """Its test is an error, before anything is sent."""
+    """The test of such a marker is an error, before anything is sent."""
     result = project.run(ONE.replace("trajectory", f"trajectory({arguments})"))
 
     result.assert_outcomes(errors=1)
@@ -200,7 +200,7 @@ def test_where_recording_is_disabled_a_marked_test_says_so(project: Project) -> 
 
 
 def test_an_agent_that_records_itself_goes_on_to_do_so(project: Project) -> None:
-    """Its own recorder has the call, in the recording and in the replay; so has the test's journal."""
+    """The agent's own recorder has the call, while recording and in the replay. The test's journal has it too."""
     own = """
 import openai
 from trace_recorder import TrajectoryRecorder, load

@@ -25,7 +25,7 @@ class TestClass:
 
 
 def test_each_test_has_a_file_of_its_own(project: Project) -> None:
-    """Parameters and classes are in its name, which is safe, also where upper and lower case are the same."""
+    """The name has the parameters and the class. It is safe, even if upper and lower case are the same."""
     project.run(MANY).assert_outcomes(passed=7)
     project.run(MANY, "--trajectory-mode=none").assert_outcomes(passed=7)
 
@@ -80,7 +80,7 @@ def pytest_sessionfinish():
 
 
 def test_who_does_not_use_it_imports_nothing_of_ours(project: Project) -> None:
-    """The module of the plugin is loaded by its entry point, and no other."""
+    """Only the plugin's module is loaded, by its entry point."""
     project.pytester.makeconftest(SESSION)
     project.pytester.makepyfile("def test_plain():\n    pass\n")
 

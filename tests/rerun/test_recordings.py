@@ -18,7 +18,7 @@ from trace_recorder.rerun.recorded import RecordedExchange, Recording
 
 
 def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
-    """A document without its journal, a journal of a newer version, and what is no journal."""
+    """Refused are a document without its journal, a journal of a newer version, and a file that is not a journal."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
     journal = path.with_suffix(".jsonl")
@@ -43,7 +43,7 @@ def test_what_cannot_be_replayed_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
-    """The other calls are answered; a request for that call is told that lines are damaged."""
+    """The other calls are answered. The error for that call says that lines are damaged."""
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
     journal = path.with_suffix(".jsonl")

@@ -76,7 +76,10 @@ def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:
 
 
 def test_speed_gives_chunks_at_their_times(tmp_path: Path) -> None:
-    """At speed 1 a stream takes as long as it took; without, it is there at once, by the clock that it reads."""
+    """At speed 1 a stream takes as long as it took.
+
+    By default it comes at once. The replay's own clock measures this.
+    """
     path = tmp_path / "run.json"
     record(path, [stream(chat_chunk("a"), 0.3, chat_chunk("b"), b"data: [DONE]\n\n")], _streamed)
 
@@ -173,7 +176,7 @@ def _described(how: str) -> list[dict[str, Any]]:
     ],
 )
 def test_what_the_user_names_may_differ(tmp_path: Path, ignored: str, change: dict[str, Any]) -> None:
-    """Members, elements and what is in them are left out of the comparison by their paths."""
+    """Paths name the members and elements that are left out of the comparison."""
     path = tmp_path / "run.json"
     before: dict[str, Any] = {"temperature": 0.2} if "temperature" in change else {}
     if "tools" in change:
@@ -206,7 +209,10 @@ def test_a_function_may_decide(tmp_path: Path) -> None:
 
 
 def test_calls_that_nobody_asked_for_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """At the end of the block: raised where it is strict, else logged; never in place of the agent's own exception."""
+    """At the end of the block they are raised if it is strict, or else logged.
+
+    They never replace the agent's own exception.
+    """
     path = tmp_path / "run.json"
     record(path, [said("one"), said("two")], lambda made: (ask(made, "first"), ask(made, "second")))
 
@@ -256,7 +262,7 @@ def test_async_calls_at_once_get_their_own_answers(tmp_path: Path) -> None:
 
 
 def test_the_whole_process_can_be_answered(tmp_path: Path) -> None:
-    """With `instrument`, clients that nobody wrapped are answered, and use their network again after the block."""
+    """With `instrument`, clients that are not wrapped are answered. After the block they use their network again."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
     made = client(max_retries=0)
@@ -280,7 +286,7 @@ def test_http_clients_of_both_libraries_are_made(tmp_path: Path, library: Any) -
 
 
 def test_other_traffic_of_a_wrapped_client_goes_on(tmp_path: Path) -> None:
-    """A client's requests for other purposes are sent."""
+    """A client's requests that are not LLM calls are sent."""
     path = tmp_path / "run.json"
     record(path, [said("one")], ask)
 

@@ -39,7 +39,7 @@ def test_a_redirect_is_followed_again(tmp_path: Path, status: int) -> None:
 
 
 class Agent:
-    """Asks for a stream or an answer, by an async client; `came` is what it has got so far."""
+    """An agent that asks for a stream or an answer by an async client. `came` is what it has received so far."""
 
     def __init__(self, url: str, wrap: Any, *, streams: bool) -> None:
         self._made = openai.AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0)
@@ -90,7 +90,7 @@ def test_a_call_that_was_cancelled_waits_to_be_cancelled_again(tmp_path: Path, s
 
 
 def test_a_call_that_was_cancelled_is_a_mismatch_where_nobody_cancels(tmp_path: Path) -> None:
-    """Who waits for longer than the recorded agent did soon gets an error that nothing is on file."""
+    """An agent that waits longer than the recorded agent soon gets an error, because nothing more is on file."""
     path = tmp_path / "run.json"
     cancelled_run(path, streams=False)
 
@@ -177,7 +177,7 @@ def test_opening_a_run_digests_each_message_once(long_run: Path) -> None:
 
 
 def test_equal_requests_are_given_without_a_search(tmp_path: Path) -> None:
-    """The last of many equal calls takes no more than the first: those that were given are not met again."""
+    """The last of many equal calls takes no longer than the first, because given calls are not searched again."""
     path = tmp_path / "run.json"
     body = json.dumps({"model": "m", "messages": ASKED}).encode()
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json=CHAT))

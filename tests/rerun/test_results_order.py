@@ -99,7 +99,7 @@ def test_other_differences_stay_differences(kind: str) -> None:
 
 
 def test_messages_between_results_keep_their_places() -> None:
-    """Only results that follow one another are of one turn."""
+    """Only consecutive results belong to one turn."""
     user = {"role": "user", "content": "q"}
     one, other = as_list(_chat("a", "b")["messages"])[2:]
     assert not results_in_any_order({"messages": [one, user, other]}, {"messages": [other, user, one]})

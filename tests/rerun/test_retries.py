@@ -17,7 +17,7 @@ from trace_recorder import TrajectoryRecorder, load, replay
 
 
 def test_retries_happen_as_they_happened_and_wait_for_nothing(tmp_path: Path) -> None:
-    """An attempt that failed fails again, and the SDK's own retry gets what it got."""
+    """A failed attempt fails again, and the SDK's own retry gets the recorded answer."""
     path = tmp_path / "run.json"
     refused = Answer([b'{"error": {"message": "busy"}}'], status=429, headers={"retry-after": "30"})
     with serving(Answer(refused.chunks, 429, {"retry-after-ms": "1"}), said("at last")) as server:
@@ -45,7 +45,7 @@ def _as_it_is(_: Any, made: Any) -> Any:
 @pytest.mark.parametrize("instrument", [False, True])
 @pytest.mark.parametrize("use", [_wrapped, _copied, _as_it_is])
 def test_retries_wait_for_nothing_whoever_makes_them(use: Callable[..., Any], instrument: bool, tmp_path: Path) -> None:
-    """Wrapped clients, their copies, and every client with `instrument` do not wait; other clients still wait."""
+    """Wrapped clients, their copies, and every client with `instrument` do not wait. Other clients still wait."""
     path = tmp_path / "run.json"
     record(path, [Answer([b"{}"], 429, {"retry-after": "0.001"}), said("at last")], ask)
     own = RetryTimes(client())

@@ -24,7 +24,7 @@ DEAD.server_close()
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, name: str) -> None:
-    """Each SDK's client returns what it returned when recorded, and is unchanged after the block."""
+    """Each SDK's client returns the same as when it was recorded, and is unchanged after the block."""
     call, body, *_ = CALLS[name]
     path = tmp_path / "run.json"
     with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -38,7 +38,7 @@ def test_a_call_of_each_client_is_answered_without_its_server(tmp_path: Path, na
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_of_each_client_is_answered_in_the_whole_process(tmp_path: Path, name: str) -> None:
-    """With `instrument` the same is true for clients that nobody wrapped."""
+    """With `instrument` this is true for clients that are not wrapped."""
     call, body, *_ = CALLS[name]
     path = tmp_path / "run.json"
     with serving(plain(body)) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -65,7 +65,7 @@ def generated(made: Any, text: str) -> Any:
 
 
 def test_a_google_client_is_answered_in_loops_that_come_later(tmp_path: Path) -> None:
-    """Its async client makes an HTTP client for each event loop, and each of them is answered."""
+    """Google's async client makes an HTTP client for each event loop. Each of them is answered."""
     path = tmp_path / "run.json"
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         made = recorder.wrap(google(server.url))

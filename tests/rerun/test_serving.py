@@ -126,7 +126,7 @@ def recorded(path: Path, answer: Answer, make: Made, act: Callable[[Any], Any]) 
 
 @pytest.mark.parametrize(("answer", "make", "act"), CASES.values(), ids=CASES)
 def test_an_sdk_gets_what_it_got(answer: Answer, make: Made, act: Callable[[Any], Any], tmp_path: Path) -> None:
-    """The same objects, the same chunks, the same exceptions, and everything is given."""
+    """The objects, chunks and exceptions are the same, and all calls are given."""
     before = recorded(tmp_path / "run.json", answer, make, act)
 
     with local_provider(tmp_path / "run.json") as server, closing(make(server.url)) as made:
@@ -143,7 +143,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_was_not_recorded_is_not_found(path: Path) -> None:
-    """The SDK's own exception has what differs as its message, and does not try again; then all has been given."""
+    """The SDK raises its own exception with the difference as its message, and does not try again.
+
+    Then all calls are given.
+    """
     with local_provider(path) as server:
         made = client(f"{server.url}/v1")
         with pytest.raises(openai.NotFoundError, match=r"messages\[0\]\.content: Please list the\[- files-\]"):
@@ -179,7 +182,10 @@ def post(server: ReplayServer, text: str = "Please list the files", **headers: s
 
 
 def test_any_http_client_is_answered(path: Path) -> None:
-    """Without a key and under any prefix; the length is stated, and so is the recorded call that gives the answer."""
+    """Any client is answered, without a key and under any prefix.
+
+    The answer states its length and the recorded call.
+    """
     with local_provider(path) as server:
         answer = post(server)
         identity = server.replay.recording.trajectory_id
@@ -193,7 +199,7 @@ def test_any_http_client_is_answered(path: Path) -> None:
 
 
 def test_chunks_come_as_they_came(tmp_path: Path) -> None:
-    """One chunk of HTTP for each, in its own time where that is asked for."""
+    """Each chunk is one chunk of HTTP, at its own time if that is asked for."""
     paused = stream(CHAT_STREAM[0], 0.3, *CHAT_STREAM[1:])
     recorded(tmp_path / "run.json", paused, made_openai, streamed)
     body = {"model": "m", "messages": ASKED, "stream": True, "stream_options": {"include_usage": True}}

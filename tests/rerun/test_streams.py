@@ -34,7 +34,7 @@ def chunks_of(made: openai.OpenAI) -> list[bytes]:
 
 
 def first_of(made: openai.OpenAI) -> str | None:
-    """The first chunk of a stream, which is closed then."""
+    """Return the first chunk of a stream, and close the stream."""
     with made.chat.completions.create(model="m", messages=ASKED, stream=True) as chunks:
         return next(iter(chunks)).choices[0].delta.content
 
@@ -55,7 +55,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], object], lines: int
 
 
 def test_a_stream_of_an_older_journal_comes_event_by_event(tmp_path: Path) -> None:
-    """Where the journal does not say what the chunks were, each event is one."""
+    """If the journal does not state the chunks, each event is a chunk."""
     path = tmp_path / "run.json"
     record(path, [stream(b"".join(THREE), *DONE)], chunks_of)
     rewritten(path, lambda one: [one["data"].pop(name, None) for name in ("chunk_ends", "chunk_times")])
@@ -77,7 +77,7 @@ def test_a_plain_body_that_was_written_in_parts_comes_whole(tmp_path: Path) -> N
 
 
 def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
-    """The received part is given, and then an error says that the recording ends."""
+    """The received part is given. Then an error says that the recording ends."""
     path = tmp_path / "run.json"
     record(path, [stream(*THREE, *DONE)], chunks_of)
     kinds = [line["kind"] for line in lines_of(path)]
@@ -97,7 +97,7 @@ def test_a_run_that_ended_in_mid_stream_says_where(tmp_path: Path) -> None:
 
 
 def _shorten(part: dict[str, Any]) -> None:
-    """Leave of a part what comes before the end of the stream."""
+    """Keep only the text of a part before the end of the stream."""
     data = part["data"]
     text = zlib.decompress(base64.b64decode(data["zlib"]))
     data["zlib"] = base64.b64encode(zlib.compress(text[: text.index(DONE[0])])).decode()

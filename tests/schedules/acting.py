@@ -44,7 +44,7 @@ WEIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One act: its kind, its actor, and the number from which its details are made."""
+    """An act: its kind, its actor, and the number from which its details are made."""
 
     name: str
     actor: int
@@ -53,7 +53,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The acts in order. `history` is the form of the document, `large` says whether messages are long."""
+    """The acts in their order. `history` is the form of the document, `large` says whether messages are long."""
 
     acts: tuple[Act, ...]
     history: Literal["auto", "inline", "delta"] = "auto"
@@ -92,7 +92,7 @@ class Wire(httpx.BaseTransport):
 
 @dataclass(slots=True)
 class Stream:
-    """A response that is being read; `said` is what it will have said, `heard` whether the talk has it already."""
+    """An open response. `said` is its whole text, `heard` whether the talk has the text already."""
 
     response: httpx.Response
     pieces: Iterator[bytes]
@@ -103,7 +103,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Actor:
-    """One who acts: a context, a talk in one dialect, the blocks that are open, the calls that may be run."""
+    """An actor: a context, a talk in one dialect, the open blocks, and the calls whose tools may run."""
 
     dialect: Dialect
     context: Context = field(default_factory=copy_context)
@@ -113,12 +113,12 @@ class Actor:
     tools: dict[AbstractContextManager[Payload], Ask] = field(default_factory=dict)
 
     def hear(self, said: Said) -> None:
-        """Go on with what the model said."""
+        """Continue with the model's answer."""
         self.talk.append(said.turn())
 
 
 class Agents:
-    """The agents of one schedule. `act` does one act; `end` drops what is open, after the end of the run."""
+    """The agents of one schedule. `act` does one act. `end` closes what is open, after the end of the run."""
 
     def __init__(self, recorder: TrajectoryRecorder, schedule: Schedule) -> None:
         self.recorder = recorder
@@ -138,7 +138,7 @@ class Agents:
         actor.context.run(getattr(self, f"_{act.name}"), actor, random)
 
     def end(self) -> None:
-        """Close what is open still."""
+        """Close everything that is still open."""
         for stream in self._streams:
             stream.response.close()
         self._streams.clear()

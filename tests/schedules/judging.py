@@ -51,7 +51,7 @@ def one_by_one(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule)
 
 
 def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> None:
-    """Each actor in a thread of its own, with its own client."""
+    """Run each actor in a thread of its own, with a client of its own."""
     actors = {act.actor: Agents(recorder, schedule) for act in schedule.acts}
     with ThreadPoolExecutor(len(actors) or 1) as pool:
         own = ((agents, [act for act in schedule.acts if act.actor == actor]) for actor, agents in actors.items())
@@ -63,7 +63,7 @@ def in_threads(recorder: TrajectoryRecorder, _: Agents, schedule: Schedule) -> N
 
 
 def interrupted(recorder: TrajectoryRecorder, agents: Agents, schedule: Schedule) -> str | None:
-    """One by one, with a signal's handler that records too, again and again in the middle of the package."""
+    """Run the actors one by one, with a signal handler that also records, again and again inside the package."""
     busy = Agents(recorder, schedule)
     random = Random(len(schedule.acts))
     left, more = random.randrange(PAUSE), INTERRUPTIONS
@@ -96,7 +96,7 @@ WAYS: dict[str, Way] = {"one by one": one_by_one, "in threads": in_threads, "int
 def problems(
     schedule: Schedule, directory: Path, way: Way = one_by_one, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> list[str]:
-    """Do what a schedule says; return what is wrong with what was recorded, the first time that something is."""
+    """Run a schedule. Return the first fault of the recording."""
     path = directory / "run.json"
     recorder = limited(document=limits)(path, history=schedule.history, strict=True)
     recorder.start(task="t")
@@ -147,7 +147,7 @@ class EveryRecord:
                 self._seen.append(document)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the documents that were seen, in their order."""
+        """Return the faults of the documents that were seen, in their order."""
         lines = self._path.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
         complaints, last = [], 0
         for data in self._seen:
@@ -163,14 +163,14 @@ class EveryRecord:
 
 
 def disagreement(path: Path) -> str | None:
-    """Where the document that is there differs from what the whole journal says."""
+    """Return the difference between the document on the disk and the whole journal."""
     written, run = json.loads(path.read_bytes()), load(path)
     whole = run.to_document("inline") | {"history": written["history"]}
     return None if json.dumps(expanded(written)) == json.dumps(whole) else first_difference(written, run) or "it"
 
 
 def disagreement_so_far(recorder: TrajectoryRecorder) -> str | None:
-    """The same while the run is open: a stream that waits too long is flushed by a thread, also while this looks."""
+    """Return the difference while the run is open. A thread may flush a waiting stream during the comparison."""
     path = recorder.trajectory_path
     while True:
         size = path.with_suffix(".jsonl").stat().st_size

@@ -30,20 +30,23 @@ def test_a_document_says_what_its_journal_says(tmp_path: Path, seed: int) -> Non
 
 @pytest.mark.parametrize("seed", [1000, 1001, 329, 389])
 def test_it_does_where_everything_is_read_a_second_time(tmp_path: Path, seed: int) -> None:
-    """The same with no call's records kept in memory."""
+    """The result is the same if no call's records are kept in memory."""
     assert problems(schedule_of(seed), tmp_path, limits=DocumentLimits(kept_bytes=0)) == []
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_at_every_record_the_document_is_that_of_an_earlier_one(tmp_path: Path, seed: int) -> None:
-    """A valid one, which says how far it goes, and never goes back. `scripts/schedules --every-record` tries more."""
+    """Every document is valid, says how many records it covers, and never covers fewer.
+
+    `scripts/schedules --every-record` tries more.
+    """
     assert problems_at_every_record(schedule_of(seed), tmp_path) == []
 
 
 @pytest.mark.parametrize("way", ["in threads", "interrupted"])
 @pytest.mark.parametrize("seed", range(3))
 def test_it_does_where_several_record_at_once(tmp_path: Path, way: str, seed: int) -> None:
-    """Concurrent threads; a signal's handler that records in the middle of what is recorded."""
+    """The threads run at the same time, and a signal handler records inside other records."""
     assert problems(schedule_of(seed), tmp_path, WAYS[way]) == []
 
 
@@ -64,7 +67,7 @@ def _chunk(identity: str) -> bytes:
 
 
 def test_a_call_that_was_told_of_twice_while_its_stream_was_open_stands_once(tmp_path: Path) -> None:
-    """The stream outlives many later calls, and a tool that ran for the copy is with what was captured or alone."""
+    """The stream outlives many later calls. A tool that ran for the copy belongs to the captured call or to none."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.record_agent_step(1, "thinking")
     response = _open(recorder, _chunk("r1"))

@@ -12,7 +12,7 @@ from trace_recorder.values.messages import Payload
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One call of a tool, as a model asks for it."""
+    """A tool call that a model asks for."""
 
     identity: str
     name: str
@@ -21,7 +21,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One entry of a talk: a user's text, a model's answer, or a tool's result (then `asks` has its call)."""
+    """An entry of a talk: a user's text, a model's answer, or a tool's result (then `asks` has its call)."""
 
     role: str
     text: str

@@ -43,7 +43,7 @@ class Outcome:
 
 
 class Library:
-    """One library: it makes clients, and calls a model in each way in which a call can go."""
+    """An HTTP library: it makes clients, and calls a model in each way in which a call can end."""
 
     name = ""
 
@@ -56,7 +56,7 @@ class Library:
         client.close()
 
     def ask(self, client: Payload, url: str, way: str, hear: Heard) -> None:
-        """Call a model in one way, and tell what comes."""
+        """Call a model in one way, and return the outcome."""
         raise NotImplementedError
 
     def post(self, client: Payload, url: str, body: bytes) -> bytes:
@@ -64,7 +64,7 @@ class Library:
         raise NotImplementedError
 
     def outcome(self, url: str, way: str, bind: Callable[[Payload], object] = lambda _: None) -> Outcome:
-        """Return what a caller gets by a client that was bound."""
+        """Return the outcome for a client that was bound."""
         outcome = Outcome()
 
         def work() -> None:
@@ -159,7 +159,7 @@ class Urllib3(Library):
 
 
 class Aiohttp(Library):
-    """A session of aiohttp, in a loop of its own."""
+    """A session of aiohttp in a loop of its own."""
 
     name = "aiohttp"
 

@@ -56,7 +56,7 @@ async def asked(client: Payload) -> Payload:
 
 
 def called(url: str, call: Callable[[Payload], Payload], bind: Callable[[Payload], object], transport: str) -> Payload:
-    """Return what a call gives by a client that was bound."""
+    """Return the outcome of a call by a bound client."""
 
     async def work() -> Payload:
         async with bedrock(url, transport) as client:
@@ -67,7 +67,7 @@ def called(url: str, call: Callable[[Payload], Payload], bind: Callable[[Payload
 
 
 def test_a_stream_of_converse_is_on_file(tmp_path: Path) -> None:
-    """Whether it is cut at every byte, or not at all, the caller gets its events and the frames can be made anew."""
+    """The caller gets the stream's events, wherever it is cut, and the frames can be made again."""
     path = tmp_path / "a.json"
     with serving(cut(CONVERSE, 1)) as server:
         alone = called(server.url, streamed, lambda _: None, "aiohttp")
@@ -119,7 +119,7 @@ def test_a_whole_answer(tmp_path: Path, transport: str) -> None:
 
 @each_transport
 def test_an_instrumented_process_records_any_client(tmp_path: Path, transport: str) -> None:
-    """Clients that nobody wrapped are recorded once, and a client that is wrapped too."""
+    """Clients that are not wrapped are recorded once, and so is a client that is wrapped too."""
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
         instrument()
         try:
@@ -133,7 +133,7 @@ def test_an_instrumented_process_records_any_client(tmp_path: Path, transport: s
 
 @each_transport
 def test_unwrap_restores_a_client(tmp_path: Path, transport: str) -> None:
-    """Before its first request and after it: an unwrapped client has what it had, and is not recorded."""
+    """An unwrapped client has its earlier state, and is not recorded, before its first request and after it."""
 
     async def work(url: str) -> None:
         async with bedrock(url, transport) as client:
@@ -186,7 +186,7 @@ def test_what_ends_a_stream_early(tmp_path: Path) -> None:
 
 @each_transport
 def test_a_replay_answers_a_whole_call(tmp_path: Path, transport: str) -> None:
-    """By either library, before its client was made, wrapped or in a process whose clients are all answered."""
+    """A replay answers over both libraries, for clients made before, wrapped clients, and a whole process."""
     path = tmp_path / "run.json"
     with serving(plain(WHOLE)) as server, TrajectoryRecorder(path, strict=True) as recorder:
         came = called(server.url, asked, recorder.wrap, transport)

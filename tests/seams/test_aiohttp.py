@@ -70,7 +70,7 @@ def test_a_cancelled_call_is_recorded_as_such(tmp_path: Path) -> None:
 
 
 def test_a_cancellation_of_the_agents_own_passes_as_it_is(tmp_path: Path) -> None:
-    """Its class has a constructor of its own."""
+    """The exception's class has a constructor of its own."""
 
     class CancelledError(asyncio.CancelledError):
         def __init__(self, *, why: str) -> None:

@@ -117,7 +117,7 @@ def test_a_stream_of_a_model_s_own_events(tmp_path: Path) -> None:
 def test_bodies_of_other_makers(
     tmp_path: Path, body: Payload, answer: Payload, prompt: str, content: str, tokens: int | None
 ) -> None:
-    """Their prompts, completions and counts are read."""
+    """The prompts, completions and counts of other makers are read."""
     with recorded(tmp_path / "a.json", plain(answer)) as (client, _):
         client.invoke_model(modelId="maker.model-v1:0", body=json.dumps(body))["body"].read()
     call = only_call(tmp_path / "a.json")
@@ -174,7 +174,7 @@ def test_what_is_no_frame_is_said(tmp_path: Path) -> None:
 
 
 def test_no_key_is_on_file(tmp_path: Path) -> None:
-    """Neither the signature's parts, nor the session's token, nor a key that the model streams in pieces."""
+    """No file has parts of the signature, the session's token, or a key that the model streams in pieces."""
     path = tmp_path / "a.json"
     key = "sk-ant-api03-" + "Ab3dEf6hIj9k" * 7
     pieces = [wrapped({"outputText": key[at : at + 6]}) for at in range(0, len(key), 6)]
@@ -188,7 +188,10 @@ def test_no_key_is_on_file(tmp_path: Path) -> None:
 
 
 def test_anthropic_s_client_for_bedrock(tmp_path: Path) -> None:
-    """It uses the same protocol over httpx: it is wrapped, recorded, and replayed with rebuilt frames."""
+    """The client uses the same protocol over httpx.
+
+    It is wrapped, recorded, and replayed with frames made from the lines.
+    """
     anthropic = pytest.importorskip("anthropic")
     path = tmp_path / "a.json"
 
@@ -212,7 +215,7 @@ def test_anthropic_s_client_for_bedrock(tmp_path: Path) -> None:
 
 
 def test_an_instrumented_process_records_boto3(tmp_path: Path) -> None:
-    """A client that nobody wrapped is recorded once."""
+    """A client that is not wrapped is recorded once."""
     with serving(cut(CONVERSE, 100)) as server, TrajectoryRecorder(tmp_path / "a.json"):
         instrument()
         try:
@@ -244,7 +247,7 @@ CALLS: dict[str, tuple[Callable[[Payload], Payload], Answer]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_replay_answers_boto3(tmp_path: Path, name: str) -> None:
-    """The caller gets what it got, without a server; the recorded call is named."""
+    """The caller gets the recorded answer without a server. The recorded call is named."""
     call, answer = CALLS[name]
     with recorded(tmp_path / "run.json", answer) as (client, _):
         came = call(client)

@@ -46,7 +46,7 @@ def caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
     "hook", [pytest.param(hook, id=name) for name, hook in HOOKS.items() if hook.raises and name not in NOT_PASSED]
 )
 def test_a_strict_recorder_raises(tmp_path: Path, kind: type[Library], hook: Hook) -> None:
-    """With strict=True every failure of recording is raised; otherwise the failure is a gap."""
+    """With `strict=True` every failure of recording is raised. Otherwise the failure is a gap."""
     name = next(
         name for way, name in (("stream", "lines"), ("plain", "whole"), ("cut", "cut off")) if hook.gaps.get(way)
     )
@@ -135,7 +135,7 @@ def question(agent: int, number: int) -> Payload:
 
 
 def by_threads(kind: type[Library], url: str, directory: Path) -> None:
-    """Have agents call by one client, each in a thread with a recorder of its own."""
+    """Run agents that share a client, each in a thread with a recorder of its own."""
     library = kind()
     client = wrap(library.client())
     begin = Barrier(AGENTS)
@@ -153,7 +153,7 @@ def by_threads(kind: type[Library], url: str, directory: Path) -> None:
 
 
 def by_tasks(url: str, directory: Path) -> None:
-    """Have agents call by one session of aiohttp, each in a task with a recorder of its own."""
+    """Run agents that share a session of aiohttp, each in a task with a recorder of its own."""
 
     async def work(session: Payload, agent: int) -> None:
         async with TrajectoryRecorder(directory / f"{agent}.json", strict=True):

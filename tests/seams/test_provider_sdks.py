@@ -65,7 +65,7 @@ def texts(chunks: Payload) -> list[str | None]:
 
 
 def litellm(url: str, model: str = "openai/m", *, by_httpx: bool = False, **more: Payload) -> Payload:
-    """Await a completion of LiteLLM, by aiohttp or by httpx, with clients of its own for each call."""
+    """Await a completion of LiteLLM, over aiohttp or httpx, with new clients for each call."""
     module = package("litellm")
     module.disable_aiohttp_transport = by_httpx
     module.in_memory_llm_clients_cache.flush_cache()

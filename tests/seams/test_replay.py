@@ -26,14 +26,14 @@ NAMES = [name for name in ANSWERS if name not in {"closed", "left"}]
 
 
 def recorded(kind: type[Library], path: Path, name: str) -> Outcome:
-    """Record a call, and return what its caller got."""
+    """Record a call, and return the outcome for its caller."""
     answer, way = ANSWERS[name]
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
         return kind().outcome(server.url + PATH, way, recorder.wrap)
 
 
 def comparable(outcome: Outcome) -> Payload:
-    """Return what a caller got. Exceptions that the library chains to its own name connections, and differ."""
+    """Return the outcome for a caller, without the chained exceptions, which name connections."""
     joined = outcome.joined()
     return joined.got, joined.raised and joined.raised[0]
 
@@ -142,7 +142,7 @@ def test_frames_are_built_anew(tmp_path: Path, kind: type[Library], name: str, s
 
 @each_library
 def test_a_request_that_differs_is_a_failed_connection(tmp_path: Path, kind: type[Library]) -> None:
-    """The library raises its own error for it, and the block ends with what differs."""
+    """The library raises its own error for it, and the end of the block raises the difference."""
     recorded(kind, tmp_path / "run.json", "whole")
     with pytest.raises(Exception, match=r"messages\[0\].content: \{\+hello\+\}|content|stream"):
         with replay(tmp_path / "run.json") as run:
@@ -184,7 +184,7 @@ def test_a_fork_goes_on_live(tmp_path: Path, kind: type[Library]) -> None:
 
 @each_library
 def test_a_block_is_recorded_and_replayed(tmp_path: Path, kind: type[Library]) -> None:
-    """Like the pytest plugin does for a test: the first time the calls are recorded, the second time answered."""
+    """The first time the calls are recorded, the second time they are answered, as by the pytest plugin."""
     journal = tmp_path / "journal.jsonl"
     with serving(plain(CHAT)) as server:
         with RecordOrReplay(journal, tmp_path / "1"):

@@ -62,7 +62,7 @@ ANSWERS = {
 
 
 def recorded(kind: type[Library], path: Path, answer: Answer, way: str) -> tuple[Payload, Payload, Any]:
-    """Return what a caller gets unrecorded and recorded, and the interaction that is on file."""
+    """Return the outcome for a caller unrecorded and recorded, and the interaction on file."""
     with serving(answer) as server:
         alone = kind().outcome(server.url + PATH, way)
     with serving(answer) as server, TrajectoryRecorder(path, strict=True) as recorder:
@@ -122,7 +122,7 @@ def test_a_stream_that_is_not_read_to_its_end(tmp_path: Path, kind: type[Library
 @pytest.mark.parametrize("hook", HOOKS.values(), ids=HOOKS)
 @pytest.mark.parametrize("name", ["whole", "lines", "cut off"])
 def test_a_caller_notices_no_failure_of_recording(tmp_path: Path, kind: type[Library], hook: Hook, name: str) -> None:
-    """Recording fails at each of its places in turn, and the caller gets what it gets unrecorded."""
+    """Recording fails at each of its places in turn, and the outcome for the caller is the same as unrecorded."""
     answer, way = ANSWERS[name]
     with serving(answer) as server:
         alone = kind().outcome(server.url + PATH, way)
@@ -220,7 +220,7 @@ def test_a_process_that_is_ended_in_a_stream(tmp_path: Path, kind: type[Library]
 
 @each_library
 def test_the_request_is_what_the_server_got(tmp_path: Path, kind: type[Library]) -> None:
-    """Its body is equal, its address has no key, and no header that is not on the allow-list is on file."""
+    """The body is equal. The address has no key, and no header outside of the allow-list is on file."""
     path = tmp_path / "a.json"
     with serving(plain(CHAT)) as server, TrajectoryRecorder(path) as recorder:
         kind().outcome(f"{server.url}{PATH}?api-version=1&key=SECRETKEY123", "whole", recorder.wrap)
@@ -270,7 +270,7 @@ def test_an_address_that_no_reader_knows_is_a_gap(
 @pytest.mark.skipif("urllib3" not in LIBRARIES, reason="aiohttp has an environment of its own")
 @pytest.mark.parametrize("by_requests", [True, False], ids=["requests", "urllib3"])
 def test_what_urllib3_retries_is_one_call(tmp_path: Path, *, by_requests: bool) -> None:
-    """Each attempt is recorded with its status, whoever asks urllib3 to retry."""
+    """Each attempt is recorded with its status, whoever makes urllib3 retry."""
     urllib3, requests = import_module("urllib3"), import_module("requests")
     retries = urllib3.Retry(2, status_forcelist=[503], allowed_methods=None, backoff_factor=0)
     busy = plain({"error": {"message": "busy"}}, 503)
@@ -316,7 +316,7 @@ def test_urllib3_before_version_2(tmp_path: Path) -> None:
 
 @each_library
 def test_a_library_that_is_imported_later(tmp_path: Path, kind: type[Library]) -> None:
-    """`instrument()` imports no library, and records those that come afterwards."""
+    """`instrument()` imports no library, and records libraries that are imported later."""
     code = """
     import sys
     from trace_recorder import TrajectoryRecorder, instrument

@@ -30,7 +30,7 @@ PIECE_BYTES = 97
 
 
 class HttpxClient(Library):
-    """A client of httpx, with which the others are compared."""
+    """A client of httpx, with which the other clients are compared."""
 
     def client(self) -> Payload:
         return import_module("httpx").Client()
@@ -45,7 +45,7 @@ def address(url: str, exchange: Exchange) -> str:
 
 
 def answer(exchange: Exchange) -> Answer:
-    """Return what the provider answered, in small pieces if it is a stream."""
+    """Return the provider's answer, in small pieces if it is a stream."""
     data = exchange.response_text.encode()
     size = PIECE_BYTES if exchange.stream else max(1, len(data))
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -60,7 +60,7 @@ def answered(exchanges: Sequence[Exchange]) -> Iterator[str]:
 
 
 def recorded(library: Library, path: Path, exchanges: Sequence[Exchange]) -> tuple[list[bytes], list[LLMInteraction]]:
-    """Return what a caller gets of these exchanges, and the calls that are on file."""
+    """Return the outcomes of these exchanges, and the calls on file."""
     with answered(exchanges) as url, TrajectoryRecorder(path, strict=True) as recorder:
         client = recorder.wrap(library.client())
         requests = [(address(url, exchange), json.dumps(exchange.request).encode()) for exchange in exchanges]

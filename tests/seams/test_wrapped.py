@@ -71,7 +71,7 @@ def test_a_method_of_the_user_s_own_is_called_and_restored(tmp_path: Path, kind:
 
 @each_library
 def test_unwrap_restores_a_client(tmp_path: Path, kind: type[Library]) -> None:
-    """An unwrapped client is not recorded, and has what it had before."""
+    """An unwrapped client is not recorded, and has its earlier state."""
     with serving(plain(CHAT)) as server, TrajectoryRecorder(tmp_path / "a.json") as recorder:
 
         def bind(client: Payload) -> None:

@@ -82,7 +82,7 @@ def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def keys(samples: int = SAMPLES) -> tuple[Key, ...]:
-    """Some keys of every kind."""
+    """Return some keys of every kind."""
     random = Random(7)
     return tuple(
         Key(service, mask, *draw(template, random))

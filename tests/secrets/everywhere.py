@@ -43,7 +43,7 @@ class Place:
 
 
 def each(say: Callable[[TrajectoryRecorder, str], None]) -> Say:
-    """Say one text after the other."""
+    """Answer with one text after the other."""
 
     def all_of_them(recorder: TrajectoryRecorder, texts: Sequence[str]) -> None:
         for text in texts:

@@ -120,7 +120,7 @@ def test_a_value_with_a_mask_in_it_is_not_masked_again(end: str) -> None:
 
 
 def test_commands_within_one_another_are_masked_once() -> None:
-    """Where one command's secret is in the reach of another's, no text is doubled by it."""
+    """If a command's secret is inside another command, no text is doubled."""
     text = "sshpass -p OIj8HbQduCYL ssh x; sshpasscurl -u admin:Y8HbQduCYL7 h; mysql -pOIj8Hb -p Y8"
     left = default_redactor(text)
 
@@ -167,7 +167,7 @@ def test_what_follows_an_option_in_a_list_of_json_is_masked(option: str) -> None
     ],
 )
 def test_what_follows_no_secret_s_option_stays(text: str) -> None:
-    """An element of another list, the value of a member, another option, and what follows another option."""
+    """The elements of another list, the value of a member, another option and the words after that option stay."""
     assert Redaction(default_redactor, {}).mask(text) == (text, 0)
 
 

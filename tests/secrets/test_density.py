@@ -66,14 +66,14 @@ def test_what_is_masked_as_one_is_masked_once() -> None:
 
 
 def test_a_password_behind_many_close_names_is_masked() -> None:
-    """Only a limited number of values is judged; all values after further names are masked."""
+    """Only a limited number of values is judged. All values after further names are masked."""
     left = masked("pw=pw.pw=word pw=" * 60 + "Winter-1s-coming" + PROSE)
 
     assert ("Winter-1s-coming" in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
 
 
 def test_of_many_close_names_in_short_strings_each_string_keeps_its_place() -> None:
-    """One mask may cover several strings of JSON; the text of each stays in its place."""
+    """One mask may cover several strings of JSON. The text of each string stays in its place."""
     strings = ["pw=pw.pw=word pw=word", "sk-a1/sk-a1/AKIA.", "KEYflb_live_ASIA"] * 200
     left = json.loads(Redaction(default_redactor, {}).mask(json.dumps([*strings, "pw=Winter-1s-coming"]))[0])
 
@@ -99,7 +99,7 @@ FORMS = ("password: {}\n", 'password: "{}"', "DB_PASSWORD={}\n", "Authorization:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_password_behind_a_hostile_text_is_masked(form: str) -> None:
-    """Wherever the part ends that is masked as one, it does not hide the name of what follows."""
+    """The part that is masked as one never hides the name of a following secret."""
     secret, random = "Winter-1s-coming9", Random(7)
     texts = [text for _, text in hostile.mixed(1600, 100) if "[REDACTED:" not in text]
     lines = [f"{text[: random.randint(300, 1600)]}\n{form.format(secret)}" for text in texts]
@@ -108,7 +108,7 @@ def test_a_password_behind_a_hostile_text_is_masked(form: str) -> None:
 
 
 def test_a_hostile_text_that_is_masked_twice_stays() -> None:
-    """The text beside masks is searched again, and the masked text is nowhere denser."""
+    """The text next to masks is searched again, and the masked text is nowhere denser."""
     texts = [text for _, text in (*hostile.pumped(1000), *hostile.mixed(1000, 100))]
 
     assert [text for text in map(masked, texts) if masked(text) != text] == []

@@ -62,7 +62,7 @@ HARMLESS: dict[str, Payload] = {
 
 
 def strings(value: Payload) -> list[str]:
-    """The strings of a value, also those of JSON in its strings; without names."""
+    """Return the strings of a value, without names, and those of JSON in its strings."""
     if isinstance(value, dict):
         return [text for name, element in value.items() if name != "name" for text in strings(element)]
     if isinstance(value, list):
@@ -115,7 +115,7 @@ def test_of_a_long_name_the_end_is_judged() -> None:
 
 
 def test_such_a_value_is_masked_in_its_place_only() -> None:
-    """A password that is a word is not learned: the word stays in every other place."""
+    """A password that is a word is not learned, so the word stays in every other place."""
     redaction = Redaction(default_redactor, {})
     redaction.mask('{"password": "hunter2hunter2"}')
 
@@ -127,7 +127,7 @@ TOOL = {"type": "mcp", "server_label": "x", "server_url": "https://x.example/mcp
 
 @pytest.mark.parametrize("more", [{}, {"note": "w" * 100_000}])
 def test_what_the_api_defines_as_a_secret_is_masked(more: Payload) -> None:
-    """Headers and the authorization of an MCP tool are masked, whatever they look like; other headers are not."""
+    """Headers and the authorization of an MCP tool are masked, whatever they look like. Other headers are not."""
     tool = {**TOOL, "authorization": "string", "headers": {"X-Team": "blue", "X-Plan": "a b"}, **more}
     request = {"tools": [tool, {"type": "function", "headers": {"X-Team": "blue"}, "authorization": "string"}]}
 
@@ -160,7 +160,7 @@ RECORDS: dict[str, tuple[str, Payload]] = {
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_the_labels_of_a_file_of_translations_stay(*, ascii_only: bool) -> None:
-    """In a string that is wholly such a table, as a tool shows a file; also in JSON within JSON."""
+    """The labels stay in a string that is wholly such a table, as a tool shows a file, and in JSON within JSON."""
     file = json.dumps(LABELS, ensure_ascii=ascii_only, indent=2)
     texts = [json.dumps({"content": file}), json.dumps({"content": json.dumps({"file": file})})]
 
@@ -169,7 +169,7 @@ def test_the_labels_of_a_file_of_translations_stay(*, ascii_only: bool) -> None:
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_a_secret_among_words_is_no_label(name: str) -> None:
-    """A small object, data beside the words, a list of records, and a value that is no label."""
+    """Masked are values in a small object, next to other data, in a list of records, and values that are not labels."""
     secret, record = RECORDS[name]
     masked, count = Redaction(default_redactor, {}).mask(json.dumps({"content": json.dumps(record)}))
 
@@ -193,12 +193,12 @@ def chat_event(piece: str) -> Payload:
 
 
 def message_event(piece: str) -> Payload:
-    """The same, as Anthropic's messages do."""
+    """Return such an event of Anthropic's messages."""
     return {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": piece}}
 
 
 def response_event(piece: str) -> Payload:
-    """The same, as OpenAI's responses do."""
+    """Return such an event of OpenAI's responses."""
     return {"type": "response.function_call_arguments.delta", "item_id": "i", "output_index": 0, "delta": piece}
 
 
@@ -233,7 +233,7 @@ def test_streamed_arguments_are_json(size: int, event: object) -> None:
 
 
 def test_a_request_and_an_answer_of_a_real_client_are_masked(tmp_path: Path) -> None:
-    """Through the SDK: MCP tools, and arguments in a plain and a streamed answer, are in no byte."""
+    """No byte has the secrets of MCP tools, or of arguments in a plain or a streamed answer, of the real SDK."""
     call = {"id": "c", "type": "function", "function": {"name": "login", "arguments": ARGUMENTS}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     answer = {**CHAT, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}

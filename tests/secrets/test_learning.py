@@ -171,7 +171,10 @@ def test_the_client_s_own_key_is_masked_in_every_encoding(before: str) -> None:
 
 
 def test_what_becomes_known_later_is_masked_in_the_live_document(tmp_path: Path) -> None:
-    """A key in the task and in annotations is masked in the document once a client has sent it; `validate` says where."""  # noqa: E501
+    """A key in the task and in annotations is masked in the document once a client has sent it.
+
+    `validate` names the records.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {OWN}", metadata={"key": [OWN], "n": 1})
     recorder.start()
     recorder.annotate("a", {"b": f"it is {OWN}"})

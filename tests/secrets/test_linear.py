@@ -111,7 +111,7 @@ def _possessive(kind: object, arguments: object) -> tuple[str, object]:
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
 def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> None:
-    """One try reads a bounded part of any text, or ends in a match."""
+    """One try of a pattern reads a bounded part of any text, or ends in a match."""
     tree = re._parser.parse(
         pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     )  # type: ignore[attr-defined]

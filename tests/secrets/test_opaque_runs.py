@@ -59,7 +59,7 @@ def test_positions_in_the_shortened_text_are_those_of_the_whole(size: int) -> No
 @pytest.mark.parametrize("place", [0, 30_000, 79_000])
 @pytest.mark.parametrize("spelled", [KEY, base64.b64encode(b"12" + KEY.encode()).decode()])
 def test_a_known_value_in_the_middle_of_an_image_is_masked(spelled: str, place: int) -> None:
-    """A secret that the run knows is found anywhere in base64, where no other pattern searches."""
+    """A known secret is found anywhere in base64, where no other pattern searches."""
     redaction = Redaction(default_redactor, {"A_TOKEN": KEY})
     text = json.dumps({"url": f"data:image/png;base64,{IMAGE[:place]}{spelled}{IMAGE[place:]}"})
 

@@ -35,7 +35,7 @@ _PACKED = re.compile(rb'"(?:zlib|base64)":"([^"]*)"')
 
 
 def bytes_of(path: Path) -> bytes:
-    """Every byte of both files, and what is in them packed."""
+    """Return every byte of both files, and of the compressed parts in them."""
     files = [path.read_bytes(), path.with_suffix(".jsonl").read_bytes()]
     packed = [base64.b64decode(found[1]) for file in files for found in _PACKED.finditer(file)]
     streams = b"".join(zlib.decompress(one) for one in packed if one.startswith(b"\x78"))
@@ -44,7 +44,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 def leaks(path: Path, *secrets: str) -> list[str]:
-    """Which of the secrets, or of their halves, are in the files of a run."""
+    """Return the secrets, or their halves, that are in the files of a run."""
     there = bytes_of(path)
     spelled = {
         spelled: secret
@@ -269,7 +269,7 @@ def test_a_secret_that_is_spelled_over_parts_of_a_stream_is_masked(tmp_path: Pat
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.sampled_from([KEY, VALUE]))
 def test_however_a_stream_spells_a_secret(tmp_path: Path, sizes: list[int], secret: str) -> None:
-    """No secret is in the stream, in whatever pieces its text arrives, and the rest is unchanged."""
+    """No secret is in the stream, in whatever pieces its text arrives. The rest is unchanged."""
     text, pieces = f"Grüße: {secret} and {secret}", []
     for size in sizes * 40:
         pieces.append(text[:size])

@@ -28,7 +28,7 @@ URL = "postgres://app:p@ss/w0rd-1x9y@db:5432/x"
 
 
 def event(text: str) -> bytes:
-    """An event of a chat that says something."""
+    """Return an event of a chat with this text."""
     chunk = {"id": "s", "choices": [{"index": 0, "delta": {"content": text}}]}
     return f"data: {json.dumps(chunk)}\n\n".encode()
 
@@ -103,6 +103,20 @@ def test_no_secret_is_shown_by_words_that_have_their_blanks_before_them(flushed_
     assert shown == []
 
 
+@pytest.mark.parametrize(
+    ("pieces", "written"),
+    [
+        (["Antwort a", "uf a.0: g", "rößer"], ["", "Antwort auf a.0: größer"]),
+        (["Antwort ", "auf a.0: g", "rößer"], ["Antwort ", "auf a.0: größer"]),
+        (["Antwort a", " uf a.0: g", "rößer"], ["Antwort a", " uf a.0: größer"]),
+        (["Antwort a", "uf b.0: so ", "gut"], ["Antwort auf b.0: so ", "gut"]),
+    ],
+)
+def test_an_event_waits_for_the_end_of_a_word_that_began_in_it(pieces: list[str], written: list[str]) -> None:
+    """If an event waits, the event before it waits too, unless it ends with a whole word."""
+    assert parts(Redaction(default_redactor, {}), pieces, [1]) == written
+
+
 def test_most_of_an_answer_of_words_is_written_at_once() -> None:
     """Only the last words wait, although the words end with digits, or one says "set"."""
     events = b"".join(map(event, tokens(" ".join(f"it is set at word{number}" for number in range(200)))))
@@ -153,7 +167,7 @@ def test_events_of_one_form_belong_to_one_text_and_those_of_another_place_do_not
 
 
 def test_what_waits_is_bounded() -> None:
-    """A text that goes on and on without an end does not wait for ever; words that are said wait not at all."""
+    """A text without an end does not wait for ever, and ordinary words do not wait."""
     texts = ["-----BEGIN RSA PRIVATE KEY-----\n" + "Aa1+" * PEM_LONGEST, "a1" * 10_000, "Done. ", "它是", "it is so,\n"]
     texts += ["The code is right.", "It is the way"]
 
@@ -229,7 +243,7 @@ def test_after_a_kill_neither_file_holds_a_key_that_was_being_spelled(tmp_path: 
 
 
 def test_a_long_event_with_a_secret_is_masked_in_short_steps() -> None:
-    """Other threads may run after a few of its strings, while it is parsed and while its texts are gathered."""
+    """Other threads may run after a few of its strings, while it is parsed and while its texts are collected."""
     key = next(key.text for key in keys(1) if key.service == "Groq")
     items = [{"a": number, "b": "x y"} for number in range(20_000)]
     event = f"data: {json.dumps({'text': f'it is {key}', 'items': items})}\n\n".encode()

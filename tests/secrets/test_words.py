@@ -69,7 +69,7 @@ def drawn(random: Random, count: int) -> str:
 @pytest.mark.parametrize("text", ALONE)
 @pytest.mark.parametrize("word", ["rosebud", "winteriscoming", "xkqzjwvbqmtpfhgd"])
 def test_a_word_that_is_all_of_a_setting_is_masked(text: str, word: str) -> None:
-    """In a line of its own, an element, or a header; and nothing beside the word."""
+    """The word may be in a line of its own, in an element, or in a header. Nothing next to the word is masked."""
     word = word if "Bearer" not in text or len(word) > 7 else f"{word}{word}"
 
     assert default_redactor(text.format(word)) == text.format("[REDACTED:assigned-secret]")
@@ -77,7 +77,7 @@ def test_a_word_that_is_all_of_a_setting_is_masked(text: str, word: str) -> None
 
 @pytest.mark.parametrize("text", ANYWHERE)
 def test_random_letters_are_masked_wherever_a_name_is_before_them(text: str) -> None:
-    """At most one of fifty draws of 20 small letters looks like words."""
+    """At most one of fifty draws of 20 small letters is taken for words."""
     random = Random(3)
     words = [drawn(random, 20) for _ in range(50)]
 
@@ -92,7 +92,7 @@ def test_prose_and_code_stay(text: str) -> None:
 
 @pytest.mark.parametrize("text", [*(text.format("rosebudrose") for text in ALONE), *HARMLESS])
 def test_a_stream_is_masked_the_same_wherever_it_is_cut(text: str) -> None:
-    """A piece of a model's answer ends in the middle of a line, and what it will say next is not known."""
+    """A piece of a model's answer may end in the middle of a line, and its continuation is not known."""
     redaction = Redaction(default_redactor, {})
     whole = default_redactor(f"it is {text} so")
     texts = {

@@ -37,7 +37,7 @@ def untouched(begin: int, end: int) -> list[Record]:
 
 
 def test_what_is_appended_is_on_the_file_byte_for_byte(tmp_path: Path) -> None:
-    """A record is one line of the documented form, with the CRC-32 of what comes before its crc member."""
+    """A record is one line of the documented form, with the CRC-32 of the text before its `crc` member."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
     journal.append("start", '{"text":"Wörld"}', TIME)
@@ -65,7 +65,7 @@ def test_what_is_appended_is_read_again(data: list[dict[str, object]]) -> None:
 
 
 def test_every_cut_reads_as_a_prefix() -> None:
-    """Cut off at any byte, a journal gives its first records, and what is left of the next is one torn line."""
+    """A journal that is cut off at any byte gives its first records. The rest of the next record is one torn line."""
     whole = records(WHOLE)
     for cut in range(len(WHOLE) + 1):
         kept = [one for one in whole if one.offset + one.length <= cut]
@@ -75,7 +75,7 @@ def test_every_cut_reads_as_a_prefix() -> None:
 
 
 def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
-    """Whichever bit of a journal is flipped, every other line reads as before, and the loss is reported."""
+    """If any bit of a journal is flipped, every other line reads as before, and the loss is reported."""
     for place in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
             broken = WHOLE[:place] + bytes([WHOLE[place] ^ 1 << bit]) + WHOLE[place + 1 :]
@@ -86,7 +86,7 @@ def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
 
 @given(begin=st.integers(0, len(WHOLE)), length=st.integers(1, 200))
 def test_a_block_of_nuls_costs_the_lines_that_it_hits(begin: int, length: int) -> None:
-    """Where a crash leaves NULs in place of what was written, the other lines read as before."""
+    """If a crash leaves NULs in a part of the file, the other lines read as before."""
     end = min(begin + length, len(WHOLE))
     broken = WHOLE[:begin] + bytes(end - begin) + WHOLE[end:]
 
@@ -112,7 +112,7 @@ def test_a_record_welded_onto_a_torn_one_is_read() -> None:
 
 
 def test_any_number_of_records_in_one_line_are_read() -> None:
-    """Where every newline is lost, no record is."""
+    """If every newline is lost, no record is lost."""
     lines = [line(seq, "note", {}) for seq in range(1, 2001)]
 
     assert [one.seq for one in records(b"".join(line.rstrip(b"\n") for line in lines))] == list(range(1, 2001))
@@ -123,7 +123,7 @@ INNER = line(1, "finalize", {}).rstrip(b"\n")
 
 @pytest.mark.parametrize("cut", [2, 20])
 def test_a_record_that_was_said_within_another_is_none(tmp_path: Path, cut: int) -> None:
-    """A complete record within a model's JSON text cannot become a record of the run, whatever happens to its line."""
+    """A complete record in a model's JSON text cannot become a record of the run, whatever happens to its line."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("llm_response", f'{{"body":{{"tool_input":{INNER.decode()}}}}}', TIME)
     journal.close()
@@ -150,7 +150,7 @@ def test_a_long_damaged_line_is_passed_over_in_time() -> None:
     st.lists(st.sampled_from([b"\n", b"\0", b'{"seq":', b'"crc":"00000000"}', b"\xff", WHOLE[:90], WHOLE]), max_size=9)
 )
 def test_a_reader_makes_something_of_every_byte_sequence(parts: list[bytes]) -> None:
-    """Each result is in the file where it says, in order, without overlaps."""
+    """Each result is at its stated place in the file, in order, without overlaps."""
     data = b"".join(parts)
     found = list(read(data))
 
@@ -182,7 +182,7 @@ def test_the_lock_tells_a_live_writer_from_a_dead_one(tmp_path: Path) -> None:
 
 
 def test_whether_a_writer_on_another_host_is_alive_is_not_known(tmp_path: Path) -> None:
-    """A lock says nothing across hosts, nor does a file that is not there."""
+    """A lock, or a missing file, says nothing about a writer on another host."""
     journal = Journal.create(tmp_path / "run.jsonl")
 
     answers = (

@@ -78,7 +78,7 @@ except OSError:
 
 @pytest.mark.parametrize("room", [10, 400_000])
 def test_a_large_record_that_the_disk_refuses_leaves_no_trace(tmp_path: Path, room: int) -> None:
-    """Where only some bytes of a large write have room, the file ends where it did before."""
+    """If only some bytes of a large write have room, the file ends where it did before."""
     ended = python(REFUSED, tmp_path / "run.jsonl", str(room))
 
     assert (ended.stdout, ended.stderr) == ("True 2\n", "")

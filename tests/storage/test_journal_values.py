@@ -32,7 +32,7 @@ def whole_line(value: bytes) -> bytes:
     ],
 )
 def test_what_strict_parsers_refuse_is_read(value: bytes, expected: Payload) -> None:
-    """The CRC says that the writer meant it, so it is what Python's json makes of it, to the type."""
+    """The CRC shows that the writer meant the line, so Python's json reads it, with the same types."""
     [record] = records(whole_line(value))
 
     assert (record.data["value"], type(record.data["value"])) == (expected, type(expected))

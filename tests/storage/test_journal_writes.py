@@ -107,7 +107,7 @@ def appended_until_full(journal: Journal) -> list[int]:
 
 
 def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> None:
-    """Where half a record has to stay, the next one is on a line of its own."""
+    """If half a record has to stay, the next record is on a line of its own."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     os.set_blocking(reading, False)
@@ -129,7 +129,7 @@ def test_a_torn_end_that_cannot_be_cut_off_is_closed_by_the_next_record() -> Non
 
 
 def test_a_record_that_lacks_only_its_newline_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it cannot be cut off, it is read, and the next record has the next number."""
+    """If the record cannot be cut off, it is read, and the next record has the next number."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("note", '{"text":"1"}', TIME)
     size = journal.path.stat().st_size

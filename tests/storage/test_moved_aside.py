@@ -34,7 +34,7 @@ def test_a_path_of_the_user_s_is_used_as_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_a_run_is_refused(name: str, content: str, tmp_path: Path) -> None:
-    """A file of the user stays as it is, and nothing is written beside it."""
+    """A file of the user stays as it is, and no file is written next to it."""
     (tmp_path / name).write_text(content)
 
     with pytest.raises(TrajectoryPathError, match="not a run"):
@@ -62,7 +62,7 @@ def test_what_an_ended_process_leaves_is_moved_aside(name: str, content: bytes, 
 
 @pytest.mark.parametrize("step", ["open", "fcntl.flock", "os.remove"])
 def test_a_run_that_starts_while_another_is_moved_aside_is_not_wiped(tmp_path: Path, step: str) -> None:
-    """Where a second run begins between two steps of the first one's beginning, all three runs are on file."""
+    """If a second run begins between two steps of the first one's beginning, all three runs are on file."""
     ended = python(
         """
         import sys
@@ -137,7 +137,7 @@ def test_what_is_moved_aside_is_named_in_the_log(tmp_path: Path, caplog: pytest.
 
 
 def test_a_journal_that_is_moved_aside_alone_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Where there is no document, the journal's names are logged."""
+    """If there is no document, the journal's names are logged."""
     run(tmp_path / "run.json", "first")
     (tmp_path / "run.json").unlink()
     run(tmp_path / "run.json", "second")

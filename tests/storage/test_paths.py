@@ -30,7 +30,7 @@ from trace_recorder.storage.paths import create_files, default_name, document_pa
     ],
 )
 def test_a_document_and_its_journal_know_each_other(name: str, document: str, journal: str) -> None:
-    """From either of a run's paths the other is known."""
+    """Each path of a run leads to the other one."""
     path = Path("d") / name
 
     assert (document_path_for(path), journal_path_for(document_path_for(path)), journal_path_for(path)) == (
@@ -121,7 +121,9 @@ def test_two_documents_never_share_a_journal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["os._exit(0)", "sys.exit(0)"])
 def test_a_fork_between_asking_for_the_path_and_the_start(tmp_path: Path, ending: str) -> None:
-    """A child that was forked from a recorder with a reserved name has a name of its own, and leaves its parent's."""
+    """A child that is forked from a recorder with a reserved name gets a name of its own, and does not take its
+    parent's.
+    """
     ended = python(
         f"""
         import os, sys

@@ -24,7 +24,7 @@ def names_of(directory: Path, *, recursive: bool = True) -> list[str]:
 
 
 def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -> None:
-    """By name: documents, then journals without a document, then the directories."""
+    """Documents come first, then journals without a document, then directories, each by name."""
     touch(tmp_path, "z.json", "z.jsonl", "b.jsonl", "a/y.json", "a/deep/x.jsonl", "a.d/w.json", "notes.txt")
     touch(tmp_path, "named", "named.journal.jsonl")
 
@@ -36,7 +36,7 @@ def test_the_runs_of_each_directory_come_before_those_below_it(tmp_path: Path) -
 
 
 def test_links_to_directories_and_hidden_names_are_left_out(tmp_path: Path) -> None:
-    """So no run is found twice, no loop is walked, and nothing is read that a link leads to."""
+    """So no run is found twice, no loop is walked, and nothing is read through a link."""
     touch(tmp_path / "runs", "a.json", ".git/b.json", ".hidden.json", "sub/c.json")
     touch(tmp_path, "elsewhere/d.json")
     (tmp_path / "runs" / "loop").symlink_to(".")
@@ -56,7 +56,7 @@ def test_a_directory_that_is_a_link_itself_is_searched(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="every directory can be read")
 def test_a_directory_below_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A read of that directory gives the reason; the other runs are found."""
+    """A read of that directory gives the reason. The other runs are found."""
     touch(tmp_path, "a/x.json", "b/y.json")
     (tmp_path / "a").chmod(0)
     try:

@@ -68,7 +68,7 @@ def test_chunks_of_a_masked_text_are_all_of_it(came: list[TimedBytes], mask: byt
 
 
 def test_a_chunk_that_ends_within_a_mask_ends_behind_it() -> None:
-    """The text before the mask in its line, after it, and in other lines is cut in its old places."""
+    """Before the mask in its line, after it, and in other lines, chunks end where they ended before."""
     came = [(0.0, b"data: a"), (0.1, b'"sk-'), (0.2, b'12" b'), (0.3, b"c\nd"), (0.4, b"\n")]
 
     found = read_chunks([(text := b'data: a"[KEY]" bc\nd\n', describe_chunks(came, 0.0, text))])
@@ -110,6 +110,6 @@ def test_what_says_something_else_than_its_text_is_refused(said: dict[str, objec
     ids=["run", "run-behind", "backwards", "nothing", "no-times", "endless-time", "list", "object"],
 )
 def test_what_a_stranger_says_of_chunks_is_refused_in_bounded_memory(said: dict[str, Payload]) -> None:
-    """A run of any length, a number of any size, or another type is an error like any other."""
+    """A run of any length, a number of any size, or another type is an ordinary error."""
     with pytest.raises((ValueError, TypeError)):
         read_chunks([(b"a\n", {"chunk_ends": "1", "chunk_times": "A"}), (b"a\n", said | {"continues": True})])

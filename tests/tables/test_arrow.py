@@ -32,7 +32,7 @@ def _flat(value: Any) -> Any:
 
 @pytest.mark.parametrize("of", [one for one in OF if one != "runs"])
 def test_the_rows_are_those_of_data_frames(trajectories: Mapping[str, Trajectory], of: Of) -> None:
-    """The same columns in the same order, and the same values; structures are JSON in a frame."""
+    """The columns, their order and the values are the same. Structures are JSON in a frame."""
     table = to_arrow(trajectories.values(), of=of)
     frame = to_dataframe(trajectories.values(), of=of, library="polars")
 
@@ -75,7 +75,7 @@ def _documents(prompt: Any) -> Iterator[str]:
 
 
 def test_each_message_is_there_once_with_the_calls_that_hold_it(trajectories: Mapping[str, Trajectory]) -> None:
-    """As a plain loop over all prompts finds it, in runs of every shape."""
+    """A plain loop over all prompts finds the same messages and calls, in runs of every shape."""
     for run in trajectories.values():
         rows = to_arrow(run, of="messages").to_pylist()
         numbers = {row["interaction_id"]: row["call_number"] for row in to_arrow(run, of="calls").to_pylist()}
@@ -93,7 +93,7 @@ def test_each_message_is_there_once_with_the_calls_that_hold_it(trajectories: Ma
 
 
 def test_agents_that_take_turns_need_few_ranges_a_message(tmp_path: Path) -> None:
-    """The calls of one conversation have numbers that follow each other, as soon as its prompts are remembered."""
+    """The calls of one conversation have consecutive numbers."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         histories: dict[str, list[Any]] = {"a": [], "b": []}
         for turn in range(40):
@@ -142,7 +142,7 @@ def test_no_run_is_a_table_without_rows() -> None:
 
 
 def test_another_table_is_refused() -> None:
-    """The error names those that there are; a path is refused too."""
+    """The error names the tables. A path is refused too."""
     with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
         to_arrow([], of="transcripts")  # type: ignore[arg-type]  # what the test is of
     with pytest.raises(TypeError, match=r"to_arrow\(load\('run.json'\)\)"):
@@ -162,7 +162,7 @@ def test_calls_that_share_an_id_have_numbers_of_their_own(tmp_path: Path) -> Non
 
 
 def test_the_origin_of_an_answer_may_have_half_a_surrogate_pair(tmp_path: Path) -> None:
-    """As any text of a file may."""
+    """Any text of a file may have half a surrogate pair."""
     run = load(recorded(tmp_path / "run.json"))
     [call] = run.llm_interactions
     origin = ReplayedFrom("a\ud800", by_hand=True)

@@ -59,7 +59,7 @@ def test_a_row_is_a_call(run: Trajectory, library: Any) -> None:
 
 
 def test_a_row_is_a_step_or_a_tool_call(run: Trajectory, library: Any) -> None:
-    """As many rows as the run has of each."""
+    """The table has as many rows as the run has steps or tool calls."""
     steps, calls = (_rows(to_dataframe([run, run], of=of, library=library)) for of in ("steps", "tool_calls"))
 
     assert [row["step_number"] for row in steps] == [step.step_number for step in run.steps] * 2
@@ -102,7 +102,7 @@ def test_a_row_is_a_run(scored: Trajectory, run: Trajectory, library: Any) -> No
 
 @pytest.mark.parametrize("of", ["calls", "steps", "tool_calls"])
 def test_each_row_names_its_run(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
-    """By its file, task, status and success, which in the table of tool calls is not the tool's."""
+    """Each row has the run's file, task and status, and its success. In `tool_calls`, `success` is that of the tool."""
     rows = _rows(to_dataframe([run, scored], of=of, library=library))
     success = "run_success" if of == "tool_calls" else "success"
 
@@ -119,7 +119,7 @@ TYPES = {
 
 @pytest.mark.parametrize("of", ["runs", "calls", "steps", "tool_calls"])
 def test_a_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any, of: Any) -> None:
-    """Also if all of its values are unknown, and in a table without rows."""
+    """The type is the same if all values are unknown, and in a table without rows."""
     frames = [to_dataframe(runs, of=of, library=library) for runs in ([scored], [run, scored], [])]
     types = [dict(zip(frame.columns, map(str, frame.dtypes), strict=True)) for frame in frames]
 
@@ -130,7 +130,7 @@ def test_a_column_has_one_type(scored: Trajectory, run: Trajectory, library: Any
 
 
 def test_times_of_several_zones_are_those_of_utc(library: Any) -> None:
-    """As is a time without a zone. A number that replaces a text is kept."""
+    """A time without a zone is read as UTC. A number that replaces a text is kept."""
     times = ["2025-06-12T22:05:46+02:00", "2025-06-12T22:05:46", None]
     runs = [Trajectory(start_time=time, final_result=7 if time is None else "done") for time in times]
     rows = _rows(to_dataframe(runs, of="runs", library=library))
@@ -147,14 +147,14 @@ def test_times_of_several_zones_are_those_of_utc(library: Any) -> None:
 def test_runs_of_every_shape_have_the_same_columns(
     trajectories: Mapping[str, Trajectory], library: Any, of: Any
 ) -> None:
-    """Also a run without any row has them."""
+    """A run without any row has the columns too."""
     columns = {tuple(to_dataframe(value, of=of, library=library).columns) for value in trajectories.values()}
 
     assert columns == {tuple(to_dataframe([], of=of, library=library).columns)}
 
 
 def test_another_table_is_refused(run: Trajectory) -> None:
-    """The error names those that there are."""
+    """The error names the tables."""
     with pytest.raises(ValueError, match="one of runs, calls, steps, tool_calls, messages, rewards"):
         to_dataframe(run, of="transcripts")  # type: ignore[arg-type]  # what the test is of
 
@@ -166,7 +166,7 @@ def test_a_library_that_is_not_installed_is_named(run: Trajectory) -> None:
 
 
 def test_a_trajectory_has_short_names_and_times(run: Trajectory) -> None:
-    """Its last conversation, its steps, its document, and its times as datetimes."""
+    """A trajectory has its last conversation, its steps, its document, and its times as datetimes."""
     answered = [call for call in run.llm_interactions if call.answered][-1]
 
     assert run.messages[:-1] == answered.input_messages

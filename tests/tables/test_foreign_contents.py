@@ -15,7 +15,7 @@ from trace_recorder.values.tool_uses import tool_uses_of
 
 @pytest.fixture(scope="module", params=[DIRECTORY, PRODUCED], ids=["real", "produced"])
 def runs(request: pytest.FixtureRequest) -> list[Trajectory]:
-    """Every run of the files of other tools."""
+    """Return every run of the files of other tools."""
     if not request.param.is_dir():
         pytest.skip(f"there is no {request.param}")
     return [*load_all(request.param, strict=False)]
@@ -31,7 +31,7 @@ def text(value: object) -> str | None:
 
 
 def test_there_is_a_row_for_each_call_step_and_tool(runs: list[Trajectory]) -> None:
-    """In the same order, with the same texts."""
+    """The rows are in the same order, with the same texts."""
     for run in runs:
         [whole] = rows(run, "runs")
         calls, steps, tools = rows(run, "calls"), rows(run, "steps"), rows(run, "tool_calls")

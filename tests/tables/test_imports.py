@@ -6,7 +6,7 @@ from tests.processes import python
 
 
 def test_nothing_imports_an_extra_before_it_is_needed() -> None:
-    """Neither the package, nor its commands, nor the modules of tables import one."""
+    """The package, its commands and the modules of tables import no extra."""
     done = python(
         """
         import sys

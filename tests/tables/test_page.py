@@ -25,7 +25,10 @@ def rows_of(heading: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_page_has_the_columns(table: TableName) -> None:
-    """By name, type of Arrow, and meaning, in their order; those of all tables once."""
+    """The page has the columns by name, Arrow type and meaning, in their order.
+
+    Columns of all tables are there once.
+    """
     first = [] if table == "transcripts" else rows_of("first columns")
     if table == "tool_calls":
         run_success = TABLES[table][4]
@@ -39,7 +42,7 @@ def test_the_page_has_the_columns(table: TableName) -> None:
 
 
 def test_a_column_means_the_same_in_every_table() -> None:
-    """Where a table has another meaning, its columns are Scout's, or of the run or the tool by their names."""
+    """A table with another meaning has Scout's columns, or a column that the run or the tool names."""
     meanings: dict[str, set[str]] = {}
     for table, columns in TABLES.items():
         for column in columns if table != "transcripts" else ():
@@ -49,7 +52,7 @@ def test_a_column_means_the_same_in_every_table() -> None:
 
 
 def test_the_queries_of_the_page_run(tmp_path: Path) -> None:
-    """Over the tables of an export."""
+    """The queries run over the tables of an export."""
     recorded(tmp_path / "runs" / "run.json", "permission denied")
     invoke("export", tmp_path / "runs", "-f", "parquet", "-o", tmp_path / "tables")
     queries = [one for block in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) for one in block.split(";")]

@@ -25,7 +25,7 @@ from trace_recorder.tables.parquet import FORMS, TableFiles, batches_of, part_fi
 
 @pytest.fixture
 def runs(tmp_path: Path) -> list[Trajectory]:
-    """Return four runs, the last of which is scored."""
+    """Four runs, the last of which is scored."""
     made = [load(recorded(tmp_path / "runs" / f"run{number}.json", f"answer {number}")) for number in range(3)]
     with TrajectoryRecorder(tmp_path / "runs" / "run3.json") as recorder:
         answer = {"content": "a", "usage": {"input_tokens": 3, "output_tokens": 2}}
@@ -50,7 +50,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_files_have_the_rows_of_arrow(runs: list[Trajectory], tmp_path: Path) -> None:
-    """In parts of whole runs, readable by their owner alone."""
+    """The files are parts of whole runs, and only their owner can read them."""
     with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
 
@@ -64,7 +64,7 @@ def test_files_have_the_rows_of_arrow(runs: list[Trajectory], tmp_path: Path) ->
 
 
 def test_files_say_what_their_columns_mean(runs: list[Trajectory], tmp_path: Path) -> None:
-    """In the metadata of the file, and in those of each column; texts are compressed with zstd."""
+    """The meanings are in the metadata of the file and of each column. Texts are compressed with zstd."""
     with TableFiles(tmp_path / "out", FORMS["tables"]) as files:
         write(files, runs)
     read = pq.ParquetFile(tmp_path / "out" / "calls" / "part-00000.parquet")
@@ -99,7 +99,7 @@ def test_an_export_goes_on_behind_its_last_whole_part(runs: list[Trajectory], tm
 
 
 def test_tables_that_are_there_are_not_replaced_unasked(runs: list[Trajectory], tmp_path: Path) -> None:
-    """With `force` all of them are replaced."""
+    """With `force` all tables are replaced."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
@@ -170,7 +170,7 @@ def test_a_damaged_file_can_be_replaced(runs: list[Trajectory], tmp_path: Path) 
 
 
 def test_misuse_is_reported(tmp_path: Path) -> None:
-    """There is no stdout for several tables, and no other form."""
+    """Several tables cannot go to stdout, and no other form exists."""
     run = recorded(tmp_path / "run.json")
 
     assert invoke("export", run, "-f", "parquet").exit_code == 2
@@ -195,7 +195,7 @@ def test_scout_gets_its_columns(runs: list[Trajectory], tmp_path: Path) -> None:
 
 
 def test_duckdb_finds_the_parts(runs: list[Trajectory], tmp_path: Path) -> None:
-    """By a pattern; the tables are joined by the file of the run."""
+    """DuckDB finds the parts by a pattern. The file of the run joins the tables."""
     with TableFiles(tmp_path / "out", FORMS["tables"], part_bytes=1) as files:
         write(files, runs)
     contents = duckdb.sql(
@@ -225,7 +225,7 @@ def test_a_disk_that_is_full_leaves_no_file(runs: list[Trajectory], tmp_path: Pa
 
 
 def test_a_part_that_is_added_replaces_no_other(runs: list[Trajectory], tmp_path: Path) -> None:
-    """Also if an earlier part was removed."""
+    """The same is true even if an earlier part was removed."""
     out = tmp_path / "out"
     with TableFiles(out, FORMS["tables"], part_bytes=1, group_bytes=1) as files:
         write(files, runs)
@@ -251,7 +251,7 @@ def test_a_name_may_have_any_bytes(runs: list[Trajectory], tmp_path: Path, monke
 
 
 def test_an_export_that_replaces_leaves_no_temporary_file(runs: list[Trajectory], tmp_path: Path) -> None:
-    """Which an export that was killed may have left."""
+    """An export that was killed may have left such a file."""
     out = tmp_path / "out"
     (out / "calls").mkdir(parents=True)
     (out / "calls" / ".part-00007.parquet.tmp").write_bytes(b"PAR1")

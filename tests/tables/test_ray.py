@@ -38,7 +38,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Return forty runs, one of which is damaged and one foreign."""
+    """Forty runs, one of which is damaged and one foreign."""
     for number in range(40):
         recorded(tmp_path / "runs" / f"run{number:02}.json", f"answer {number}", success=number % 3 > 0)
     (tmp_path / "runs" / "damaged.json").write_text("{")
@@ -88,7 +88,7 @@ def test_the_files_are_those_of_one_machine(cluster: Any, runs: Path, tmp_path: 
 
 
 def test_runs_of_other_tools_are_imported_as_by_one_machine(cluster: Any, tmp_path: Path) -> None:
-    """The same files, of sessions with files beside them too; the same sentences, and nothing twice."""
+    """The files and the messages are the same, even for sessions with files beside them. Nothing is written twice."""
 
     def imported(out: Path) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in out.iterdir()}
@@ -150,13 +150,13 @@ def test_a_task_whose_process_dies_is_done_again(cluster: Any, tmp_path: Path) -
 
 
 def test_what_a_task_raises_is_raised(cluster: Any) -> None:
-    """As by the other engine."""
+    """The other engine raises the same exception."""
     with pytest.raises(ValueError, match="invalid literal"):
         [*in_order(int, ["1", "no"], cluster.address)]
 
 
 def test_runs_are_a_dataset(cluster: Any, runs: Path) -> None:
-    """Lazily, with the rows of the tables; also those at an address."""
+    """The dataset is lazy, and has the rows of the tables, also for runs at an address."""
     (runs / "damaged.json").unlink()
     (runs / "foreign.json").unlink()
     expected = to_arrow([load(path) for path in sorted(runs.glob("*.json"))], of="runs")

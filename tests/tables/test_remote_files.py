@@ -15,7 +15,7 @@ from trace_recorder.tables.remote_files import remote_runs, url_of
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Return runs in and below a directory, one of which is damaged, and other files."""
+    """Runs in and below a directory, one of which is damaged, and other files."""
     for name in ("b", "a", "below/c", "below.1/d", "below/deeper/e"):
         (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
         recorded(tmp_path / "runs" / f"{name}.json", f"answer {name}")
@@ -29,7 +29,7 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
-    """The same in the memory of fsspec."""
+    """The same runs in the memory of fsspec."""
     memory = fsspec.filesystem("memory")
     memory.put(str(runs), "/runs", recursive=True)
     yield "memory://runs"
@@ -42,7 +42,7 @@ def named(text: str, runs: Path) -> str:
 
 
 def test_the_runs_of_an_address_are_those_of_a_directory(runs: Path, address: str) -> None:
-    """In the same order, without hidden ones; a file is itself."""
+    """The runs are in the same order, without hidden ones. The address of a file gives that file."""
     found = [str(path) for path in remote_runs(address)]
 
     assert found == [named(str(path), runs) for path in runs_in_directory(runs)]
@@ -68,7 +68,7 @@ def test_a_command_reads_an_address_as_a_directory(runs: Path, address: str, com
 
 
 def test_find_searches_an_address_as_a_directory(runs: Path, address: str) -> None:
-    """The same paths and reports."""
+    """The paths and the reports are the same."""
     there, here = (invoke("find", "--paths", "answer", where) for where in (address, runs))
 
     assert here.stdout
@@ -77,7 +77,7 @@ def test_find_searches_an_address_as_a_directory(runs: Path, address: str) -> No
 
 
 def test_what_is_not_there_is_said(address: str) -> None:
-    """In a sentence; so is a scheme that nobody knows."""
+    """The message is a sentence, also for an unknown scheme."""
     missing, unknown = invoke("stats", "memory://nothing/run.json"), invoke("stats", "nosuch://runs")
 
     assert (missing.exit_code, len(missing.stderr.splitlines())) == (1, 1)
@@ -114,7 +114,7 @@ def test_an_export_goes_to_an_address(address: str, tmp_path: Path, name: str, o
 
 
 def test_an_export_that_replaces_tables_leaves_no_older_part(address: str) -> None:
-    """Its rows would count twice. Other files stay."""
+    """Rows of older parts would count twice. Other files stay."""
     memory = fsspec.filesystem("memory")
     for name in ("part-00000.parquet", "part-00001.parquet", "notes.txt"):
         memory.pipe_file(f"/out/runs/{name}", b"old")
@@ -128,7 +128,7 @@ def test_an_export_that_replaces_tables_leaves_no_older_part(address: str) -> No
 
 
 def test_a_path_is_no_address(tmp_path: Path) -> None:
-    """Neither a path of Windows, nor a directory with a colon, nor one with a letter before it."""
+    """A path of Windows, a directory with a colon, and a directory with a letter before the colon are paths."""
     (tmp_path / "s3:").mkdir()
 
     assert [url_of(Path(one)) for one in ("runs", "/a/b.json", "c:/runs", f"{tmp_path}/s3:")] == [None] * 4

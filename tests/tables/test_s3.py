@@ -37,7 +37,7 @@ def store(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Return runs in and below a directory, one of which is damaged."""
+    """Runs in and below a directory, one of which is damaged."""
     for number in range(4):
         recorded(tmp_path / "runs" / "below" / f"run{number}.json", f"answer {number}", success=number > 0)
     recorded(tmp_path / "runs" / "run.json", "answer")
@@ -58,7 +58,7 @@ def runs(tmp_path: Path) -> Path:
     ids=lambda command: command[0],
 )
 def test_a_command_reads_a_store_as_a_directory(store: str, runs: Path, command: tuple[str, ...]) -> None:
-    """The same output, reports and exit code; paths are addresses."""
+    """The output, the reports and the exit code are the same. Paths are addresses."""
     fsspec.filesystem("s3").put(str(runs), f"{store}/runs", recursive=True)
     name, *options = command
     arguments = [options.pop(0)] if name in {"find", "grep", "sql"} else []

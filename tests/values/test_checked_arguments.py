@@ -55,7 +55,7 @@ def kind(value: object) -> str:
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> TrajectoryRecorder:
-    """A recorder that raises what goes wrong in recording."""
+    """A recorder that raises failures of recording."""
     return TrajectoryRecorder(tmp_path / "run.json", strict=True)
 
 
@@ -267,14 +267,14 @@ def test_what_has_a_plain_form_has_it(value: object, expected: Payload) -> None:
 
 
 def test_keys_have_it_too() -> None:
-    """A name is the text of what it was."""
+    """A name is the text of the original key."""
     keys = {datetime.date(2025, 6, 12): 1, pathlib.PurePosixPath("/a"): 2, np.int64(3): 3, Verdict.YES: 4}
 
     assert to_jsonable(keys) == {"2025-06-12": 1, "/a": 2, "3": 3, "True": 4}
 
 
 def test_what_is_no_number_in_an_array_is_described() -> None:
-    """As it is in a list."""
+    """A value that is not a number is described, in an array as in a list."""
     assert to_jsonable(np.array([1.5, float("nan")])) == [1.5, {"__type__": "float", "repr": "nan"}]
 
 

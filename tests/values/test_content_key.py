@@ -49,7 +49,7 @@ CONTENTS = (
 
 @pytest.mark.parametrize("holder", [dict, Data, Slotted, Packed, Model, types.SimpleNamespace])
 def test_different_contents_have_different_keys(holder: Any) -> None:
-    """Also 0.0 and -0.0, 1 and True, a list and a dict whose only name is None."""
+    """Included are 0.0 and -0.0, 1 and True, a list and a dict whose only name is None."""
     keys = [content_key(holder(content=content)) for content in CONTENTS]
 
     assert None not in keys

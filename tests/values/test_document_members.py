@@ -68,7 +68,7 @@ OF_FULL = {
     ("value", "document"), [(FULL, OF_FULL), (Outer("t"), {"title": "t", "note": None, "parts": None})]
 )
 def test_a_value_is_rendered_and_read_again(value: Outer, document: dict[str, Any]) -> None:
-    """Members are in the order of the fields, and those without a value are missing unless the type says otherwise."""
+    """Members are in the order of the fields. A member without a value is missing unless its type says otherwise."""
     rendered = render(value)
 
     assert (rendered, [*rendered]) == (document, [*document])
@@ -76,7 +76,7 @@ def test_a_value_is_rendered_and_read_again(value: Outer, document: dict[str, An
 
 
 def test_the_schema_is_that_of_the_fields() -> None:
-    """A member that is missing in place of None is never null."""
+    """If a member is missing instead of None, the schema allows no null."""
     maker = SchemaMaker()
     count, inner = {"type": "integer", "minimum": 0}, {"$ref": "#/$defs/Inner"}
 

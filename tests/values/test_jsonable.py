@@ -41,7 +41,7 @@ def read_strictly(text: str) -> Payload:
 
 @given(json_values)
 def test_what_json_can_say_comes_back_equal(value: Payload) -> None:
-    """Dicts, lists, texts, numbers, booleans and None are themselves, also once written and read."""
+    """Dicts, lists, texts, numbers, booleans and None stay equal, also once written and read."""
     assert exactly([to_jsonable(value), read_strictly(to_json(value))]) == exactly([value, value])
 
 
@@ -67,7 +67,7 @@ class Level(enum.IntEnum):
 
 
 class Name(str):
-    """A text of a class of its own."""
+    """A text of another class."""
 
     __slots__ = ()
 
@@ -280,7 +280,7 @@ def test_an_object_is_read_by_the_attributes_that_count() -> None:
             self.client = Opaque()
 
         def error(self) -> None:
-            """Not an attribute that counts."""
+            """A property that is not an attribute of messages."""
 
     assert object_to_jsonable([Message()]) == [
         {
@@ -297,7 +297,7 @@ def test_what_was_not_given_is_not_there() -> None:
 
 
 def test_a_call_and_its_result_may_know_each_other() -> None:
-    """Objects that lead back to one another are copied once, and the way back says so."""
+    """Objects that refer to each other are copied once. The reference back is described."""
     call = types.SimpleNamespace(call_id="1", name="bash")
     call.tool_result = types.SimpleNamespace(call_id="1", result="ok", tool_call=call)
 
@@ -307,7 +307,7 @@ def test_a_call_and_its_result_may_know_each_other() -> None:
 
 
 def test_handing_over_nothing_gives_nothing() -> None:
-    """None, texts, numbers and what has no such attribute pass as they are."""
+    """None, texts, numbers and objects without such attributes are returned unchanged."""
     assert object_to_jsonable([None, "x", 3, b"", Opaque()]) == [
         None,
         "x",

@@ -28,7 +28,7 @@ def attempt(second: int | None, duration: float | None) -> Attempt:
     ids=["none", "one", "two", "three", "the first without a duration", "the newest without one", "back", "no time"],
 )
 def test_a_call_takes_its_attempts_and_pauses(attempts: list[Attempt], seconds: float) -> None:
-    """The duration is the recorded one if the newest attempt has none. A clock that was set back shortens no call."""
+    """If the newest attempt has no duration, the recorded one is used. A clock that was set back shortens no call."""
     assert call_seconds(attempts, 9.0) == seconds
 
 

@@ -36,7 +36,7 @@ VALUES = st.recursive(
 
 @contextmanager
 def background() -> Iterator[list[int]]:
-    """Count how often this thread lets others run, as a background thread does."""
+    """Count the pauses of this thread as a background thread."""
     yields: list[int] = []
     token = current_yield.set(lambda: yields.append(1))
     try:
@@ -57,7 +57,7 @@ def test_what_is_read_in_steps_is_what_is_read_at_once(value: Payload, ascii_onl
 
 @given(VALUES)
 def test_what_is_written_in_steps_is_what_is_written_at_once(value: Payload) -> None:
-    """The same bytes, long strings included."""
+    """The bytes are the same, long strings included."""
     with background():
         written = WRITE([value, "x" * MIN_LONG_STRING, value])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.counting import Kept, kept_by
 from trace_recorder.values.message_equality import json_key, says_key, shown_key
-from trace_recorder.values.message_table import MAX_LISTS, EqualMessages, Key, MessageTable
+from trace_recorder.values.message_table import MAX_LISTS, EqualMessages, Key, MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, ToolCall
 from trace_recorder.values.structs import replace
 
@@ -42,7 +42,7 @@ def test_a_prompt_is_the_list_of_its_messages(places: list[int], first: slice, s
 
 @given(PLACES, PLACES, PLACES)
 def test_extending_a_prompt_changes_no_other(begin: list[int], more: list[int], others: list[int]) -> None:
-    """Two continuations of the same beginning have nothing of each other."""
+    """Two continuations of the same beginning share no new element."""
     beginning = MessageTable().prompt(of(begin))
     first, second = beginning.extended(of(more)), beginning.extended(of(others))
 
@@ -87,3 +87,39 @@ def test_a_prompt_can_be_pickled() -> None:
     copy = pickle.loads(pickle.dumps(MessageTable().prompt(POOL)[1:3]))
 
     assert copy.extended([POOL[0]]) == [POOL[1], POOL[2], POOL[0]]
+
+
+NUMBERS = st.lists(st.integers(0, 3), max_size=8)
+BOUNDS = st.none() | st.integers(-10, 10)
+SLICES = st.builds(slice, BOUNDS, BOUNDS, st.none() | st.sampled_from([1, 2, -1, -3]))
+
+
+@given(NUMBERS, SLICES, SLICES)
+def test_a_slice_has_the_elements_of_the_same_slice_of_a_list(numbers: list[int], first: slice, second: slice) -> None:
+    """Slices of slices equal those of lists: elements, length, and order from both ends."""
+    expected = numbers[first][second]
+    part = SharedSequence(numbers)[first][second]
+    assert part == expected
+    assert expected == part
+    assert len(part) == len(expected)
+    assert [*reversed(part)] == expected[::-1]
+    assert [part[place] for place in range(-len(expected), len(expected))] == expected * 2
+    assert repr(part) == repr(expected)
+
+
+@given(NUMBERS, NUMBERS)
+def test_two_are_equal_where_their_elements_are(one: list[int], other: list[int]) -> None:
+    """The sequences compare like lists, with lists and with each other, and equal nothing else."""
+    assert (SharedSequence(one) == SharedSequence(other)) == (one == other)
+    assert (SharedSequence(one) == other) == (one == other)
+    assert SharedSequence(one) != tuple(one)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS)
+def test_extending_one_changes_no_other(begin: list[int], some: list[int], other: list[int]) -> None:
+    """Two continuations of the same beginning share no new element."""
+    beginning = SharedSequence(list(begin))
+    first, second = beginning.extended(some), beginning.extended(other)
+    assert (beginning, first, second) == (begin, begin + some, begin + other)
+    assert first + other == begin + some + other
+    assert other + first == other + begin + some

@@ -95,7 +95,7 @@ def test_each_count_of_tools_has_the_same_uses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("directory", FOREIGN, ids=["real", "produced"])
 def test_each_count_of_tools_is_the_same_for_files_of_other_tools(directory: Path) -> None:
-    """Some of them write results without ids, and calls that no step has."""
+    """Some of these files have results without ids, and calls that no step has."""
     if not directory.is_dir():
         pytest.skip(f"there is no {directory}")
     counts = {run.path: counts_by_everyone(run) for run in load_all(directory, strict=False)}

@@ -72,12 +72,12 @@ def test_the_repr_of_an_interaction_has_what_it_is_and_how_it_ended() -> None:
 
 
 def test_the_repr_of_a_step_has_its_number_and_state() -> None:
-    """It also has the number of tools that were called, and that returned."""
+    """The repr also has the number of tools that were called, and of tools that returned."""
     assert repr(STEP) == "AgentStep(step_number=1, state='completed', 1 tool call, 0 tool results)"
 
 
 def test_what_compares_and_loads_runs_is_one_short_line(tmp_path: Path) -> None:
-    """A comparison says where the runs part, and an iterator what it has read."""
+    """A comparison says where the runs differ first, and an iterator says what it has read."""
     for name, answer in (("a", "Hi."), ("b", "Ho.")):
         with TrajectoryRecorder(tmp_path / f"{name}.json") as recorder:
             recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "p", "m")

@@ -59,12 +59,12 @@ ASYNC: dict[str, Make] = {
 
 
 def weather(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather."""
     return f"fine in {city}"
 
 
 async def weather_later(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather, asynchronously."""
     return weather(city)
 
 

@@ -44,7 +44,7 @@ INSTALLED = {package: is_installed(package) for package in ("openai", "anthropic
 
 
 def each_of(names: Iterable[str]) -> pytest.MarkDecorator:
-    """Run a test with each of these shapes, except for those of an SDK that is not installed."""
+    """Run a test with each of these shapes, except shapes of an SDK that is not installed."""
     packages = [(name, name.partition(",")[0]) for name in names]
     marks = {package: pytest.mark.skipif(not there, reason=f"no {package}") for package, there in INSTALLED.items()}
     shapes = [pytest.param(SHAPES[name], id=name, marks=marks[package]) for name, package in packages]

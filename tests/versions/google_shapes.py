@@ -68,7 +68,7 @@ class Word(BaseModel):
 
 
 def weather(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather."""
     return f"fine in {city}"
 
 

@@ -29,7 +29,7 @@ def _with_own_transport(name: str, url: str) -> Payload:
 
 
 def weather(city: str) -> str:
-    """Say what the weather is."""
+    """Return the weather."""
     return f"fine in {city}"
 
 

@@ -50,7 +50,7 @@ async def iterated(said: Payload) -> Payload:
 
 
 async def parsed(said: Payload) -> Payload:
-    """Take what a raw response parses to."""
+    """Return the parsed value of a raw response."""
     return await _settled(said.parse())
 
 
@@ -60,12 +60,12 @@ async def parsed_stream(said: Payload) -> Payload:
 
 
 async def entered(said: Payload) -> Payload:
-    """Take every event of a stream helper, which is a context manager."""
+    """Return every event of a stream helper, which is a context manager."""
     return await _inside(said, iterated)
 
 
 async def read(said: Payload) -> Payload:
-    """Take the bytes of a streaming response, which is a context manager."""
+    """Return the bytes of a streaming response, which is a context manager."""
     return await _inside(said, lambda response: _settled(response.read()))
 
 
@@ -94,7 +94,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Shape:
-    """One way to call one SDK."""
+    """A way to call an SDK."""
 
     make: Make
     call: Call
@@ -210,7 +210,9 @@ def http_clients(client: Payload) -> list[Payload]:
 
 
 def inside(client: Payload) -> Payload:
-    """Return what `unwrap` restores: the identity of every transport, and the attributes of the objects around them."""
+    """Return the values that `unwrap` restores: the identity of every transport, and the attributes of the objects
+    around them.
+    """
     http = http_clients(client)
     transports = [(id(one._transport), [id(mounted) for mounted in one._mounts.values()]) for one in http]
     return transports, [sorted(vars(one)) for one in (getattr(client, "_api_client", client), *http)]

@@ -98,7 +98,7 @@ def test_each_attempt_of_a_retried_call_is_recorded(tmp_path: Path, name: str) -
 
 @each_client
 def test_a_client_moves_to_a_later_recorder(tmp_path: Path, shape: Shape) -> None:
-    """A client bound to a run that has ended is recorded by the next that wraps it; unwrap restores what was first."""
+    """A client of an ended run is recorded by the next recorder that wraps it. `unwrap` restores its first state."""
     with serving(*shape.call.answers) as server:
         client = shape.client(server.url)
         before = inside(client)
@@ -130,7 +130,7 @@ def refusal(act: Callable[[Payload], object], client: Payload) -> str:
 
 @each_client
 def test_pickling_a_client_fails_as_before(tmp_path: Path, shape: Shape) -> None:
-    """No client can be pickled, for a reason of its own; wrapping it changes nothing of that."""
+    """No client can be pickled, for a reason of its own. Wrapping does not change that."""
     client = shape.client(NOWHERE)
     before = refusal(pickle.dumps, client)
 
@@ -187,7 +187,7 @@ def test_two_clients_on_one_http_client_are_recorded_once_each(tmp_path: Path, n
 
 @each_client
 def test_closing_a_wrapped_client_closes_what_is_inside(tmp_path: Path, shape: Shape) -> None:
-    """A wrapped client is closed as it was: its HTTP client says so, and its transport takes no more requests."""
+    """The HTTP client of a closed client says that it is closed, and its transport refuses requests."""
     client = wrap(shape.client(NOWHERE))
     if shape.asynchronous and uses_aiohttp(getattr(client, "_api_client", None)):
         pytest.skip("its async calls go by aiohttp, and not by the HTTP client inside")

@@ -57,7 +57,7 @@ def recorded(recorder: TrajectoryRecorder) -> list[str | None]:
 
 
 def test_the_module_openai_is_wrapped_before_its_first_call(tmp_path: Path, openai: Payload, server: Server) -> None:
-    """wrap(openai) asks for no key, and records what the module's functions do from then on."""
+    """`wrap(openai)` asks for no key, and records the module's functions from then on."""
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         same = wrap(openai)
         answer = ask_openai(openai, server)
@@ -127,7 +127,7 @@ def test_unwrap_leaves_the_module_openai_at_work(tmp_path: Path, openai: Payload
 
 
 def test_the_module_ollama_is_wrapped(tmp_path: Path, ollama: Payload) -> None:
-    """wrap(ollama) records the module's functions, those that were imported by name before too."""
+    """`wrap(ollama)` records the module's functions, even those that were imported by name before."""
     from ollama import chat
 
     with TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
@@ -150,7 +150,7 @@ def test_the_module_ollama_is_restored(tmp_path: Path, ollama: Payload) -> None:
 
 @pytest.mark.parametrize(("package", "name"), [("anthropic", None), ("google.genai", None), ("openai", "OpenAI")])
 def test_what_is_no_client_is_refused_by_name(package: str, name: str | None) -> None:
-    """A module that has no client of its own, or a class in place of a client, is named in the refusal."""
+    """The refusal names a module without a client of its own, or a class instead of a client."""
     module = pytest.importorskip(package)
     given = getattr(module, name) if name else module
     with pytest.raises(UnsupportedClientError, match=f"(module|class) '{package}.* Give it a client of openai"):

@@ -15,7 +15,7 @@ OF_EACH_CLIENT = {(shape.make, shape.asynchronous): name for name, shape in reve
 
 @each_of(SHAPES)
 def test_a_call_is_recorded_once(tmp_path: Path, shape: Shape) -> None:
-    """Each LLM call is recorded once, complete, with the server's request; other calls are not recorded."""
+    """Each LLM call is recorded once, complete, with the server's request. Other calls are not recorded."""
     with serving(*shape.call.answers) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         shape.run(recorder.wrap(shape.client(server.url)))
 

@@ -91,7 +91,10 @@ async def generated_by(client: Payload) -> str:
 
 @pytest.mark.parametrize("settings", [{}, {"async_client_args": {"ssl": False}}], ids=["its own", "with settings"])
 def test_google_stays_on_aiohttp(tmp_path: Path, settings: Payload) -> None:
-    """Its async calls go by aiohttp, as they do unwrapped, and are recorded; afterwards its client is as it was."""
+    """The client's async calls go by aiohttp, as they do unwrapped, and are recorded.
+
+    Afterwards the client has its first state.
+    """
     pytest.importorskip("aiohttp")
     with serving(plain(GENERATED)) as server, TrajectoryRecorder(directory=tmp_path, strict=True) as recorder:
         client = gemini(server.url, **settings)

@@ -21,7 +21,7 @@ def used(number: int) -> Payload:
 
 
 def gave(number: int, content: Payload = None) -> Payload:
-    """The message with what that tool gave."""
+    """Return the message with the result of that tool."""
     return {"role": "tool", "tool_call_id": f"call_{number}", "content": content or f"output {number}"}
 
 

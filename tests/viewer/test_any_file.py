@@ -81,7 +81,7 @@ def _places(value: Payload, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
 @settings(max_examples=300)
 @given(st.integers(0, 1), st.floats(0, 1, exclude_max=True), st.sampled_from(ODD))
 def test_a_journal_with_any_json_in_any_place_has_answers(which: int, place: float, odd: Payload) -> None:
-    """Another program may have written the journal; an odd value hides no other value."""
+    """Another program may have written the journal. An odd value hides no other value."""
     found = [path for path in _places(records()[which]) if len(path) > 2 and path[1] == "data"]
     *within, name = found[int(place * len(found))]
     changed = copy.deepcopy(records()[which])

@@ -67,7 +67,7 @@ def os_lock(fd: int) -> None:
 
 
 def test_half_a_line_waits_for_its_end_while_there_is_a_writer(tmp_path: Path) -> None:
-    """A record counts when it is whole; without a writer it is torn, as `load` says too."""
+    """A record counts when it is whole. Without a writer it is torn, as for `load`."""
     data = record(tmp_path / "whole.json", growing(1)).with_suffix(".jsonl").read_bytes()
     path = tmp_path / "run.jsonl"
     path.write_bytes(data[:-20])
@@ -123,7 +123,7 @@ def test_a_replaced_journal_is_noticed(tmp_path: Path, how: str) -> None:
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
-    """As `load` does it."""
+    """The error is that of `load`."""
     path = tmp_path / "run.jsonl"
     path.write_text('{"hello": 1}\n')
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_document_alone_is_read_again_when_it_changed(tmp_path: Path) -> None:
-    """Without a journal, the document is loaded anew if it is another one than before."""
+    """Without a journal, the document is loaded again if it has changed."""
     path = record(tmp_path / "run.json", growing(1))
     path.with_suffix(".jsonl").unlink()
     run = OpenRun(path, "run.json")
@@ -178,7 +178,7 @@ def test_a_call_says_why_it_is_incomplete_while_its_run_goes_on_and_afterwards(t
 
 
 def test_a_run_opens_while_another_one_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading a run delays no other one; who asks for the same run waits for it."""
+    """Reading a run delays no other run. A second request for the same run waits."""
     slow, other = record(tmp_path / "slow.json", growing(1)), record(tmp_path / "other.json", growing(1))
     is_reading, may_read = threading.Event(), threading.Event()
     open_path = Path.open
@@ -260,7 +260,7 @@ def test_a_run_that_goes_on_is_running_and_then_interrupted(tmp_path: Path) -> N
 
 
 def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
-    """Without a document the figures are not known, and are null; task and status are."""
+    """Without a document the figures are null. Task and status are known."""
     record(tmp_path / "run.json", growing(1)).unlink()
     [row] = RunList(tmp_path).page(ListRequest())["runs"]
 
@@ -269,7 +269,7 @@ def test_a_journal_alone_is_listed_by_its_ends(tmp_path: Path) -> None:
 
 
 def test_a_long_result_and_hostile_annotations_do_not_hide_the_figures(tmp_path: Path) -> None:
-    """The end of a document is found, however long it is and whatever it looks like."""
+    """The end of a document is found, however long it is and whatever its texts are."""
     path = record(tmp_path / "run.json", growing(1))
     document = json.loads(path.read_text())
     head, _, _ = path.read_text().partition('"success": ')
@@ -297,7 +297,7 @@ def test_a_list_without_changes_is_not_answered_again(tmp_path: Path) -> None:
 
 
 def test_some_files_of_a_directory_are_listed_alone(tmp_path: Path) -> None:
-    """Others in it cannot be reached; files of several directories are refused."""
+    """Other files of the directory cannot be reached. Files of several directories are refused."""
     for name in ("a", "b", "c"):
         record(tmp_path / f"{name}.json", growing(1))
     runs = RunList(tmp_path / "a.json", tmp_path / "c.jsonl")

@@ -55,7 +55,7 @@ def test_a_prompt_is_what_the_model_saw(tmp_path: Path) -> None:
 
 
 def test_how_a_history_was_changed_is_said(tmp_path: Path) -> None:
-    """A shortened result is an edit; answers that are gone are a rewrite; a prompt like no other begins."""
+    """A shortened result is an edit, missing answers are a rewrite, and a prompt like no other begins."""
     whole = growing(3)[-1]
     shortened = [*whole[:3], gave(1, "(gone)"), *whole[4:]]
     compacted = [SYSTEM, TASK, {"role": "user", "content": "Summary: nothing works."}]
@@ -103,7 +103,7 @@ def test_a_side_call_of_a_program_is_marked(tmp_path: Path) -> None:
 
 
 def test_answers_are_the_same_however_a_run_is_read(tmp_path: Path) -> None:
-    """A run that was given in parts has the outline that it has at once; `since` has only what changed."""
+    """A run that was given in parts has the same outline as at once. `since` has only the changes."""
     path = record(tmp_path / "run.json", growing(6))
     whole = load(path)
     early = load(record(tmp_path / "early.json", growing(4)))
@@ -159,7 +159,10 @@ def test_tool_results_are_in_the_step_of_their_call(tmp_path: Path) -> None:
     ],
 )
 def test_the_first_argument_tells_calls_of_a_tool_apart(arguments: Payload, shown: str | None) -> None:
-    """The command, the path, the query, on one line; after a word that names what the tool does, the text after it."""
+    """The first argument is the command, the path or the query, on one line.
+
+    If it names an action, the next text follows.
+    """
     assert first_argument(arguments) == shown
 
 
@@ -256,7 +259,7 @@ def test_a_run_with_records_of_every_kind_has_answers(tmp_path: Path) -> None:
 
 
 def test_a_document_without_a_journal_has_no_raw_data(tmp_path: Path) -> None:
-    """Members that need a journal are null; the others are the same as with it."""
+    """Members that need a journal are null. The others are the same as with a journal."""
     path = record(tmp_path / "run.json", growing(3))
     with_journal = RunAnswers(load(path))
     path.with_suffix(".jsonl").unlink()

@@ -86,7 +86,7 @@ def test_the_lists_have_the_types(answers: dict[str, Payload]) -> None:
 
 
 def test_the_outline_has_the_types(answers: dict[str, Payload]) -> None:
-    """The outline, its facts, the entries of interactions and steps, and what changed."""
+    """The test covers the outline, its facts, the entries of interactions and steps, and the changes."""
     outlines = answers["outlines"]
     check("Outline", *outlines)
     check("Changes", answers["since"])

@@ -16,7 +16,7 @@ from trace_recorder.views.cost import table_name
 
 
 def priced(model: str, tokens: int, cost: float | None = None) -> Answer:
-    """An answer of a model that took so many tokens, with what the provider says that it cost."""
+    """Return an answer of a model with so many tokens and the provider's cost."""
     whole = json.loads(said("yes").body)
     usage = {"prompt_tokens": tokens, "completion_tokens": 10, "total_tokens": tokens + 10}
     return Answer(json.dumps(whole | {"model": model, "usage": usage | ({"cost": cost} if cost else {})}).encode())
@@ -30,7 +30,7 @@ def record(path: Path, *answers: Answer) -> None:
 
 @pytest.fixture
 def answers(tmp_path: Path) -> dict[str, Payload]:
-    """The first answer of the list, the one after it, and the outlines of the runs."""
+    """Return the first answer of the list, the one after it, and the outlines of the runs."""
     record(tmp_path / "estimated.json", priced("gpt-4o", 1000), priced("gpt-4o-mini", 5000), priced("nobody-1", 7))
     record(tmp_path / "stated.json", priced("gpt-4o", 1000, cost=0.25))
     record(tmp_path / "unknown.json", priced("nobody-1", 7))

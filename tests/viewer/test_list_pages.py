@@ -152,7 +152,10 @@ def test_pages_are_the_list(directory: Path) -> None:
 
 
 def test_what_runs_have_is_counted(directory: Path) -> None:
-    """By status, by what the caller judged, and by model: over all runs; with a search also over those that match."""
+    """Runs are counted by status, by the caller's judgement, and by model.
+
+    With a search, matching runs are counted too.
+    """
     with serving(directory) as client:
         rows = page(client)["runs"]
         listed = page(client, query="tool:bash", status="completed")
@@ -190,7 +193,7 @@ def changing(tmp_path: Path) -> Path:
 
 
 def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
-    """The rows belong to the named version: none is repeated or omitted. A deleted run is null."""
+    """The rows belong to the named version: no row is repeated or omitted. A deleted run is null."""
     with serving(changing) as client:
         before = complete(client, to=2)
         record_run(changing / "new.json", 7)
@@ -208,7 +211,7 @@ def test_rows_of_a_version_stay_while_runs_come_and_go(changing: Path) -> None:
 
 
 def test_rows_of_a_version_look_at_no_file(changing: Path) -> None:
-    """A reader who scrolls does not wait for the directory; who follows the list sees what changed there."""
+    """A reader who scrolls does not wait for the directory. A page that follows the list sees the changes there."""
     with serving(changing) as client:
         before = complete(client)
         record_run(changing / "new.json", 7)

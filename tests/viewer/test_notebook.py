@@ -83,7 +83,7 @@ def test_a_run_is_displayed_as_the_one_file_in_a_frame(tmp_path: Path, monkeypat
 
 
 def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:
-    """The other parts are shown, although a damaged journal lost the request."""
+    """A damaged journal lost the request. The other parts are shown."""
     path = record(tmp_path / "run.json", growing(1)).with_suffix(".jsonl")
     path.write_bytes(path.read_bytes().replace(b"Be brief.", b"Xe brief.", 1))
     [one] = load(path).llm_interactions
@@ -93,7 +93,7 @@ def test_an_interaction_without_a_request_has_html(tmp_path: Path) -> None:
 
 
 def test_outside_of_a_notebook_display_says_what_to_do() -> None:
-    """Without IPython there is a sentence, and no run is read."""
+    """Without IPython the message is one sentence, and no run is read."""
     ended = python(
         "import sys; sys.modules['IPython'] = None\n"
         "import trace_recorder\n"

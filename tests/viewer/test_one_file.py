@@ -13,13 +13,16 @@ import zlib
 from pathlib import Path
 
 import httpx
+from hypothesis import example, given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tests.cli.invoking import app
 from tests.viewer.packed import unpacked
 from tests.viewer.recorded import TASK, gave, growing, record
 from trace_recorder import load
-from trace_recorder.viewer.one_file import one_file, run_data
+from trace_recorder.values.messages import Payload
+from trace_recorder.viewer.one_file import LONG_CHARACTERS, one_file, packed, run_data
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> \u2028\u2029 &lt; \x1b[2J \u202e ]]>"
 
@@ -102,7 +105,7 @@ def test_a_tool_result_takes_its_compressed_size_once(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_the_file(tmp_path: Path) -> None:
-    """`view FILE -o` writes the page, and says where and how large it is."""
+    """`view FILE -o` writes the page, and prints its path and size."""
     path = record(tmp_path / "run.json", growing(1))
     done = CliRunner().invoke(app, ["view", str(path), "-o", str(tmp_path / "run.html")])
 
@@ -111,7 +114,7 @@ def test_the_command_writes_the_file(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_two_runs_side_by_side(tmp_path: Path) -> None:
-    """The file has both runs, and where they part; a directory stands for its newest run."""
+    """The file has both runs and their first difference. A directory stands for its newest run."""
     for name, turns in (("a", 2), ("b", 3)):
         record(tmp_path / name / "run.json", growing(turns))
     places = [str(tmp_path / "a"), str(tmp_path / "b" / "run.json")]
@@ -172,3 +175,30 @@ def test_a_port_in_use_is_a_sentence(tmp_path: Path) -> None:
 
     assert done.exit_code == 1
     assert f"port {port} cannot be used" in done.output
+
+
+TEXTS = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(["", "\u0001", "\u00010", "\u0001x", "x" * LONG_CHARACTERS, "</script>" * 20, "half \ud83d"]),
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(TEXTS, inside, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["run", "steps", "raw"]), VALUES))
+@example({"run": {"__proto__": "\u00010", "constructor": ["\u0001" * 200]}})
+def test_packing_loses_nothing(sections: dict[str, Payload]) -> None:
+    """Any recorded text is the same after unpacking, also a text that looks like the name of a text."""
+    assert unpacked(packed(sections)) == sections
+
+
+def test_what_was_recorded_is_not_changed() -> None:
+    """Long texts are named in a copy: the values belong to the run."""
+    value = {"a": ["x" * LONG_CHARACTERS, {"b": "y" * LONG_CHARACTERS}]}
+    before = json.dumps(value)
+    packed({"run": value})
+
+    assert json.dumps(value) == before

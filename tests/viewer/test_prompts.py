@@ -9,7 +9,7 @@ from trace_recorder.viewer.prompts import Prompts
 
 
 def test_prompts_that_begin_again_keep_the_numbers_of_messages() -> None:
-    """A page that has the messages by these numbers needs no other ones when all prompts are compared again."""
+    """A page that has the messages with these numbers needs no others when all prompts are compared again."""
     made = run(call(["Is it cold?"], "Yes."), call([system("Be brief."), "Is it warm?", "Is it cold?"], "Yes."))
     before = Prompts()
     for one in made.llm_interactions:

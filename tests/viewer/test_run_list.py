@@ -30,7 +30,7 @@ FIRST_ROW = ListRequest(first=0, last=0, since="0")
 
 @pytest.fixture
 def runs(tmp_path: Path) -> RunList:
-    """Three runs, one after another."""
+    """Three runs in the order of time."""
     for name in NAMES:
         with TrajectoryRecorder(tmp_path / name) as recorder:
             call(recorder, asked("hi", model="gpt-4o"), priced("gpt-4o", 1000))
@@ -53,7 +53,10 @@ def test_the_newest_run_is_listed_first(runs: RunList) -> None:
 
 
 def test_the_first_rows_come_before_all_files_were_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer looks for a third of a second, and says that more is to come. The last directory is listed later."""
+    """Each answer searches for a third of a second, and says that more runs follow.
+
+    The last directory is listed later.
+    """
     for number in range(12):
         recorded(tmp_path / f"{number % 3}" / f"{number}.json")
     expected = [row["id"] for row in RunList(tmp_path).page(ListRequest())["runs"]]
@@ -72,7 +75,7 @@ def test_the_first_rows_come_before_all_files_were_looked_at(tmp_path: Path, mon
 
 
 def test_a_run_of_unknown_start_is_filtered_by_the_time_of_its_files(runs: RunList) -> None:
-    """By that time the list shows and sorts it, too."""
+    """The list shows and sorts the run by the time of its files too."""
     (runs.directory / "a.json").write_text('{"llm_interactions": [], "agent_steps": []}')
     os.utime(runs.directory / "a.json", (7, 7))
 
@@ -120,7 +123,7 @@ def test_running_runs_that_did_not_change_are_read_last_and_in_turn(tmp_path: Pa
 
 
 def test_the_costs_of_the_newest_runs_come_first(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First those of the row that was shown, and then those of the others from the newest run on."""
+    """The costs of the shown row come first, and then those of the others from the newest run on."""
     read: list[str] = []
     read_bytes = Path.read_bytes
 
@@ -199,7 +202,7 @@ def test_files_that_are_no_runs_are_counted_and_the_first_are_named(runs: RunLis
 
 
 def test_the_command_takes_an_index_that_is_elsewhere(runs: RunList, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Then the costs are known at once."""
+    """With the index, the costs are known at once."""
     settle(runs.directory)
     index = tmp_path_factory.mktemp("elsewhere") / "index.sqlite3"
     open_index(runs.directory, index).update()

@@ -40,7 +40,7 @@ def test_a_search_finds_what_the_language_says(directory: Path, query: str) -> N
 
 
 def test_counts_are_those_of_the_runs_that_match(directory: Path) -> None:
-    """By status, judgement, model, tool and reward; the most frequent first."""
+    """Matching runs are counted by status, judgement, model, tool and reward, the most frequent first."""
     runs = [*load_all(directory, where="tool:bash", strict=False)]
     with serving(directory) as client:
         counts = found(client, "tool:bash")["counts"]

@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
     "authorization", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"]
 )
 def test_without_the_token_there_is_no_answer(directory: Path, authorization: str) -> None:
-    """Neither the page nor a run is given to a client without the token."""
+    """A client without the token gets neither the page nor a run."""
     with serving(directory) as client:
         headers = {"authorization": authorization.encode()}
         answers = [
@@ -44,7 +44,7 @@ def test_without_the_token_there_is_no_answer(directory: Path, authorization: st
 
 
 def test_a_cookie_that_cannot_be_read_hides_no_other(directory: Path) -> None:
-    """Cookies of other servers of this machine are sent too."""
+    """The browser sends cookies of other servers of this machine too."""
     with serving(directory) as client:
         entered = client.get(f"/?token={TOKEN}", headers={"authorization": ""})
         cookie = entered.headers["set-cookie"].partition(";")[0]
@@ -64,7 +64,7 @@ def test_a_cookie_that_cannot_be_read_hides_no_other(directory: Path) -> None:
 def test_a_browser_gets_a_page_that_says_why(
     directory: Path, address: str, headers: dict[str, str], status: int, reason: str
 ) -> None:
-    """Who opens an address in a browser gets the page without any data, and its policy; a program gets JSON."""
+    """A browser gets the page without any data, and its policy. A program gets JSON."""
     with serving(directory) as client:
         page = client.get(address, headers={"accept": "text/html,*/*", **headers})
         program = client.get(address, headers=headers)
@@ -186,7 +186,7 @@ def test_a_listed_run_that_becomes_a_link_elsewhere_is_not_served(directory: Pat
 
 
 def test_only_get_and_post_are_known(directory: Path) -> None:
-    """Other methods, and a POST where nothing is added, are refused."""
+    """Other methods are refused, and so is a POST to an address that adds nothing."""
     with serving(directory) as client:
         found = [client.request(method, RUN, json={}) for method in ("PUT", "DELETE", "PATCH", "POST", "OPTIONS")]
 
@@ -243,7 +243,7 @@ def test_half_of_a_surrogate_pair_is_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "empty", "garbage", "lost start"])
 def test_a_damaged_journal_is_shown_as_far_as_it_goes(directory: Path, damage: str) -> None:
-    """Any damage gives an outline, or a refusal in a sentence; the other runs stay in the list."""
+    """A damaged journal gives an outline, or a refusal in a sentence. The other runs stay in the list."""
     path = directory / "bad.jsonl"
     data = (directory / "run.jsonl").read_bytes()
     path.write_bytes(

@@ -42,7 +42,7 @@ def test_a_directory_is_listed_again_if_it_changed(directory: Path) -> None:
 
 
 def test_a_run_can_be_saved_as_one_file(directory: Path) -> None:
-    """The answer equals the output of `view -o`, and the browser is told to save it. The token is required."""
+    """The answer equals the output of `view -o`, and its header makes the browser save it. The token is required."""
     with serving(directory) as client:
         got = client.get(f"{RUN}/file")
         refused = client.get(f"{RUN}/file", headers={"authorization": ""})
@@ -99,7 +99,7 @@ def test_what_is_not_there_is_refused_in_a_sentence(directory: Path, address: st
 
 
 def test_a_run_is_followed_while_it_is_recorded(tmp_path: Path) -> None:
-    """Who waits for news gets them when they are recorded, and each entry once."""
+    """A waiting client gets each new entry when it is recorded, and once."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     prompts = growing(2)
@@ -122,7 +122,7 @@ def test_a_run_is_followed_while_it_is_recorded(tmp_path: Path) -> None:
 
 
 def test_waiting_ends_when_its_time_is_over(directory: Path) -> None:
-    """Where nothing happens, the answer comes after the time, with the same version."""
+    """If nothing happens, the answer comes after the time, with the same version."""
     with serving(directory) as client:
         version = client.get(RUN).json()["version"]
         began = time.monotonic()
@@ -133,7 +133,7 @@ def test_waiting_ends_when_its_time_is_over(directory: Path) -> None:
 
 
 def test_an_unknown_version_is_answered_with_everything(directory: Path) -> None:
-    """After the server began anew, the page gets the whole outline again."""
+    """After a restart of the server, the page gets the whole outline again."""
     with serving(directory) as client:
         answered = client.get(f"{RUN}/since", params={"version": "dead.7"}).json()
 
@@ -198,7 +198,7 @@ def test_too_much_is_refused(directory: Path) -> None:
 
 
 def test_nothing_is_added_to_a_running_run(tmp_path: Path) -> None:
-    """A reward for a run that is still recorded is a conflict, and says what to do."""
+    """A reward for a run that is still recorded is a conflict, and the message says what to do."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     with serving(tmp_path) as client:

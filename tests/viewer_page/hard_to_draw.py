@@ -52,7 +52,7 @@ def hard_to_draw(directory: Path) -> Path:
 
 
 def write_file(path: str, content: str) -> Any:
-    """Return what a tool says that wrote a file."""
+    """Return the result of a tool that wrote a file."""
     return {"wrote": path, "content": content}
 
 

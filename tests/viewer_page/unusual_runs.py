@@ -54,7 +54,7 @@ def sub_agent(directory: Path) -> Path:
 
 
 def at_temperature(directory: Path, temperature: float) -> Path:
-    """Record a run that differs from others only in its temperature and one message of its prompt."""
+    """Record a run that differs from other runs only in its temperature and in one message of its prompt."""
     with TrajectoryRecorder(directory / f"at_{temperature}.json", task="Ask twice") as recorder:
         call(recorder, asked("hello"), said("Hello."))
         messages = asked(f"it is {temperature} degrees", temperature=temperature)

@@ -13,7 +13,7 @@ from trace_recorder import Trajectory, load
 
 @pytest.fixture(scope="session")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """Where each run is."""
+    """The path of each run."""
     return every(tmp_path_factory.mktemp("runs"))
 
 

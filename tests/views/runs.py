@@ -43,7 +43,7 @@ def _texts(path: Path, says: list[str], observes: list[str]) -> Path:
 
 
 def code_agent(directory: Path) -> Path:
-    """An agent that writes code and is shown what it printed, in the words of smolagents."""
+    """Record an agent that writes code and gets its output, with the words of smolagents."""
     says = [
         "Thought: I count.\n<code>\nprint(len(open('a').read()))\n</code>",
         "Thought: I know it.\n<code>\nfinal_answer(12)\n</code>",
@@ -110,7 +110,10 @@ def steps_alone(directory: Path) -> Path:
 
 
 def sampled(directory: Path) -> Path:
-    """A server that gives the token ids and log-probabilities of what it sampled; the second prompt goes on from it."""
+    """Record a server that gives the token ids and log-probabilities of its samples.
+
+    The second prompt continues the first.
+    """
     path = directory / "sampled.json"
     asked_twice = [QUESTION, _assistant("Ulm?"), _user("No.")]
     answers = [_sampled("Ulm?", [1, 2, 3], [7, 8]), _sampled("Rome.", [1, 2, 3, 7, 8, 4], [9])]
@@ -244,5 +247,5 @@ RUNS: dict[str, Run] = {run.__name__: run for run in (*SDK_RUNS, *TEXT_RUNS, *SH
 
 
 def every(directory: Path) -> dict[str, Path]:
-    """Make them all, each in a directory of its own; return their documents, or journals, by name."""
+    """Record all runs, each in a directory of its own. Return their documents or journals by name."""
     return {name: run(_made(directory / name)) for name, run in RUNS.items()}

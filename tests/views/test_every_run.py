@@ -53,7 +53,7 @@ def test_every_view_is_plain_json_and_always_the_same(
 def test_a_document_alone_is_seen_as_its_journal_is(
     trajectories: Mapping[str, Trajectory], run: str, view: str
 ) -> None:
-    """The views use only values that are in the document, and none from the journal alone."""
+    """The views use only values that are in the document, and no value of the journal alone."""
     trajectory = trajectories[run]
     document = json.loads(json.dumps(trajectory.to_document()))
 

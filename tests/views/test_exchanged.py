@@ -17,7 +17,7 @@ RUNS = list(names())
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where every script is recorded in every dialect, and exported in every format."""
+    """A directory in which every script is recorded in every dialect, and exported in every format."""
     directory = tmp_path_factory.mktemp("contents")
     export_all(record_all(directory), directory / "exports")
     return directory
@@ -63,7 +63,7 @@ def test_every_aspect_of_every_export_is_compared_or_has_a_reason(place: Path) -
 
 
 def test_what_is_told_otherwise_is_found(place: Path) -> None:
-    """A word, a call's argument, the order of results, tokens, an image's bytes: each is a finding of its own."""
+    """A word, a call's argument, the order of results, tokens, and an image's bytes are each a finding of its own."""
     run = "tools.anthropic.whole"
     [document], base = payloads_of(run, "atif", place / "exports")
     steps = document["steps"]

@@ -99,7 +99,7 @@ def test_what_is_sent_back_is_one_message(chat: Path) -> None:
 
 
 def test_rows_for_training(chat: Path) -> None:
-    """One row has the whole conversation, each answer once, as it was given."""
+    """One row has the whole conversation, each answer once and unchanged."""
     run = load(chat)
 
     assert [roles_and_texts(row["messages"]) for row in to_openai_finetuning(run)] == [SAID]
@@ -180,5 +180,5 @@ def test_automatic_function_calling(tmp_path: Path) -> None:
     ],
 )
 def test_contents_that_are_one_message(contents: list[Payload], messages: list[Message]) -> None:
-    """A model's contents that follow each other are one; a user's stay what they are."""
+    """Consecutive contents of a model are one message. Contents of a user stay separate."""
     assert read_request({"contents": contents}).messages == messages

@@ -109,7 +109,7 @@ _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
     ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "session-traces", "trae", "openai", "trl"],
 )
 def test_what_a_view_leaves_out_is_counted(view: View[..., Any], expected: dict[str, int]) -> None:
-    """The counts equal those of the run; a value that the format keeps elsewhere is not counted."""
+    """The counts equal those of the run. A value that the format keeps elsewhere is not counted."""
     _, left_out = view.with_report(EVERYTHING)
 
     assert left_out == expected

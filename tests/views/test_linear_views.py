@@ -82,7 +82,7 @@ def lines_per_byte(view: Callable[[Path], Payload], path: Path) -> float:
 def test_a_byte_takes_as_much_in_a_long_run_as_in_a_short_one(
     runs: Path, view: str, pattern: histories.Pattern
 ) -> None:
-    """In runs whose history is edited at each call."""
+    """The history of these runs is edited at each call."""
     few, many = (lines_per_byte(VIEWS[view], runs / f"{pattern.__name__}_{turns}.json") for turns in (FEW, MANY))
 
     assert many <= MOST * few

@@ -88,7 +88,7 @@ def test_failures_are_told() -> None:
 
 
 def test_a_tool_that_failed_is_an_error(trajectories: Mapping[str, Trajectory]) -> None:
-    """Where the dialect says so, and where only a step does, which no request brought back."""
+    """The dialect may say so, or only a step does, whose result no request has."""
     [thinking] = to_traces(trajectories["thinking"])
     alone = to_traces(trajectories["steps_alone"])[0]
 

@@ -123,7 +123,7 @@ MARKS: dict[str, tuple[Callable[[list[Payload]], Payload], Payload]] = {
 
 @pytest.mark.parametrize("name", MARKS)
 def test_a_format_marks_the_calls_that_were_not_made(name: str) -> None:
-    """The mark names the run and the call that the answer is from, and says what it took, in the format's own form."""
+    """The mark names the run and the call that gave the answer, and has its usage, in the format's own form."""
     read, mark = MARKS[name]
 
     assert read(exported(name, told())) == [mark]
@@ -131,7 +131,7 @@ def test_a_format_marks_the_calls_that_were_not_made(name: str) -> None:
 
 
 def test_the_own_fields_of_formats_say_so_too() -> None:
-    """ATIF's copied context, which trains nobody, and Inspect's reads from a cache."""
+    """ATIF has copied context, which is not trained on. Inspect has reads from a cache."""
     [document], [log] = (exported(name, told()) for name in ("atif", "inspect"))
 
     steps = [step for step in document["steps"] if step["source"] == "agent"]
@@ -170,7 +170,7 @@ def test_services_are_told_that_nothing_was_taken() -> None:
 
 
 def test_trae_has_no_place_for_a_mark() -> None:
-    """Its documents have the members that it writes, and no others: the mark and the usage are left out and counted."""
+    """Trae's documents have only Trae's members, so the mark and the usage are left out and counted."""
     document, left_out = to_trae.with_report(told())
 
     assert ["usage" in call["response"] for call in document["llm_interactions"]] == [False, True]
@@ -187,7 +187,7 @@ READ_BACK = {
 @pytest.mark.parametrize("origin", [ORIGIN, ORIGIN | {"by_hand": True}, {}])
 @pytest.mark.parametrize("name", READ_BACK)
 def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> None:
-    """The run that comes of an export says of the same calls that they were not made, and counts the others alone."""
+    """A run that is read from an export has the same calls marked as not made, and counts only the others."""
     [again] = read_again(name, exported(name, told(origin)), tmp_path)
 
     marks = [call.replayed_from and call.replayed_from.to_document() for call in again.llm_interactions]

@@ -47,12 +47,12 @@ def no_arguments() -> float:
 
 
 def test_a_function_over_a_trajectory_is_given_one() -> None:
-    """By the name of its first parameter, or by its annotation; truth is 1."""
+    """The name or the annotation of the first parameter decides. True is 1."""
     assert (score(RUN, frugal), score(RUN, annotated), score(RUN, annotated, wanted=2)) == (1.0, 1.0, 0.0)
 
 
 def test_a_function_is_passed_what_it_takes_alone() -> None:
-    """Variables that it does not name are for others."""
+    """Variables that the function does not name are not passed."""
     assert score(RUN, frugal, gold_answer="a") == 1.0
 
 
@@ -77,7 +77,7 @@ def test_a_function_is_found_by_its_module_and_by_its_file(tmp_path: Path) -> No
 
 
 def test_a_batch_is_scored_by_one_call() -> None:
-    """By the name of the first parameter, as turns or as trajectories, in the order of the runs."""
+    """The name of the first parameter decides: turns or trajectories, in the order of the runs."""
     longer = run(call(["q"], "a"), call(["r"], "b"))
 
     assert [is_batch(one) for one in (ranked, compared, frugal)] == [True, True, False]
@@ -86,7 +86,7 @@ def test_a_batch_is_scored_by_one_call() -> None:
 
 
 def test_a_batch_has_a_reward_for_each_run() -> None:
-    """Otherwise nobody knows whose they are."""
+    """Otherwise nobody could assign the rewards to runs."""
     with pytest.raises(ValueError, match="1 rewards for 2 runs"):
         score_batch([RUN, RUN], forgetful)
 

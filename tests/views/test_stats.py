@@ -108,7 +108,7 @@ def test_retries_and_what_came_in_part_are_counted() -> None:
 
 
 def test_cache_hits_are_a_part_of_the_calls_that_state_them() -> None:
-    """A call that says nothing of a cache does not lower the rate."""
+    """A call without figures of a cache does not lower the rate."""
     figures = Stats()
     figures.add(run(call(["q"], "a", response=used(input_tokens=100, cache_read_input_tokens=75))))
     figures.add(run(call(["q"], "a", response=used(input_tokens=900))))

@@ -99,7 +99,7 @@ def test_a_document_that_trae_wrote_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_what_is_written_has_traes_members_alone() -> None:
-    """In its order; a message has one tool call or one result."""
+    """The members are in Trae's order. A message has one tool call or one result."""
     a, b = use("a", command="ls"), use("b", command="pwd")
     asked = ["q", {"role": "assistant", "content": "I look.", "tool_calls": [a, b]}, gave("a", "x"), gave("b", "y")]
     document = to_trae(run(call(asked, "done", response={"usage": {"input_tokens": 3, "cost": 0.5}})))

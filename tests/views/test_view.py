@@ -16,7 +16,7 @@ REPORTING = sorted(name for name in views.__all__ if hasattr(getattr(views, name
 
 
 def test_every_view_has_a_report() -> None:
-    """A dataset of `to_invariant` has no report, because it contains what it leaves out."""
+    """`to_invariant` has no report, but `to_invariant_dataset` has one."""
     named = {name for name in views.__all__ if name.startswith("to_")} - {"to_invariant"}
 
     assert set(REPORTING) == named | {"preference_pairs"}
@@ -48,7 +48,7 @@ def test_each_report_is_of_one_call() -> None:
 
 
 def test_of_an_iterator_it_is_complete_at_the_end() -> None:
-    """Runs are read one after another, and counted as they are."""
+    """Runs are read one after another, and counted meanwhile."""
     runs = [run(call(["q"], answer)) for answer in ("a", "b")]
     pairs, left_out = preference_pairs.with_report(iter(runs), "passed")
 

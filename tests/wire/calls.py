@@ -48,7 +48,7 @@ class Outcome:
 
 
 class Driver(Protocol):
-    """One SDK: its clients, all bound alike, and how an exchange is sent through them."""
+    """An SDK: its clients, all bound alike, and how an exchange is sent through them."""
 
     errors: tuple[type[Exception], ...]
 
@@ -62,11 +62,11 @@ class Driver(Protocol):
         """Return the HTTP client of an SDK client."""
 
     def clients(self) -> list[Any]:
-        """Give what must be closed: objects with a `close` method, async where the driver is."""
+        """Return the objects that must be closed, by an async `close` if the driver is async."""
 
 
 def make(driver: Driver, exchange: Exchange, url: str) -> Outcome:
-    """Send an exchange's request through the SDK, or raw, and take what comes."""
+    """Send an exchange's request through the SDK, or raw, and return the result."""
     outcome, client, call = Outcome(), driver.client(exchange, url), driver.call(exchange, url)
     try:
         if isinstance(call, Raw):
@@ -88,7 +88,7 @@ def make(driver: Driver, exchange: Exchange, url: str) -> Outcome:
 
 
 async def make_async(driver: Driver, exchange: Exchange, url: str) -> Outcome:
-    """Do what `make` does, with a driver whose clients are async."""
+    """Do the same with a driver whose clients are async."""
     outcome, client, call = Outcome(), driver.client(exchange, url), driver.call(exchange, url)
     try:
         if isinstance(call, Raw):

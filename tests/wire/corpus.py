@@ -21,9 +21,9 @@ DIRECTORY = Path(os.environ.get("TRACE_RECORDER_WIRE", Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exchange:
-    """One request with the response that a provider gave; `stream` is whether `response_text` is one.
+    """A request with the response of a provider.
 
-    It is equal to itself alone, and so can be a key.
+    `stream` says whether `response_text` is a stream. An exchange equals only itself, so it can be a key.
     """
 
     number: int

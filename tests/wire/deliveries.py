@@ -17,7 +17,7 @@ from trace_recorder.capture.all_clients import TransportPatch
 
 @dataclass(slots=True)
 class Delivery:
-    """One response as the SDK got it; `chunks` has no empty chunks."""
+    """A response as the SDK got it. `chunks` has no empty chunks."""
 
     status: int
     headers: dict[str, str]
@@ -45,7 +45,7 @@ def watch() -> Iterator[Deliveries]:
 
 
 class Watching:
-    """A transport that notes what the one inside gives; `body` is the class of its streams."""
+    """A transport that notes the responses of the transport inside. `body` is the class of its streams."""
 
     body: type
 

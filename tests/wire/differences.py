@@ -56,7 +56,7 @@ DIFFERENCES = (
 
 
 def explain(exchange: Exchange, column: str) -> str | None:
-    """Give the reason why a column differs for an exchange; None where it should not."""
+    """Return the reason why a column differs for an exchange, or None if it should not."""
     for difference in DIFFERENCES:
         if column in difference.columns and difference.applies(exchange):
             return difference.reason

@@ -45,7 +45,7 @@ def judge(exchange: Exchange, plain: Run, recorded: Run) -> Verdicts:
 
 
 def reading_of(interaction: Any) -> Reading:
-    """Put a recorded interaction's response into the shape of the SDK's reading; an id made up by us is None."""
+    """Return a recorded response in the form of the SDK's reading. An id that we made up is None."""
     response = interaction.response
     if not interaction.answered:
         return dict.fromkeys(ASPECTS, "no response")

@@ -77,7 +77,7 @@ def compare_all(
 ) -> dict[int, Verdicts]:
     """Record every call, replay it, and judge each exchange by its number.
 
-    Calls are made one after the other: of those that are equal, the first is answered as the first was.
+    Calls are made one after the other, because the first of equal calls gets the first recorded answer.
     """
     mode = replace(mode, at_once=1)
     with tempfile.TemporaryDirectory() as directory:
@@ -145,7 +145,7 @@ def _seen(outcome: Outcome) -> tuple[Payload, Payload]:
 
 
 def _without_framing(value: Payload) -> Payload:
-    """A value without those headers, which google-genai shows in each of its responses."""
+    """Return a value without those headers, which google-genai shows in each of its responses."""
     if isinstance(value, list | tuple):
         return [_without_framing(one) for one in value]
     if not isinstance(value, dict):

@@ -49,7 +49,7 @@ class Run:
 
 
 class Drivers:
-    """One driver an SDK, made when first needed; every client that they open passes through `bind`."""
+    """One driver for each SDK, made when it is first needed. Every client that a driver opens passes through `bind`."""
 
     def __init__(self, bind: Callable[[Any], Any], asynchronous: bool) -> None:
         self._made = (bind, asynchronous)
@@ -76,12 +76,12 @@ def kind_of(exchange: Exchange) -> Callable[..., Driver]:
 
 @cache
 def unwrapped(exchanges: tuple[Exchange, ...], mode: Mode) -> Run:
-    """Send the exchanges once through clients that nobody records, for all later comparisons."""
+    """Send the exchanges once through clients that are not recorded, for all later comparisons."""
     return _run(exchanges, mode, lambda client: client)
 
 
 def wrapped(exchanges: tuple[Exchange, ...], mode: Mode, path: Path) -> Run:
-    """Send the exchanges through wrapped clients, and read back what is on file."""
+    """Send the exchanges through wrapped clients, and read the files."""
     from trace_recorder import TrajectoryRecorder, load
 
     with TrajectoryRecorder(path, task="the wire corpus") as recorder:

@@ -31,7 +31,7 @@ SDK_CHANGES: Mapping[tuple[str, str], str] = {
 
 
 def changes(exchange: Exchange, sent: Payload) -> set[tuple[str, str]]:
-    """Tell where what was sent departs from what was recorded: the dialect, and the names that lead to the place."""
+    """Return where the sent request differs from the recorded one: the dialect, and the path of the place."""
     return {(exchange.dialect, ".".join(path)) for path in _paths(exchange.request, sent)}
 
 

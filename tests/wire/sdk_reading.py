@@ -23,7 +23,7 @@ ASPECTS = ("content", "reasoning", "tool_calls", "finish_reason", "usage")
 
 
 def read(exchange: Exchange, objects: list[Any]) -> Reading | None:
-    """Read what a caller got for an exchange: an object, or the objects of a stream in order."""
+    """Return the result of a caller for an exchange: an object, or the objects of a stream in order."""
     if exchange.status >= 400 or not exchange.response_text:
         return None
     return _READINGS[exchange.dialect](objects) if hasattr(objects[0], "model_dump") else _read_raw(exchange)
@@ -39,7 +39,10 @@ def _read_raw(exchange: Exchange) -> Reading:
 
 
 def _enums_by_name(members: dict[str, Payload]) -> dict[str, Payload]:
-    """Undo the numbering of enums, which the SDK's types do not take; leave out those that no reading needs."""
+    """Replace the numbers of enums, which the SDK's types do not accept, by their names.
+
+    Leave out those that no reading needs.
+    """
     known = {name: value for name, value in members.items() if name not in ("modality", "trafficType")}
     if "finishReason" in known:
         known["finishReason"] = {1: "STOP", 2: "MAX_TOKENS"}[known["finishReason"]]
@@ -125,7 +128,7 @@ def _accumulated(chunks: list[Any]) -> Any:
 
 
 def _indexed(chunk: Any) -> Any:
-    """Give whole tool calls without an index one, as Mistral sends them: the SDK's accumulator stumbles over those."""
+    """Add an index to whole tool calls without one, as Mistral sends them, because the SDK's accumulator needs it."""
     if all(call.index is not None for call in _calls_of(chunk)):
         return chunk
     copy = chunk.model_copy(deep=True)

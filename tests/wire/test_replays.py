@@ -40,7 +40,7 @@ def test_a_replayed_call_gives_what_the_recorded_one_gave(title: str) -> None:
 
 @pytest.mark.skipif(not EXCHANGES, reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 def test_an_answer_of_another_exchange_is_noticed(tmp_path: Path) -> None:
-    """The comparison distinguishes two exchanges, where one is given the other's answer."""
+    """The comparison notices if one exchange gets the answer of another."""
     chosen = [exchange for exchange in EXCHANGES if exchange.dialect == "openai-chat" and exchange.stream][:2]
     first = recorded(chosen, Mode(), tmp_path / "run.json")
     [one, other] = (exchange.number for exchange in chosen)

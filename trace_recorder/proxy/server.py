@@ -273,8 +273,7 @@ class _Incoming:
 
     def __init__(self, scope: Event, receive: Receive) -> None:
         self.method: str = scope["method"]
-        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
-        self.path = raw_path.partition(b"?")[0].decode("latin-1")
+        self.path: str = scope["raw_path"].decode("latin-1")  # `path` is decoded, so it has lost which slashes were escaped
         self.query = scope["query_string"].decode("latin-1")
         self._headers: list[tuple[bytes, bytes]] = [*scope["headers"]]
         self._receive = receive

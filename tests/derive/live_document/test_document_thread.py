@@ -53,7 +53,7 @@ class Waiting:
 
 
 def test_the_run_that_has_waited_longest_comes_first() -> None:
-    """One that gets another record meanwhile keeps its place."""
+    """A run that gets another record meanwhile keeps its place."""
     thread, written = DocumentThread(), list[str]()
     runs = [Waiting(name, written) for name in "abc"]
     for run in (*runs, runs[0]):
@@ -121,7 +121,7 @@ def test_the_thread_gives_way_to_a_caller(tmp_path: Path) -> None:
 
 
 def test_a_cheap_document_overtakes_a_dear_one() -> None:
-    """Until the dear one has waited twice as long as it would alone."""
+    """An expensive document waits at most twice as long as it would alone."""
     thread, written = DocumentThread(), list[str]()
     dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.0001)
     thread.waiting = {dear: None, cheap: None}
@@ -154,7 +154,7 @@ def test_cheap_documents_are_spread_over_the_wait_of_a_dear_one() -> None:
 
 
 def test_a_handler_that_records_while_the_thread_starts_makes_no_second_one() -> None:
-    """One thread is left, which writes."""
+    """Only one thread remains, and it writes."""
     thread, written = DocumentThread(), list[str]()
     others, handled = {*threading.enumerate()}, list[bool]()
 

@@ -100,7 +100,7 @@ def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
 
 @LISTS_FILES
 def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path) -> None:
-    """One that has the document written while its run closes leaves nothing open, or is too late."""
+    """A thread that writes the document while its run closes leaves no file open, or comes too late to write."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     call(recorder, asked("a"), said("fine"))
     run = recorder._lifecycle.run

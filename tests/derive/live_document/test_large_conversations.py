@@ -26,7 +26,7 @@ HISTORIES: list[History] = ["auto", "delta"]
 
 
 def whole_prompts(recorder: TrajectoryRecorder, array: str, delta: str) -> list[bool]:
-    """Which parts of the document have all of their messages, and not only what is new."""
+    """Return the parts of the document that have all of their messages, and not only the new ones."""
     parts: list[Payload] = document(recorder)[array]
     return [part[delta]["since"] is None for part in parts]
 

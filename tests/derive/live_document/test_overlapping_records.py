@@ -134,7 +134,7 @@ def told(recorder: TrajectoryRecorder) -> Trajectory:
 
 
 def agrees(recorder: TrajectoryRecorder) -> bool:
-    """Whether the document, written now, says what the whole journal says."""
+    """Return whether the document agrees with the whole journal after it was written now."""
     recorder.save_trajectory()
     written = document(recorder)
     return bool(expanded(written) == {**told(recorder).to_document("inline"), "history": written["history"]})

@@ -29,7 +29,7 @@ from trace_recorder.values.trajectory import History
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
 def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path: Path, history: str) -> None:
-    """Members and texts that look like the places where shared texts are put are where they were said."""
+    """Members and texts that look like the marks for shared texts are not replaced."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)  # type: ignore[arg-type]
     hostile = {"request": 0, "input_messages": 0, "messages": 0, "said": '"request": 0, "input_messages": 0'}
     tool = {"type": "function", "function": {"name": "t", "parameters": hostile}}
@@ -47,7 +47,7 @@ def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path:
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
 def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: History) -> None:
-    """Where a journal says half of a surrogate pair, it is described, and the messages are where they belong."""
+    """The document describes a text with half of a surrogate pair. All messages are in their places."""
     request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}
     body = {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}
     failed = {"interaction_id": "llm_1", "attempt": 0, "type": "Error", "message": "\ud83d"}
@@ -142,7 +142,7 @@ def test_a_document_that_grows_long_is_what_deltas_from_the_beginning_are(tmp_pa
 
 
 def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> None:
-    """Prompts of just that length are inline: those of calls, and those of steps."""
+    """Prompts of exactly that length are inline, those of calls and those of steps."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
     for number in range(5):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))

@@ -52,7 +52,10 @@ ACTIONS: tuple[Action, ...] = (
 def test_after_every_record_the_document_says_what_the_journal_says(
     tmp_path: Path, history: str, durability: str
 ) -> None:
-    """json.load finds what was recorded when the call returns, or once the agent waits after a captured call."""
+    """`json.load` finds a record when the call returns.
+
+    After a captured call it finds the record while the agent waits.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, durability=durability, strict=True)  # type: ignore[arg-type]
 
     agreeing = []
@@ -75,7 +78,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 class Looking(httpx.BaseTransport):
-    """A wire that answers when the document shows the call; a document that never does ends the test all the same."""
+    """A wire that answers when the document shows the call. It gives up after a while."""
 
     def __init__(self, recorder: TrajectoryRecorder) -> None:
         self._recorder = recorder
@@ -128,7 +131,7 @@ def test_what_the_agent_records_is_shown_at_once_while_the_journal_is_small(tmp_
 
 
 def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
-    """Neither in a short run, nor with a slow model."""
+    """The same is true in a short run, and with a slow model."""
     recorder = limited(document=DocumentLimits(cost_multiple=0, min_pause_seconds=0))(
         tmp_path / "run.json", strict=True
     )
@@ -140,7 +143,7 @@ def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["save_trajectory", "finalize"])
 def test_a_document_is_complete_when_it_is_asked_for(tmp_path: Path, end: str) -> None:
-    """Neither a large journal nor a long wait of the thread delays it."""
+    """Neither a large journal nor a long pause of the thread delays the document."""
     recorder = limited(document=DocumentLimits(cost_multiple=1e9))(tmp_path / "run.json", strict=True)
     recorder.start()
     for number in range(3):
@@ -214,7 +217,7 @@ def test_no_reader_sees_half_a_document(tmp_path: Path, limits: DocumentLimits) 
 
 @pytest.mark.parametrize("limit", [0, 4_000])
 def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: int) -> None:
-    """With history="auto" a document beyond the limit becomes one of deltas, and loads the same."""
+    """With `history="auto"`, a document beyond the limit becomes one with deltas, and loads the same."""
     recorder = limited(document=DocumentLimits(inline_bytes=limit))(tmp_path / "run.json", strict=True)
     for length in range(1, 6):
         call(recorder, asked(*(f"{number} {TEXT}" for number in range(length))), said("x", identity=f"c{length}"))
@@ -226,7 +229,7 @@ def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: 
 
 
 def test_the_limit_is_of_bytes(tmp_path: Path) -> None:
-    """Messages in Chinese count by what they take on the disk."""
+    """Chinese characters count by their size on the disk."""
     recorder = limited(document=DocumentLimits(inline_bytes=20_000))(tmp_path / "run.json", strict=True)
     call(recorder, asked("中" * 9_000), said("x"))
     recorder.finalize()

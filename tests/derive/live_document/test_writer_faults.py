@@ -109,7 +109,7 @@ def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_pa
 def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the stack has room for a step, but neither it nor a thread for the document, a gap says so."""
+    """If the stack has room for a step, but not for the document or a thread, a gap says so."""
 
     def outcome(free: int) -> tuple[list[object], list[str]]:
         recorder = TrajectoryRecorder(tmp_path / f"{free}.json")
@@ -140,7 +140,7 @@ def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
     "number", [float("nan"), [1], {"a": 1}, object(), "one", None, 2**70, True], ids=lambda one: type(one).__name__
 )
 def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> None:
-    """The run is written and read to its end, whatever the agent numbers its steps with."""
+    """The run is written and read to its end, whatever numbers the agent gives its steps."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     for tell in (recorder.record_agent_step, recorder.update_lakeview):
         with suppress(TypeError):  # once it is on file
@@ -152,7 +152,7 @@ def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> 
 
 
 def test_a_directory_that_is_deleted_under_a_run_does_not_reach_the_agent(tmp_path: Path) -> None:
-    """Where the files are gone, recording goes on, and all of it is in files that are made again."""
+    """If the files are removed, recording continues, and everything is in files that are made again."""
     recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     recorder.start()
     recorder.record_agent_step(1, "thinking")
@@ -165,7 +165,7 @@ def test_a_directory_that_is_deleted_under_a_run_does_not_reach_the_agent(tmp_pa
 
 
 def test_a_run_whose_files_were_moved_away_does_not_write_over_another(tmp_path: Path) -> None:
-    """Where somebody moves the files of a run that goes on, another run that begins in their place stays whole."""
+    """If somebody moves the files of an open run, another run that begins at their path stays whole."""
     moved = TrajectoryRecorder(tmp_path / "run.json", task="moved")
     moved.start()
     moved.annotate("a", 1)
@@ -183,7 +183,7 @@ def test_a_run_whose_files_were_moved_away_does_not_write_over_another(tmp_path:
 
 
 def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> None:
-    """Where one writing finds no room, the last good document stays, and the next has everything."""
+    """If one write finds no room, the last good document stays, and the next document is complete."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("start", to_json({"version": 1}), "t")
 

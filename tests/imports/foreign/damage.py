@@ -17,7 +17,10 @@ _OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, "", "text", "\ud800", [],
 
 
 def check_damaged(path: Path, data: bytes) -> None:
-    """Read damaged forms of a file. None may raise anything but a TrajectoryFormatError that a reader itself raises."""
+    """Read damaged forms of a file.
+
+    Each is read, or refused with a TrajectoryFormatError that a reader raises itself.
+    """
     for damaged in (*_cut(data), *_flipped(data), *_retyped(data)):
         path.write_bytes(damaged)
         error = _unexpected_error(path)
@@ -44,7 +47,7 @@ def _flipped(data: bytes) -> Iterator[bytes]:
 
 
 def _retyped(data: bytes) -> Iterator[bytes]:
-    """Yield the JSON, or each of its lines, with values of other types in the place of each value, and without it."""
+    """Yield the JSON, or each of its lines, with each value replaced by values of other types, and without it."""
     try:
         yield from map(_encoded, _variants(json.loads(data)))
     except UnicodeDecodeError:
@@ -61,7 +64,7 @@ def _encoded(value: Payload) -> bytes:
 
 
 def _variants(value: Payload, turn: int = 0) -> Iterator[Payload]:
-    """Yield the value with one change, at each place in it: two of the other types, by turns."""
+    """Yield the value with one change for each place in it. Two of the other types are used in turns."""
     yield _OTHERS[turn % len(_OTHERS)]
     yield _OTHERS[(turn * 7 + 5) % len(_OTHERS)]
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -36,7 +36,7 @@ def real_files(pattern: str) -> list[Path]:
 
 
 def produced_files(pattern: str = "*/**/*") -> list[Path]:
-    """Return the produced files that match, in order; those in YAML only if PyYAML is installed."""
+    """Return the produced files that match, in order. YAML files are left out if PyYAML is not installed."""
     found = sorted(path for path in PRODUCED.glob(pattern) if path.is_file())
     return [path for path in found if path.suffix != ".yaml" or find_spec("yaml")]
 
@@ -53,7 +53,7 @@ def loaded(path: Path) -> Iterator[Trajectory]:
 
 
 def said_in(run: Trajectory) -> list[dict[str, Any]]:
-    """Return what each call of a run has: how many messages it saw, and what is known of its answer."""
+    """Return for each call of a run the number of its messages, and the known values of its answer."""
     return [
         {
             "saw": len(call.input_messages),

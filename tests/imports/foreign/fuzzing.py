@@ -43,7 +43,7 @@ def corpus() -> list[Path]:
 
 
 def damaged(data: bytes, random: Random) -> bytes:
-    """Return a copy that was cut, has other bytes, parts twice or not at all, deep nesting, or other values."""
+    """Return a copy with a fault: cut, other bytes, parts repeated or missing, deep nesting, or other values."""
     begin, to = sorted(random.randrange(len(data) + 1) for _ in range(2))
     kind = random.randrange(7)
     if kind == 0:
@@ -63,7 +63,7 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 
 def _changed_json(data: bytes, change: Change, random: Random, share: float = 0.2) -> bytes:
-    """Return JSON, or some of its lines, with a change; other data as it is."""
+    """Return JSON, or lines of JSON, with a change. Other data is returned unchanged."""
     try:
         return json.dumps(change(json.loads(data))).encode()
     except UnicodeDecodeError:
@@ -122,7 +122,7 @@ def _with_keys(value: Payload, some: list[Key], random: Random) -> Payload:
 
 
 def leaked(path: Path, some: list[Key], out: Path) -> set[str]:
-    """Import a file; return the kinds of keys that are in what was written, or in the names of these files."""
+    """Import a file. Return the kinds of keys that are in the written files or in their names."""
     try:
         for _ in import_file(Source(path), out):
             pass
@@ -134,7 +134,7 @@ def leaked(path: Path, some: list[Key], out: Path) -> set[str]:
 
 
 def one(number: int, seed: int, files: list[Path], place: Path) -> Iterator[str]:
-    """Damage one copy and put keys into another; yield what went wrong."""
+    """Damage one copy and put keys into another. Yield the faults."""
     random = Random(f"{seed} {number}")
     original = files[number % len(files)]
     data = original.read_bytes()
@@ -153,7 +153,7 @@ def one(number: int, seed: int, files: list[Path], place: Path) -> Iterator[str]
 
 
 def search(copies: Iterator[int], seed: int, files: list[Path]) -> Counter[str]:
-    """Try copies; return what went wrong."""
+    """Try copies. Return the faults."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as directory:
         for number in copies:
@@ -164,7 +164,7 @@ def search(copies: Iterator[int], seed: int, files: list[Path]) -> Counter[str]:
 
 
 def main() -> None:
-    """Damage copies of the real files until the time is over, and print what went wrong."""
+    """Damage copies of the real files until the time is over, and print the faults."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)

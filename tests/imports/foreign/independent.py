@@ -20,7 +20,7 @@ Calls = list[tuple[str, str, Payload]]
 
 
 class Answer(NamedTuple):
-    """One answer of a model: its time, its tokens, its text and the calls of tools (id, name, arguments)."""
+    """An answer of a model: its time, its tokens, its text and its tool calls (id, name, arguments)."""
 
     time: str
     input_tokens: int | None
@@ -30,14 +30,14 @@ class Answer(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The answers in a file in the order of time, and what the tools gave, by the ids of their calls."""
+    """The answers in a file in the order of time, and the results of the tools by the ids of their calls."""
 
     answers: list[Answer]
     results: dict[str, str]
 
 
 def ours(path: Path) -> Reading:
-    """Return what we read of a file."""
+    """Return our reading of a file."""
     answers: list[Answer] = []
     results: dict[str, str] = {}
     for run in loaded(path):
@@ -260,7 +260,7 @@ def provider_said(path: Path) -> list[Answer] | None:
 
 
 def readings() -> Iterator[tuple[Path, Reading, Reading, list[Answer] | None]]:
-    """Yield each of the newest files with our reading, the second one, and what the provider said."""
+    """Yield each of the newest files with our reading, the second reading, and the provider's record."""
     for pattern, read in READERS.items():
         for path in sorted(NEWEST.glob(pattern)):
             yield path, ours(path), read(path), provider_said(path)

@@ -34,7 +34,7 @@ def measured(path: Path) -> dict[str, Any]:
 
 
 def main(path: Path) -> None:
-    """Read a file, and print what it took."""
+    """Read a file, and print the memory that this took."""
     formats.format_of(formats.Source(Path(__file__)))  # loads the modules of all formats
     before = peak_bytes()
     gaps: list[str] = []

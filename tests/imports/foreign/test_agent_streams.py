@@ -113,7 +113,7 @@ def test_a_stream_of_gemini_that_succeeds_after_an_error_has_none(tmp_path: Path
 
 
 def test_claude_code_s_stream_does_not_state_the_tokens_of_its_answers() -> None:
-    """The lines are written before an answer has ended, so their output tokens are those of its first event."""
+    """Lines are written before an answer has ended, so their output tokens are those of its first event."""
     run = load(PRODUCED / "claude-code" / "weather.stream.jsonl")
     usages = [call.response.usage for call in run.llm_interactions]
     assert [(one.input_tokens, one.output_tokens, one.extra["output_tokens_at_start"]) for one in usages] == [
@@ -135,7 +135,7 @@ def test_with_its_events_claude_code_s_stream_states_all_tokens() -> None:
 
 @pytest.mark.parametrize("name", ["weather.stream.jsonl", "weather.partial.jsonl"])
 def test_the_result_of_a_sub_agent_stands_once_in_claude_code_s_stream(name: str) -> None:
-    """Its answers have no times, so the execution that started the sub-agent follows its own call."""
+    """The sub-agent's answers have no times, so the execution that started the sub-agent follows its own call."""
     run = load(PRODUCED / "claude-code" / name)
     steps = [[(result.name, result.success) for result in step.tool_results] for step in run.agent_steps]
     assert steps == [[("Bash", True), ("Bash", False)], [("Agent", None)], []]
@@ -174,7 +174,7 @@ def test_answers_of_grok_without_tools_are_told_apart_by_their_streams(tmp_path:
 
 
 def test_a_session_of_grok_in_a_directory_is_imported_once(tmp_path: Path) -> None:
-    """Its history has what the model saw, and its updates state the same once more."""
+    """The history of the session has the messages that the model saw, and its updates repeat them."""
     session = tmp_path / "sessions" / "01a2"
     session.mkdir(parents=True)
     copy(PRODUCED / "grok-updates" / "updates.jsonl", session)

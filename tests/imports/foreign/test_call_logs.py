@@ -195,7 +195,7 @@ def test_a_scope_of_atof_without_an_end_is_a_call_that_did_not_end(tmp_path: Pat
 
 
 def test_requests_with_one_custom_id_are_a_run_each(tmp_path: Path) -> None:
-    """The first output of an id belongs to its first request, and so on. An output too many is a run of its own."""
+    """The first output of an id belongs to its first request, and so on. An extra output is a run of its own."""
     lines: list[object] = []
     for question in ("one?", "two?"):
         body = {"model": "m", "messages": [{"role": "user", "content": question}]}

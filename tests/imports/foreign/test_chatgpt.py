@@ -27,7 +27,7 @@ def test_each_conversation_is_a_run_and_each_answer_a_call() -> None:
 
 
 def test_an_answer_that_was_made_again_continues_a_fork() -> None:
-    """The second answer to the result of a tool, and what follows it, do not see the first answer."""
+    """The second answer to the result of a tool, and the messages after it, do not see the first answer."""
     first, _ = loaded(_EXPORT)
     prompts = [[message.content for message in call.input_messages] for call in first.llm_interactions]
     assert prompts[2] == prompts[1]

@@ -275,7 +275,7 @@ def test_damaged_requests(tmp_path: Path) -> None:
 
 
 def test_the_requests_of_a_real_session(tmp_path: Path) -> None:
-    """Each request, put together by a second reading of its lines, is what the call has; tokens and texts are equal."""
+    """A second reading of the lines gives each request. The calls have the same requests, tokens and texts."""
     (path,) = real_files("newest/claude-code-*/*.jsonl")
     files = [path, *sorted(path.parent.glob(f"{path.stem}/subagents/*.jsonl"))]
     lines = [json.loads(text) for file in files for text in file.read_text().splitlines()]

@@ -22,7 +22,7 @@ def _calls(calls: Iterable[ToolCall]) -> list[object]:
 
 
 def _contents(run: Trajectory) -> list[object]:
-    """Return what a run says, without what an imported one has in addition."""
+    """Return the contents of a run, without the additions of an import."""
     calls = [
         (
             [

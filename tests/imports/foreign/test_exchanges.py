@@ -69,7 +69,7 @@ def _cassette(directory: Path, *interactions: dict[str, Any]) -> Path:
 
 
 def _ask_both(url: str, wrap: Any = lambda client: client) -> list[Any]:
-    """Do what the agent did whose exchanges are in the produced files; return what it got."""
+    """Repeat the calls of the agent that made the produced files. Return the answers."""
     chat = wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0))
     messages: Any = [
         {"role": "system", "content": "Be brief."},
@@ -99,7 +99,7 @@ def _served(path: Path) -> Iterator[ReplayServer]:
 
 @pytest.mark.parametrize("name", ["vcr/weather.yaml", "har/weather.har"])
 def test_recorded_http_is_read_and_answers_the_agent_again(name: str, tmp_path: Path) -> None:
-    """The calls are what the provider's script says. Replayed and served, the real SDKs get the same again."""
+    """The calls are those of the provider's script. A replay and `serve` give the real SDKs the same answers again."""
     if name.endswith(".yaml"):
         pytest.importorskip("yaml")
     (run,) = runs_of(PRODUCED / name)
@@ -163,7 +163,7 @@ def test_a_stream_without_its_events_is_read_and_cannot_be_replayed(tmp_path: Pa
 
 
 def test_a_stream_without_its_events_has_not_failed(tmp_path: Path) -> None:
-    """An equal request after it is a call of its own, not its next attempt."""
+    """An equal request after such a stream is a call of its own, and not a next attempt."""
     line = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])
     del line["response"]["sse_events"]
     path = tmp_path / "trace.jsonl"
@@ -269,7 +269,7 @@ def _entry(time: str, answer: dict[str, Any] | None, **more: Any) -> dict[str, A
 
 
 def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) -> None:
-    """A body may be base64, a response may be missing, and other traffic is counted and not read."""
+    """A body may be base64, a response may be missing, and other requests are counted and not read."""
     encoded = {"text": base64.b64encode(json.dumps(_answer("2")).encode()).decode(), "encoding": "base64"}
     other = _entry("2026-01-01T00:00:00Z", _answer("private"))
     other["request"]["url"] = "https://example.com/mail"
@@ -299,7 +299,7 @@ def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) 
     ],
 )
 def test_an_error_without_a_body_has_failed(content: Any, gaps: list[str], tmp_path: Path) -> None:
-    """The same request after it is the next attempt, although nothing is known of the error but its status."""
+    """The same request after it is the next attempt, although only the status of the error is known."""
     entry = _entry("2026-01-01T00:00:01Z", _answer())
     failed = {**entry, "response": {"status": 429, "headers": [], "content": content}}
     path = tmp_path / "x.har"

@@ -19,7 +19,7 @@ from trace_recorder.recording.imported_runs import import_file
 
 
 def test_damaged_copies_are_read_or_refused_and_secrets_are_masked() -> None:
-    """One copy of each third file: no unexpected error, and no key in a journal, a document or a name."""
+    """One damaged copy of each third file causes no unexpected error. No key is in a journal, a document or a name."""
     real_files("*/**/*")
     files = corpus()
     assert [*search(iter(range(0, len(files), 3)), 2, files)] == []

@@ -16,7 +16,7 @@ def _tokens(sent: int, received: int) -> dict[str, int]:
 
 
 def test_each_trace_of_a_dataset_is_a_run() -> None:
-    """Its metadata and its annotations are kept; the line with the dataset's own metadata is no run."""
+    """The metadata and annotations of a trace are kept. The line with the dataset's own metadata is not a run."""
     inbox, thanks = loaded(PRODUCED / "invariant" / "explorer.jsonl")
 
     assert [said_in(run) for run in (inbox, thanks)] == [
@@ -46,7 +46,7 @@ def test_answers_of_steps_that_repeat_each_other_are_calls_once() -> None:
 
 
 def test_a_line_of_a_dataset_without_messages_is_a_gap(tmp_path: Path) -> None:
-    """Only the first line may be without messages: it is the metadata of the dataset."""
+    """Only the first line, the metadata of the dataset, may be without messages."""
     trace = {"messages": [{"role": "user", "content": "q"}], "annotations": [], "metadata": {}}
     lines = [{"metadata": {"name": "d"}}, trace, {"annotations": [], "metadata": {}}]
     path = tmp_path / "dataset.jsonl"

@@ -228,7 +228,7 @@ def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
 
 
 def test_two_calls_with_one_id_stay_two_calls(tmp_path: Path) -> None:
-    """The second gets an id of its own, also if the id of the first is one that a call without an id would get."""
+    """The second call gets an id of its own, even if the first one has an id that we would make up."""
     answers = [("a", "one"), ("a", "two"), ("call-4", "three"), (None, "four"), (None, "five")]
     calls = [_call(ForeignConversation(), answer, interaction_id=identity) for identity, answer in answers]
 

@@ -16,7 +16,7 @@ from trace_recorder.views.otlp.spans import to_otlp
 
 
 def _described(run: Trajectory) -> dict[str, Any]:
-    """Return what a run says of its calls and tools, without ids and times."""
+    """Return the calls and tools of a run, without ids and times."""
     return {
         "status": run.status,
         "tokens": {

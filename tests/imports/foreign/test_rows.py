@@ -37,7 +37,7 @@ def test_each_row_of_sharegpt_is_a_run(path: Path) -> None:
 
 
 def test_the_rows_of_a_trial_of_harbor_are_one_run() -> None:
-    """Produced by Harbor 0.25 of two trials: each row has what the model saw at one answer."""
+    """Harbor 0.25 produced the rows from two trials. Each row has the messages that the model saw for one answer."""
     failed, solved = loaded(PRODUCED / "harbor-traces" / "terminus.traces.json")
     for run in (failed, solved):
         assert said_in(run) == [

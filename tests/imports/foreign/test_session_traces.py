@@ -30,7 +30,7 @@ def test_each_answer_is_a_call_with_its_time_and_model() -> None:
 
 
 def test_sessions_of_pi_that_name_a_harness_stay_sessions_of_pi(tmp_path: Path) -> None:
-    """The Hub reads those too: their messages have parts, and each is the child of another."""
+    """The Hub reads such sessions too. Their messages have parts, and each message is the child of another."""
     [original, *_] = real_files("pi/teich/*.jsonl")
     header, *lines = original.read_text(encoding="utf-8").splitlines()
     path = tmp_path / "session.jsonl"

@@ -12,7 +12,7 @@ STORED, DEFLATED, ZSTD = 0, 8, 93
 
 
 def zip_of(members: Mapping[str, bytes], method: int = DEFLATED, sizes: Mapping[str, int] | None = None) -> bytes:
-    """Return a zip file. `sizes` are what it states of members in place of their true sizes."""
+    """Return a zip file. `sizes` are wrong sizes that it states for some members."""
     body, directory = b"", b""
     for name, data in members.items():
         packed = _packed(data, method)

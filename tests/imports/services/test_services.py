@@ -46,7 +46,7 @@ def _phoenix(address: str, project: str) -> TraceService:
 
 @dataclass(frozen=True)
 class Kind:
-    """A stand-in of a service, and the constructor of its real client."""
+    """A kind of service: its stand-in, and the constructor of its real client."""
 
     server: Callable[[int], StandIn]
     service: Callable[[str, str], TraceService]
@@ -90,7 +90,7 @@ def test_a_project_is_imported_page_by_page_and_not_fetched_again(kind: Kind, tm
 
 @each_service
 def test_an_import_goes_on_where_the_service_went_away(kind: Kind, tmp_path: Path) -> None:
-    """A connection that breaks ends it, with a sentence; the next one fetches what is not here."""
+    """A broken connection ends the import with a sentence. The next import fetches the missing traces."""
     with kind.with_traces(4) as (kept, service):
         broken = kept.ids[2]
         kept.fails[broken] = 0
@@ -153,7 +153,7 @@ def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, sta
 def test_a_refusal_of_mlflow_is_one_sentence(
     status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`test_real_servers.py` has its real server, which refuses nobody."""
+    """The real server in `test_real_servers.py` refuses nobody."""
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret-key")
@@ -264,7 +264,7 @@ def test_both_interfaces_of_langsmith_give_the_same_run(tmp_path: Path) -> None:
 
 
 def test_a_document_that_was_not_written_is_written_by_the_next_import(tmp_path: Path) -> None:
-    """As after a kill between the two files of a run."""
+    """Such a document is left by a kill between the two files of a run."""
     with KINDS["phoenix"].with_traces(2) as (_, service):
         _done(import_traces(service, tmp_path))
         before = (tmp_path / "phoenix-t0.json").read_bytes()

@@ -54,7 +54,7 @@ class Store:
 
 
 def unfinished(encoded: Encoded) -> list[tuple[str, Data]]:
-    """The records that an encoded request makes; its own says what depends on the CRCs of the others."""
+    """Return the records of an encoded request. The request's own record depends on the CRCs of the others."""
     members = f'"items":{encoded.items},"body":{encoded.body}'
     items: list[tuple[str, Data]] = [("item", f"{{{new.own_members},{new.members_to_mask}}}") for new in encoded.new]
     return [*items, ("llm_request", lambda crcs: f'{{{members},"check":{encoded.check(crcs)}}}')]

@@ -73,7 +73,7 @@ def test_a_call_costs_the_same_after_any_history(tmp_path: Path) -> None:
 
 
 def test_a_damaged_item_costs_the_calls_that_use_it(tmp_path: Path) -> None:
-    """Whichever item cannot be read, the calls whose text has it cannot be expanded, and all others can."""
+    """If an item cannot be read, the calls whose requests have its text cannot be expanded. All others can."""
     path = tmp_path / "run.jsonl"
     calls = [["a", "b"], ["b", "c", "a"], [LARGE], ["c"], [LARGE + "d", "d", LARGE], ["a", "c"]]
     texts = [json.dumps({"messages": [{"content": one} for one in call]}) for call in calls]
@@ -110,7 +110,7 @@ def expanded_without(data: bytes, lost: Record) -> list[Payload]:
 
 
 def test_a_wrong_item_does_not_pass_the_check() -> None:
-    """A request whose numbers lead to another record than its writer meant says so."""
+    """A request whose numbers lead to another record than its writer meant is reported."""
     store = Store()
     store.add('{"list":[{"a":1},{"a":2}]}')
     table = ItemTable()

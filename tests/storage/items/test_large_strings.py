@@ -42,7 +42,7 @@ CALLS: list[Payload] = [
 
 
 def lines_of(requests: list[bytes], prepare: Callable[[ItemEncoder, bytes], object]) -> list[list[tuple[str, str]]]:
-    """The records of requests, each encoded with what `prepare` makes of it."""
+    """Return the records of requests, each encoded with the result of `prepare`."""
     encoder, seq, by_request = ItemEncoder(), 0, []
     for request in requests:
         encoded = encoder.encode(request, prepare(encoder, request))  # type: ignore[arg-type]

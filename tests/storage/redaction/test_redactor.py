@@ -96,7 +96,7 @@ def test_a_key_is_masked_however_json_spells_what_stands_before_it(spelled: str)
     ],
 )
 def test_passwords_in_urls_and_bearer_tokens_are_masked(text: str, expected: str) -> None:
-    """A text in a place for secrets is masked, whatever its shape."""
+    """A text in a place for secrets is masked, whatever its form."""
     assert default_redactor(text) == expected
 
 
@@ -244,7 +244,7 @@ def test_a_learned_secret_is_masked_however_json_spells_it(secret: str) -> None:
 
 
 def test_the_longest_secret_is_masked_first() -> None:
-    """Where one secret is the beginning of another, nothing of the longer one is left."""
+    """If one secret is the beginning of another, no part of the longer one remains."""
     redaction = Redaction(default_redactor, {})
     redaction.learn(["hunter2hunter2", "hunter2hunter2-and-more"])
 
@@ -252,7 +252,7 @@ def test_the_longest_secret_is_masked_first() -> None:
 
 
 def test_the_environment_s_keys_are_secret() -> None:
-    """Values of variables whose names say so are masked; short ones, placeholders and other variables are not."""
+    """Values of variables with telling names are masked. Short values, placeholders and other variables are not."""
     names = ("OPENAI_API_KEY", "MY_TOKEN", "APP_SECRET", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "X_APIKEY")
     environment = {name: f"value-of-{name}" for name in names}
     harmless = {
@@ -270,7 +270,7 @@ def test_the_environment_s_keys_are_secret() -> None:
 
 
 def test_without_redaction_nothing_is_masked() -> None:
-    """`redact=None` turns all of it off, for what is known to be secret too."""
+    """`redact=None` turns masking off, even for known secrets."""
     redaction = Redaction(None, {"A_TOKEN": "hunter2hunter2"})
     redaction.learn(["hunter3hunter3"])
     text = f'"hunter2hunter2 hunter3hunter3 sk-{ALNUM[:40]}"'
@@ -368,7 +368,7 @@ def test_a_key_that_a_stream_spells_is_masked_whatever_stands_in_the_events(
 
 
 def test_a_key_that_is_spelled_in_events_of_another_form_is_masked() -> None:
-    """An event that begins and ends as those before it, but says more between, is looked at as a whole."""
+    """An event that begins and ends like those before it, but has more between, is searched as a whole."""
     key = f"sk-{ALNUM[:48]}"
     events: list[Payload] = [{"content": "", "obfuscation": "ab"}] * 3
     events += [{"content": "", "obfuscation": "ab", "text": key[at : at + 5]} for at in range(0, len(key), 5)]

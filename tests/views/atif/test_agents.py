@@ -30,7 +30,10 @@ def _use(call_id: str, **arguments: Payload) -> Payload:
 
 @pytest.fixture(params=["journal", "document"])
 def researched(tmp_path: Path, request: pytest.FixtureRequest) -> Trajectory:
-    """Two researchers at once, each for a call of its own; one of them has a reader, for a call that it made."""
+    """Record two parallel researchers, each for a call of its own.
+
+    One researcher starts a reader for a call of its own.
+    """
     path = tmp_path / "run.json"
 
     async def main(recorder: TrajectoryRecorder) -> None:
@@ -70,7 +73,10 @@ def _tree(document: Payload) -> Payload:
 
 
 def test_each_hangs_on_the_call_that_it_ran_for_and_on_its_parent(researched: Trajectory) -> None:
-    """Parallel ones are distinguished by `source_call_id`; one of a sub-agent is in that one's trajectory."""
+    """Parallel agents are distinguished by `source_call_id`.
+
+    An agent of a sub-agent is in the sub-agent's trajectory.
+    """
     rome, ulm = ("researcher", "Rome"), ("researcher", "Ulm")
     again = [("researcher", f"sum up {topic}", []) for topic in ("Rome", "Ulm")]
     reader = ("reader", "read Rome", [])
@@ -100,7 +106,7 @@ def test_a_nested_agent_without_a_tool_hangs_on_its_parent(tmp_path: Path) -> No
 
 
 def test_costs_of_nested_agents_count_once() -> None:
-    """Each trajectory's total has those of the ones in it."""
+    """Each trajectory's total includes those of the trajectories in it."""
     paid = {"response": {"usage": {"cost": 1.0}}}
     outer, inner = ({"agent": name, "agent_id": name} for name in ("outer", "inner"))
     made = run(
@@ -147,7 +153,7 @@ def test_a_call_takes_the_time_of_all_its_attempts() -> None:
     ids=["by hand", "in flight"],
 )
 def test_an_unknown_time_is_not_told(interaction: Payload, known: list[bool]) -> None:
-    """By hand it is known when the answer was there, of a call in flight when it was asked: neither takes 0 s."""
+    """By hand only the time of the answer is known, in flight only that of the request. Neither call takes 0 s."""
     made = run(interaction)
 
     assert ["timestamp" in step for step in to_atif(made)["steps"]] == known

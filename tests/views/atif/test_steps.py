@@ -27,7 +27,7 @@ A, B = use("a", "weather", city="Ulm"), use("b", "weather", city="Rome")
 
 
 def steps(document: Payload) -> list[Payload]:
-    """The steps without times and without what belongs to no format."""
+    """Return the steps without times, and without members that belong to no format."""
     return [
         {name: value for name, value in step.items() if name not in {"timestamp", "extra"}}
         for step in document["steps"]
@@ -139,7 +139,7 @@ def test_images_are_files_beside_the_document(tmp_path: Path) -> None:
 
 
 def test_images_without_a_directory_are_counted() -> None:
-    """The view writes nothing then, and says how many are left out."""
+    """The view then writes no image, and reports their number."""
     shown = {"role": "user", "content": [{"inlineData": {"mimeType": "image/png", "data": PIXEL}}]}
     document, left_out = to_atif.with_report(run(call([shown], "a")))
 
@@ -259,7 +259,7 @@ def test_what_the_agent_recorded_of_its_steps_is_there(trajectories: Mapping[str
 
 
 def test_steps_alone_are_a_trajectory(trajectories: Mapping[str, Trajectory]) -> None:
-    """An agent that records no calls gives steps all the same, with what its tools gave."""
+    """An agent that records no calls has steps too, with the results of its tools."""
     document = to_atif(trajectories["steps_alone"])
 
     assert [(step["source"], step["message"]) for step in document["steps"]] == [
@@ -272,7 +272,7 @@ def test_steps_alone_are_a_trajectory(trajectories: Mapping[str, Trajectory]) ->
 
 
 def test_a_run_in_which_nothing_happened_is_its_task(trajectories: Mapping[str, Trajectory]) -> None:
-    """ATIF needs a step; the task is one. Where there is not even that, the view says so."""
+    """ATIF needs a step, and the task is one. Without a task, the view raises an error that says so."""
     assert [step["message"] for step in to_atif(trajectories["empty"])["steps"]] == ["nothing"]
     with pytest.raises(EmptyTrajectoryError, match="no calls, no steps and no task"):
         to_atif(run(task=None))

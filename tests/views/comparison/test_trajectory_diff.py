@@ -71,7 +71,7 @@ def tool(name: str) -> Payload:
 def two_steps(
     shown: str = "a.py", content: str = "one file", prefix: str = "call", cost: float | None = None
 ) -> Trajectory:
-    """A run that lists files, and says how many there are."""
+    """Record a run that lists files and reports their number."""
     ls = use(f"{prefix}_1", command="ls")
     usage = {"prompt_tokens": 10, "completion_tokens": 2} | ({"cost": cost} if cost else {})
     return run(
@@ -120,13 +120,13 @@ def _with_result(directory: Path, file: str, **result: Payload) -> Trajectory:
 
 
 def test_a_number_and_a_boolean_are_different_arguments() -> None:
-    """In Python 1, 1.0 and True are equal; in JSON they are not."""
+    """1, 1.0 and True are equal in Python but not in JSON."""
     one, other = (run(call(["q"], "a", called("c", "f", n=value))) for value in (1, True))
     assert kinds(diff(one, other)) == [["tool_call"]]
 
 
 def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:
-    """A decorated tool says whether it succeeded, and its name; a result in the messages of a fork does not."""
+    """A decorated tool states its name and its success. A result in the messages of a fork does not."""
     unknown = _with_result(tmp_path, "a.json", success=None)
     good = _with_result(tmp_path, "b.json", name="bash", success=True)
     bad = _with_result(tmp_path, "c.json", name="bash", success=False)
@@ -137,7 +137,7 @@ def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:
 
 
 def test_an_id_among_a_tools_own_values_is_compared() -> None:
-    """The argument `id` says what was asked for."""
+    """The argument `id` is a value that the model chose."""
     one, other = (run(call(["q"], None, use("c", id=number))) for number in (1, 2))
 
     assert kinds(diff(one, other)) == [["tool_call"]]
@@ -155,7 +155,7 @@ def test_a_clock_in_a_prompt_makes_no_difference_unless_asked() -> None:
 
 
 def test_prompts_answers_tools_and_parameters_are_compared_apart() -> None:
-    """Each kind of difference is one of its own, in the order of time."""
+    """Each kind of difference is separate, in the order of time."""
     one = run(call(["q"], "a", tools=[tool("ls")], temperature=0))
     other = run(call(["r"], "b", use("c"), tools=[tool("cat")], temperature=1))
 
@@ -172,7 +172,7 @@ def test_another_model_throughout_is_no_difference() -> None:
 
 
 def test_a_step_in_which_only_the_model_or_a_parameter_changed_differs() -> None:
-    """Where no model takes the place of another throughout, each step with another one differs."""
+    """If one model does not replace another in all steps, each step with a different model differs."""
     questions = [["q"], ["r"], ["s"]]
     before = run(*(call([*question], "a") for question in questions))
     other = run(call(["q"], "a", model="gpt-5"), call(["r"], "a"), call(["s"], "a", model="gpt-5", temperature=1))
@@ -236,7 +236,7 @@ def test_what_each_cost_is_said() -> None:
 
 
 def test_a_word_that_cannot_be_left_aside_is_refused() -> None:
-    """A misspelled word raises, with those that are known."""
+    """The error for a misspelled word names the known words."""
     with pytest.raises(ValueError, match="ids, times, prompt"):
         diff(two_steps(), two_steps(), ignore=["id"])  # type: ignore[list-item]  # what the test is of
     with pytest.raises(ValueError, match="ids"):

@@ -83,14 +83,14 @@ def test_texts_without_anything_in_common_replace_each_other() -> None:
 
 @given(json_values, json_values)
 def test_there_are_changes_where_values_differ(before: Payload, after: Payload) -> None:
-    """None between equal values, and at least one between others."""
+    """Equal values have no changes, and different values have at least one."""
     assert bool([*changes(before, after)]) == (not equal_json(before, after))
     assert [*changes(before, before)] == []
 
 
 @given(st.text("ab \n.", max_size=30), st.text("ab \n.", max_size=30))
 def test_words_give_both_texts_back(before: str, after: str) -> None:
-    """The parts that are not added make the first text, those that are not removed the second."""
+    """The parts that are not added make the first text. The parts that are not removed make the second."""
     words = word_changes(before, after)
 
     assert "".join(word.text for word in words if word.kind != "added") == before

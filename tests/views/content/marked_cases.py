@@ -50,7 +50,7 @@ class Case:
         return run(self.api, self.request, self.response)
 
     def run_without(self) -> Trajectory:
-        """The same exchange without it."""
+        """Record the same exchange without it."""
         bodies = {"request": deepcopy(self.request), "response": deepcopy(self.response)}
         holder = bodies[self.side]
         for step in self.path[:-1]:
@@ -355,7 +355,7 @@ def _body(exchange: Any) -> Payload:
 
 
 def _things(value: Payload, path: Path) -> Iterator[tuple[Path, Payload]]:
-    """Every part and item, and every member of a message, in no matter what depth."""
+    """Return every part, item and member of a message, at any depth."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if path and path[-1] in _MESSAGES and name not in _ORDINARY and inner:

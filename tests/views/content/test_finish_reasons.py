@@ -36,7 +36,7 @@ Payload = Any
     ],
 )
 def test_why_an_answer_ended_is_said_in_the_words_of_every_dialect(ending: str | None, words: list[str | None]) -> None:
-    """Only of one that ended by itself, or asks for tools, is it to be learnt how to speak."""
+    """Only an answer that ended by itself, or with tool calls, is an example for training."""
     assert [ending_of(word) for word in words] == [ending] * len(words)
     fault = None if ending in {"stop", "tools", None} else CUT_OFF
     assert [fault_of(LLMResponse("a", finish_reason=word)) for word in words] == [fault] * len(words)
@@ -67,7 +67,7 @@ def test_a_faulty_answer_weighs_nothing(faulty: Trajectory, why: str) -> None:
 
 
 def test_a_refusal_is_no_empty_answer() -> None:
-    """A run that is nothing else gives no rows, and says so."""
+    """A run with only a refusal gives no rows, and the report says so."""
     refused = run(call(["q"], None, response=REFUSED))
 
     assert to_openai_finetuning.with_report(refused) == ([], {SILENT: 1, "refusals in answers": 1})
@@ -129,7 +129,7 @@ def _scored(value: float, *calls: Payload) -> Trajectory:
 
 
 def test_no_pair_has_one() -> None:
-    """The run is not chosen, and no other is preferred to it."""
+    """Such a run is not chosen, and no other run is preferred to it."""
     runs = [
         _scored(1.0, call(["q"], "a")),
         _scored(0.5, call(["q"], "b")),
@@ -156,7 +156,7 @@ INCLUDED: list[Callable[[Trajectory], list[Payload]]] = [
     "faulty", [call(["q"], "b", response=CUT), call(["q"], "b", complete=False), call(["q"], None)]
 )
 def test_it_is_there_where_that_is_asked_for(view: Callable[[Trajectory], list[Payload]], faulty: Payload) -> None:
-    """With `include_incomplete` every answer of the model is learnt."""
+    """With `include_incomplete` every answer of the model is trained on."""
     [row] = view(run(faulty))
 
     assert row["messages"][-1].get("weight", 1) == 1

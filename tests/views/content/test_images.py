@@ -115,7 +115,7 @@ def test_what_is_no_base64_stays_as_it_is(data: str) -> None:
 
 
 def test_what_ollama_shows_is_recognised_in_both_alphabets() -> None:
-    """Its images come without their kind, by which a file is named."""
+    """Ollama's images have no media type, so their bytes name the file."""
     jpeg = b"\xff\xd8\xff\xe0" + b"\xfb\xff" * 9
     message = Message("user", "q", extra={"images": [base64.urlsafe_b64encode(jpeg).decode()]})
 

@@ -121,7 +121,7 @@ def test_it_is_there_or_counted(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
 def test_so_is_all_that_the_corpus_holds(tmp_path: Path) -> None:
-    """One of each kind of part, item and member of real providers."""
+    """The test has one of each kind of part, item and member of real providers."""
     views = _views(tmp_path)
 
     assert [lost for case in of_corpus() for lost in _vanished(case, views)] == []

@@ -25,7 +25,7 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/
     ],
 )
 def test_what_the_model_was_shown_has_the_text_of_its_message(shown: Payload, text: str) -> None:
-    """Also where the model was shown nothing of an object that the tool returned."""
+    """The text is empty if the model was shown nothing of an object that the tool returned."""
     result = ToolResult("c", name="look", success=True, result={"lines": 3}, sent=shown)
 
     assert result_text(result) == text_of_message(Message("tool", shown)) == text
@@ -43,5 +43,5 @@ def test_what_the_model_was_shown_has_the_text_of_its_message(shown: Payload, te
     ],
 )
 def test_what_was_not_shown_is_what_the_tool_gave(result: ToolResult, text: str) -> None:
-    """A text as it is, nothing as the empty text, and any other value as JSON."""
+    """A text is unchanged, nothing is the empty text, and any other value is JSON."""
     assert result_text(result) == text

@@ -42,7 +42,7 @@ def stripped(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG
 
 
 def thoughtless(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Leave out what the model thought."""
+    """Remove the model's thoughts."""
     return [{name: value for name, value in message.items() if name != "reasoning"} for message in history]
 
 
@@ -53,14 +53,14 @@ def marked(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG00
 
 
 def trimmed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Cut out what tools gave before the last answer."""
+    """Cut the tool results before the last answer."""
     last = max((at for at, message in enumerate(history) if message["role"] == "assistant"), default=0)
     old = [message | ({"content": "..."} if message["role"] == "tool" else {}) for message in history[:last]]
     return [*old, *history[last:]]
 
 
 def reminded(history: list[Payload], number: int) -> list[Payload]:
-    """Put a reminder at the end, which is not there the next time."""
+    """Append a reminder that the next prompt does not have."""
     return [*history, {"role": "user", "content": f"{5 - number} steps are left."}]
 
 
@@ -70,7 +70,7 @@ def clock(history: list[Payload], number: int) -> list[Payload]:
 
 
 def windowed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Keep the instructions, and what came since the last answer but one."""
+    """Keep the instructions, and the messages since the last answer but one."""
     answers = [at for at, message in enumerate(history) if message["role"] == "assistant"]
     return [history[0], *history[max(2, answers[-2] if len(answers) > 2 else 0) :]] if len(answers) > 2 else history
 

@@ -14,7 +14,7 @@ LS = use("c1", command="ls")
 
 
 def relations(trajectory: Trajectory) -> list[tuple[str, str | None]]:
-    """How each turn is related to which other one."""
+    """Return the relation of each turn, and the turn that it relates to."""
     return [
         (turn.relation, turn.previous and turn.previous.interaction.interaction_id) for turn in turns_of(trajectory)
     ]
@@ -46,7 +46,7 @@ def test_what_says_the_same_is_the_same(sent_back: Payload) -> None:
 
 @pytest.mark.parametrize("sent_back", [assistant("Done"), assistant("done", LS), {"role": "user", "content": "done"}])
 def test_an_answer_that_was_changed_rewrites_the_history(sent_back: Payload) -> None:
-    """Where the agent sends back something else than the model said, its prompt does not extend the earlier one."""
+    """If the agent changes an answer before it sends it back, its prompt does not extend the earlier one."""
     made = run(call(["q"], "done"), call(["q", sent_back, "more?"], "no"))
 
     assert relations(made) == [("begins", None), ("rewrites", None)]
@@ -61,7 +61,7 @@ def test_several_messages_of_one_answer_are_one() -> None:
 
 
 def test_a_call_may_go_on_from_any_of_several_answers() -> None:
-    """With n > 1 the turn knows from which answer the conversation continued."""
+    """With n > 1 the turn states the answer from which the conversation continued."""
     choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
     made = run(call(["q"], "a", response={"choices": choices}), call(["q", assistant("b"), "more?"], "no"))
 
@@ -95,7 +95,7 @@ def test_a_prompt_may_name_what_it_goes_on_from() -> None:
 
 
 def test_an_agent_that_records_only_its_newest_messages_goes_on() -> None:
-    """Trae Agent hands over what is new: a tool's answer, or a word of the user's, is understood as that."""
+    """Trae Agent records only the new messages: a tool's result, or a text of the user."""
     by_hand = {"api": None, "provider": "anthropic"}
     made = run(
         call([system("s"), "q"], None, LS, **by_hand),
@@ -111,7 +111,7 @@ def test_an_agent_that_records_only_its_newest_messages_goes_on() -> None:
 
 
 def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
-    """As many calls that name the one before as an agent may make."""
+    """The chain has as many calls that name the one before as an agent may make."""
     calls = [call(["q"], "a", response={"id": "r0"}, api="openai-responses")]
     for number in range(1, 1200):
         named = {"parameters": {"previous_response_id": f"r{number - 1}"}}
@@ -122,7 +122,7 @@ def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
 
 
 def test_agents_have_conversations_of_their_own() -> None:
-    """Another agent's answer is not taken for the beginning of a rewritten history."""
+    """Another agent's answer does not count as the beginning of a rewritten history."""
     made = run(call(["q"], "a", agent="planner"), call(["r"], "b", agent="researcher"))
 
     assert relations(made) == [("begins", None), ("begins", None)]

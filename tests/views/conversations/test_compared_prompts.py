@@ -57,7 +57,9 @@ def gone_by_diff(trajectory: Trajectory) -> list[int]:
 
 @pytest.mark.parametrize("pattern", histories.PATTERNS, ids=lambda pattern: pattern.__name__)
 def test_show_diff_and_the_viewer_agree_about_an_edited_history(tmp_path: Path, pattern: histories.Pattern) -> None:
-    """How many messages of each prompt an earlier one has, and how many of that one are gone."""
+    """They agree on the messages that a prompt shares with an earlier one, and on those of the earlier one that are
+    gone.
+    """
     trajectory = recorded(tmp_path, pattern, CALLS)
     kept_and_gone = by_show(trajectory)
 

@@ -63,7 +63,7 @@ def test_a_second_answer_that_was_taken_stands_in_the_place_of_the_first() -> No
 
 
 def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
-    """The last call's tools ran, and no request brought back what they gave."""
+    """The tools of the last call ran, and no request sent their results back."""
     result = {"call_id": "c1", "success": False, "result": None, "error": "denied"}
     step = {"step_number": 1, "timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool"}
     made = run(call(["q"], None, LS), agent_steps=[{**step, "tool_calls": [LS], "tool_results": [result]}])
@@ -78,7 +78,7 @@ def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
 
 
 def test_a_step_belongs_to_the_call_that_asked_for_its_tools() -> None:
-    """Where a step names no call, and its response has no id, the newest call before it that asked is meant."""
+    """If a step names no call and its response has no id, the newest call that asked for the tools is taken."""
     step = {"step_number": 7, "state": "calling_tool", "tool_calls": [LS], "tool_results": []}
     made = run(
         call(["q"], None, LS),

@@ -63,7 +63,7 @@ def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
 
 @EVERY
 def test_toolbrain_finds_what_each_tool_gave(change: Change) -> None:
-    """As the model was shown it first."""
+    """The result is the text that the model was shown first."""
     outputs = [turn["tool_output"] for turn in to_turns(conversation(change))]
 
     assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
@@ -85,7 +85,7 @@ def test_the_hierarchy_has_each_call_and_each_exchange_once(change: Change) -> N
 
 @EVERY
 def test_invariant_tells_everything_once(change: Change) -> None:
-    """The calls under their recorded ids, each followed by what it gave; of what was changed only what is new."""
+    """Calls have their recorded ids, each followed by its result. Of changed messages only the new ones are written."""
     messages = to_invariant(conversation(change))
     calls = [[tool_call["id"] for tool_call in message.get("tool_calls", ())] for message in messages]
     answers = [message.get("tool_call_id") for message in messages]
@@ -99,7 +99,7 @@ def test_invariant_tells_everything_once(change: Change) -> None:
 
 @EVERY
 def test_atif_has_a_document_for_each_history(change: Change) -> None:
-    """One where the history is the same: the steps of the calls are there once, with their results."""
+    """Calls with the same history are in one document, each step once, with its results."""
     documents = [document for _, document in to_atif_files(conversation(change), "run.json")]
     steps = [step for document in documents for step in document["steps"] if "llm_call_count" in step]
 
@@ -127,7 +127,9 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
-    """Not for each message of each call: a hundred exchanges more cost what the first did."""
+    """A digest is not computed for each message of each call: a hundred exchanges more cost as much as the first
+    hundred.
+    """
     chains = CallChains()
     made = from_document(conversation(change).to_document(), "it")
     read = arguments_of(lambda: [*map(chains.add, made.llm_interactions)], normalized_content, lambda _: 1)
@@ -138,7 +140,7 @@ def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
 
 @EVERY
 def test_that_a_history_was_changed_is_counted(change: Change) -> None:
-    """Where a format tells each message once, as it was first: a reader cannot see what later calls saw of it."""
+    """If a format has each message once, in its first form, a reader cannot see what later calls saw."""
     made, relations = conversation(change), CHANGES[change].relations.split()
     lost = "calls whose history the agent had changed: each message is as it was first sent"
     _, tree = to_hierarchy.with_report(made)
@@ -162,7 +164,7 @@ def kinds(made: Trajectory) -> Counter[str]:
 
 @pytest.mark.parametrize("place", range(6))
 def test_a_side_call_stands_beside(place: int) -> None:
-    """A title, by other instructions over the same question, whenever it is asked for."""
+    """A side call may come at any time, with other instructions over the same question."""
     calls = [call.to_document() for call in conversation(same).llm_interactions]
     calls.insert(place, TITLE)
     made = run(*({name: value for name, value in call.items() if name != "interaction_id"} for call in calls))
@@ -191,7 +193,7 @@ def links(turns: list[Turn | None]) -> list[Payload]:
 @EVERY
 @pytest.mark.parametrize("place", [None, 0, 3, 5])
 def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place: int | None) -> None:
-    """Also where a later call decides that a call is a side call; the last call may be asked for first."""
+    """The same is true if a later call decides that a call is a side call. The last call may be asked for first."""
     documents = [call.to_document() for call in conversation(change).llm_interactions]
     documents[place:place] = [] if place is None else [TITLE]
     made = run(
@@ -220,7 +222,7 @@ def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
 
 
 def test_a_side_call_with_the_same_instructions_is_known_by_what_follows() -> None:
-    """The agent goes on from what came before it, so that it is no history that was rewritten."""
+    """The agent continues from the messages before it, so no history was rewritten."""
     first = [system(HELP), "Is it cold?"]
     made = run(
         call(first, "Yes."),
@@ -292,14 +294,14 @@ def test_arguments_that_the_agent_shortened_make_no_other_call() -> None:
 
 @pytest.mark.parametrize("said", ["<think>Two cities.</think>\n\nRome.", "Two cities.</think>Rome."])
 def test_thoughts_in_the_words_of_an_answer_may_be_left_out(said: str) -> None:
-    """As servers give them that do not take them out."""
+    """Servers that do not remove thoughts from the text give them like this."""
     made = run(call(["q"], said), call(["q", assistant("Rome."), "Why?"], "South."))
 
     assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
 
 
 def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() -> None:
-    """One document, one row, one conversation."""
+    """They make one document, one row and one conversation."""
     history: list[Payload] = [system(HELP), {"role": "user", "content": "Count."}]
     calls = []
     for number in range(200):

@@ -105,7 +105,7 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
 
 
 def test_new_instructions_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
-    """Answers under other instructions are context: they are learnt under their own."""
+    """Answers under other instructions are context, because they are trained on under their own."""
     made = loaded(tmp_path, NEW)
     documents = [document for _, document in to_atif_files(made, "run.json")]
     rows = [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)]

@@ -68,7 +68,7 @@ def test_other_calls_without_tools_are_none(calls: tuple[Any, ...]) -> None:
 
 
 def test_a_run_of_an_agent_s_own_recorder_has_none() -> None:
-    """Its author knows which calls it makes: one without tools may be its plan."""
+    """The author of an agent knows its calls. A call without tools may be the agent's plan."""
     assert side_calls_of(made.run(*SESSION)) == frozenset()
     assert answers(to_openai_finetuning(made.run(*SESSION))) == ["#", "Listing", "done"]
 
@@ -109,14 +109,14 @@ def test_a_trace_of_toolbrain_has_none() -> None:
 
 
 def test_sessions_with_titles_make_pairs() -> None:
-    """The conversation is the only answer to its prompt, whatever side calls ask."""
+    """Only the answers of the conversation make pairs, whatever side calls the program makes."""
     runs = [run(*SESSION, trajectory_id=name) for name in ("a", "b")]
     (pair,) = preference_pairs(runs, lambda one: float(one.trajectory_id == "a"))
     assert (pair["chosen_id"], pair["rejected_id"]) == ("a", "b")
 
 
 def test_people_are_told(tmp_path: Path) -> None:
-    """By `show` and by `stats`."""
+    """`show` and `stats` report side calls."""
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run(*SESSION).to_document()))
     shown, counted = (CliRunner().invoke(app, [command, str(path)]).stdout for command in ("show", "stats"))

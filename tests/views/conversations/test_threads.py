@@ -37,7 +37,7 @@ def recorded(path: Path) -> Trajectory:
 
 
 def test_a_request_continues_the_thread_that_it_names(tmp_path: Path) -> None:
-    """Its prompt is the whole conversation, although only the result of the tool was sent."""
+    """The prompt is the whole conversation, although only the result of the tool was sent."""
     first, second = turns_of(recorded(tmp_path / "run.json"))
 
     assert (second.relation, second.previous, second.exact) == ("refers", first, True)

@@ -34,7 +34,7 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
 
 
 def test_a_call_goes_on_from_its_own_agent_s(trajectories: Trajectories) -> None:
-    """Though the other was asked the same, and said the same, since."""
+    """The same is true although the other agent has had the same question and answer since."""
     turns = turns_of(trajectories["twins"])
     assert [turn.previous and turn.previous.interaction.interaction_id for turn in turns] == [
         None,
@@ -52,7 +52,7 @@ def test_each_has_a_conversation_of_its_own(trajectories: Trajectories) -> None:
 
 
 def test_every_view_keeps_them_apart(trajectories: Trajectories) -> None:
-    """The results of one agent are never in the other's conversation."""
+    """The results of one agent are never in the conversation of the other."""
     twins = trajectories["twins"]
     rows = [[message["content"] for message in row["messages"]] for row in to_trl(twins)]
     steps = [[message["content"] for message in step["messages"]] for step in to_hierarchy(twins)["steps"]]
@@ -102,7 +102,7 @@ def test_the_same_agent_run_twice_is_two() -> None:
 
 
 def test_an_agent_that_was_marked_anew_for_each_call_is_one() -> None:
-    """Where each call goes on from the very words of the one before, under the same parent."""
+    """Each call continues the exact messages of the one before, under the same parent."""
     first = call(["q"], None, LS, **agent(2, parent=1))
     second = call(["q", assistant(None, LS), gave("c1", "x")], "done", **agent(3, parent=1))
     stranger = call(["q", assistant(None, LS), gave("c1", "x")], "done", **agent(3, parent=9))
@@ -112,7 +112,7 @@ def test_an_agent_that_was_marked_anew_for_each_call_is_one() -> None:
 
 
 def test_names_alone_tell_agents_as_well_as_they_can() -> None:
-    """In a document that knows no ids."""
+    """A document may have no ids of agents."""
     made = run(
         call(["a"], "1", agent="x"), call(["a", assistant("1"), "b"], "2", agent="x"), call(["a"], "3", agent="y")
     )

@@ -29,7 +29,7 @@ from trace_recorder.views.stats import Stats
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> TrajectoryRecorder:
-    """A recorder that raises what goes wrong in recording."""
+    """A recorder that raises failures of recording."""
     return TrajectoryRecorder(tmp_path / "run.json", task="what is tea?", strict=True)
 
 
@@ -92,7 +92,7 @@ def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder)
 
 
 def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
-    """As a step of their own, and not as something that the model saw."""
+    """They are a step of their own, and not messages that the model saw."""
     run = retrieval(recorder)
     (tmp_path / "atif.json").write_text(json.dumps(to_atif(run)))
 
@@ -112,7 +112,7 @@ def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> 
 
 
 def test_a_sub_agent_s_are_in_its_own_trajectory(recorder: TrajectoryRecorder) -> None:
-    """Where it asks a model as well."""
+    """The same is true even if the sub-agent calls a model too."""
     call(recorder, asked("what is tea?"), said("let me ask"))
     with recorder.agent("librarian"):
         use(recorder, "library", ["a book"])
@@ -138,7 +138,7 @@ def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
 
 
 def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
-    """The step has the names of its own format."""
+    """The step has the names of Trae Agent's format."""
     step = to_trae(retrieval(recorder))["agent_steps"][0]
 
     assert (step["step_number"], step["state"], step["llm_response"]) == (1, "calling_tool", None)
@@ -162,7 +162,7 @@ def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
 def test_what_has_no_place_for_them_counts_them(
     recorder: TrajectoryRecorder, view: View[..., Any], expected: int
 ) -> None:
-    """A format that is made of what a model saw and said says how many it leaves out."""
+    """A format that has only messages of the model reports how many it leaves out."""
     _, left_out = view.with_report(retrieval(recorder))
 
     assert left_out[UNREQUESTED_TOOLS] == expected
@@ -183,7 +183,7 @@ def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) 
 
 
 def test_figures_have_them(recorder: TrajectoryRecorder) -> None:
-    """By the name of each tool, the failed ones too."""
+    """They are counted by the name of each tool, even the failed ones."""
     figures = Stats()
     figures.add(retrieval(recorder))
 

@@ -99,7 +99,7 @@ def test_an_answer_has_its_usage_and_thinking(trajectories: Trajectories) -> Non
 
 
 def test_tools_are_defined_where_they_are_first_offered(trajectories: Trajectories) -> None:
-    """On the first message, as the SDK has them, and not again."""
+    """The definitions are on the first message, as in the SDK, and are not repeated."""
     defined = [message["tool_definitions"] for message in _messages(trajectories["thinking"])]
 
     assert defined[0] == [
@@ -164,12 +164,12 @@ COMPLETED = Trajectory(status="completed", max_steps=None)
     ],
 )
 def test_why_it_ended(run: Trajectory, reason: str) -> None:
-    """In the words of the form, from the run's status and error."""
+    """The reason is the format's word for the run's status and error."""
     assert to_hierarchy(run)["execution_metrics"]["termination_reason"] == reason
 
 
 def test_runs_that_were_cut_off(trajectories: Trajectories) -> None:
-    """By the number of steps, where it did not succeed, and by the length of an answer."""
+    """The run used all steps without success, or its last answer was cut off by length."""
     few = replace(trajectories["own_steps"], success=None)
     [*before, last] = trajectories["react"].llm_interactions
     short = structs.replace(last, response=LLMResponse("Thou", finish_reason="length"))
@@ -182,7 +182,7 @@ def test_runs_that_were_cut_off(trajectories: Trajectories) -> None:
 
 
 def test_the_error_of_a_failed_run(trajectories: Trajectories) -> None:
-    """Its kind and its message."""
+    """The error has its kind and its message."""
     assert to_hierarchy(trajectories["failed"])["error"] == "BadRequestError: Error code: 400 - too long"
 
 

@@ -89,7 +89,7 @@ def test_a_run_that_failed_has_an_error(tmp_path: Path) -> None:
 
 
 def test_each_message_is_written_once(tmp_path: Path) -> None:
-    """Calls refer to messages by ranges: a log grows with what is new in each call."""
+    """Calls refer to messages by ranges, so a log grows with the new messages of each call."""
     messages: list[Any] = []
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         for turn in range(40):

@@ -51,7 +51,7 @@ def test_a_conversation_is_told_once(trajectories: Trajectories) -> None:
 
 
 def test_a_rewritten_history_is_not_told_twice(trajectories: Trajectories) -> None:
-    """In a compacted history only the summary is new."""
+    """If a history is compacted, only the summary is new."""
     told = _bare(to_invariant(trajectories["compacted"]))
 
     assert [one["content"] for one in told] == [
@@ -106,7 +106,7 @@ def test_metadata_holds_what_messages_have_no_place_for(trajectories: Trajectori
 
 
 def test_results_that_no_model_saw_are_told(trajectories: Trajectories) -> None:
-    """A tool that ran and was recorded, and whose answer no request shows, is an event all the same."""
+    """A tool that ran and was recorded is an event, even if no request has its result."""
     [*_, last] = to_invariant(trajectories["steps_alone"])
 
     assert last == {**_tool("c1", "denied"), "metadata": last["metadata"]}
@@ -155,7 +155,7 @@ def test_a_dataset_has_its_metadata_first(trajectories: Trajectories) -> None:
 
 
 def test_annotations_have_addresses(trajectories: Trajectories) -> None:
-    """A step's reward is at what the model said in it; the run's, and what was annotated, are at the root."""
+    """A step's reward has the address of the model's message. Rewards and annotations of the run have the root's."""
     [line] = map(json.loads, to_invariant_dataset([trajectories["tools"]]))
 
     assert [(annotation["address"], annotation["content"]) for annotation in line["annotations"]] == [

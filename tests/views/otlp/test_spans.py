@@ -74,7 +74,7 @@ def test_version_0_1_of_the_conventions_has_what_it_has_and_no_more(
 def test_spans_are_nested_and_their_json_is_of_the_conventions(
     trajectories: Mapping[str, Trajectory], run: str
 ) -> None:
-    """Each span has an id of its own and a parent in the run; JSON values match the conventions' schemas."""
+    """Each span has an id of its own and a parent in the run. JSON values match the conventions' schemas."""
     spans = list(to_spans(trajectories[run], "both"))
     ids = [span.span_id for span in spans]
 
@@ -89,7 +89,7 @@ def test_spans_are_nested_and_their_json_is_of_the_conventions(
 
 @pytest.mark.parametrize("run", RUNS)
 def test_every_call_and_its_tokens_are_there(trajectories: Mapping[str, Trajectory], run: str) -> None:
-    """There is a span for each call, with its prompt of so many messages, and answer; no call is counted twice."""
+    """Each call has one span with its prompt and its answer. The numbers of messages and tokens are right."""
     trajectory = trajectories[run]
     spans = {span.attributes.get("trace_recorder.interaction_id"): span for span in to_spans(trajectory)}
 
@@ -157,7 +157,7 @@ def test_steps_tools_and_sub_agents_are_nested(tmp_path: Path) -> None:
 
 
 def test_failures_have_their_type_and_attempts_are_events(tmp_path: Path) -> None:
-    """A call that succeeded at its second attempt is one span without an error; one that failed says why."""
+    """A call that succeeded at its second attempt is one span without an error. A failed call has its error."""
     writing = Writing(tmp_path / "run.jsonl")
     writing.request(1, {"model": "m", "messages": ASKED})
     writing.response(1, status=429, body={"error": {"type": "rate_limit", "message": "later"}}, duration_seconds=0.5)
@@ -176,7 +176,10 @@ def test_failures_have_their_type_and_attempts_are_events(tmp_path: Path) -> Non
 
 
 def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) -> None:
-    """The new messages of all calls are the last prompt; each call says how many it omits, and of which call."""
+    """The new messages of all calls together are the last prompt.
+
+    Each call states how many it omits, and the call that has them.
+    """
     trajectory = trajectories["tools"]
     spans = [span for span in to_spans(trajectory, new_messages=True) if span.kind == "client"]
     whole = [span for span in to_spans(trajectory) if span.kind == "client"]
@@ -194,7 +197,7 @@ def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) ->
 
 
 def test_new_messages_are_found_in_a_document_too(trajectories: Mapping[str, Trajectory]) -> None:
-    """Its messages are equal, and not the same objects in each call."""
+    """The messages of a document are equal, but not the same objects in each call."""
     trajectory = trajectories["tools"]
     inline = from_document(trajectory.to_document(), "run.json")
     omitted = [
@@ -207,7 +210,7 @@ def test_new_messages_are_found_in_a_document_too(trajectories: Mapping[str, Tra
 
 
 def test_contents_can_be_left_out(trajectories: Mapping[str, Trajectory]) -> None:
-    """Without contents there is no text that the full spans have; names, times, tokens and errors' types stay."""
+    """Then no text of the full spans is there. Names, times, tokens and types of errors stay."""
     for run in trajectories.values():
         bare, full = (list(to_spans(run, "both", content=content)) for content in (False, True))
 
@@ -232,7 +235,7 @@ def test_a_span_of_a_later_state_of_the_run_has_the_same_id(tmp_path: Path) -> N
 
 
 def test_a_message_that_calls_share_is_encoded_once(trajectories: Mapping[str, Trajectory]) -> None:
-    """Repeated messages are one text: spans of a changed copy differ, those of the run itself do not."""
+    """Shared messages are the same text object: spans of a changed copy differ, and those of the run itself do not."""
     run = trajectories["tools"]
     one = run.llm_interactions[0]
 

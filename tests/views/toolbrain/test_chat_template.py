@@ -79,7 +79,8 @@ def test_a_prompt_is_the_very_string(
 ) -> None:
     """A prompt equals that of transformers, from a template's source and from a tokenizer.
 
-    gpt-oss's template takes no text beside thoughts and calls. DeepSeek's takes arguments as the text that was sent.
+    gpt-oss's template accepts no text next to thoughts and calls. DeepSeek's accepts arguments as the text that was
+    sent.
     """
     source = (TEMPLATES[0].parent / f"{name}.jinja").read_text()
     tokenizer.chat_template = source
@@ -105,7 +106,7 @@ def test_a_prompt_is_the_very_string(
 
 
 def _as_sent(messages: list[Message]) -> list[Any]:
-    """Messages with their arguments as JSON text, which is how OpenAI's clients send them."""
+    """Return messages with their arguments as JSON text, as OpenAI's clients send them."""
     written = chat_messages(messages)
     for message in written:
         for call in message.get("tool_calls", ()):

@@ -92,7 +92,7 @@ def test_agents_that_write_actions(text: str, thought: str | None, code: str | N
 
 @pytest.mark.parametrize("parser", [parse_code, parse_react])
 def test_text_parsers_know_tool_calls_too(parser: object) -> None:
-    """An agent that is asked for text may have a model that calls tools all the same."""
+    """A model may call tools although its agent asks for text."""
     response = LLMResponse("Hm.", reasoning="Ask.", tool_calls=(WEATHER,))
 
     assert parser(response) == parse_tool_calls(response)  # type: ignore[operator]

@@ -33,14 +33,14 @@ def test_a_turn_holds_what_was_seen_said_and_returned(trajectories: Trajectories
 
 
 def test_the_object_can_be_had_as_text(trajectories: Trajectories) -> None:
-    """toolbrain's own type says that `action_output` is a text."""
+    """In toolbrain's own type, `action_output` is a text."""
     [first, last] = to_turns(trajectories["own_steps"], action_output="text")
 
     assert (first["action_output"], last["action_output"]) == ('{"celsius": 7, "wind": [1, 2]}', None)
 
 
 def test_tools_in_parallel_are_one_turn(trajectories: Trajectories) -> None:
-    """Their calls are lines of the code, their answers lines of the output; no object is made up from a text."""
+    """The calls are lines of the code, and the results lines of the output. No object is made from a text."""
     [first, *_] = to_turns(trajectories["tools"])
 
     assert first["parsed_completion"]["tool_code"] == "weather(city='Ulm')\nweather(city='Rome')"
@@ -50,7 +50,7 @@ def test_tools_in_parallel_are_one_turn(trajectories: Trajectories) -> None:
 
 @pytest.mark.parametrize("run", ["gemini", "local", "responses", "thinking", "images"])
 def test_every_dialect_gives_turns(trajectories: Trajectories, run: str) -> None:
-    """The first turn has code and what it gave, the last the answer."""
+    """The first turn has code and its result, and the last turn the answer."""
     first, last = to_turns(trajectories[run])
 
     assert first["parsed_completion"]["tool_code"]
@@ -68,7 +68,7 @@ def test_a_code_agents_observation_is_its_output(trajectories: Trajectories) -> 
 
 
 def test_a_react_agents_observation_is_its_output(trajectories: Trajectories) -> None:
-    """The same for one that writes actions."""
+    """An agent that writes actions has the same output."""
     assert [turn["tool_output"] for turn in to_turns(trajectories["react"], parse_react)] == ["12", None]
 
 

@@ -13,7 +13,7 @@ LS = use("c1", command="ls")
 
 
 def told(trajectory: Trajectory) -> list[list[str]]:
-    """Each branch as its messages: role and content, with a star for what is to be learnt from."""
+    """Return each branch as roles and contents, with a star for messages that are trained on."""
     return [
         [f"{line.message.role[0]}:{line.message.content}{'*' * line.new}" for line in branch.lines()]
         for branch in branches(trajectory, turns_of(trajectory))
@@ -21,7 +21,7 @@ def told(trajectory: Trajectory) -> list[list[str]]:
 
 
 def test_the_last_call_covers_every_turn() -> None:
-    """Where each call extends the one before, there is one branch, and all that the model said is new in it."""
+    """If each call extends the one before, there is one branch, and all answers of the model are new in it."""
     second = ["q", assistant(None, LS), gave("c1", "a")]
 
     assert told(run(call(["q"], None, LS), call(second, "done"))) == [["u:q", "a:None*", "t:a", "a:done*"]]

@@ -11,7 +11,7 @@ BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": 
 
 
 def test_a_row_has_the_conversation_the_tools_and_nothing_else() -> None:
-    """Arguments are JSON text, a tool's answer names its call, and what the model said has weight 1."""
+    """Arguments are JSON text, a tool's result names its call, and an answer of the model has weight 1."""
     offered = {"tools_available": ["bash"], "request": {"tools": [BASH], "parameters": {"parallel_tool_calls": False}}}
     first = [{"role": "developer", "content": "s"}, "q"]
     second = [*first, assistant(None, LS), gave("c1", "ä")]

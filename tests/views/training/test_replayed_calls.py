@@ -29,7 +29,10 @@ def tokens(prompt: list[int], sampled: list[int]) -> Payload:
 
 
 def told(answer: str = "done", first: Payload = GIVEN, second: Payload | None = None, **root: Payload) -> Trajectory:
-    """A fork at its second call: the first, which calls a tool, was given; the second was made, unless it says so."""
+    """Record a fork at its second call.
+
+    The first call, which asks for a tool, was replayed. The second was made, by default.
+    """
     question = ["q", assistant("look", LS), gave("c1", "a.py")]
     calls = (
         call(["q"], "look", LS, response=tokens([1], [2]), **first),
@@ -90,7 +93,7 @@ def test_a_replay_gives_no_rows(rows: Callable[..., Rows]) -> None:
 
 @pytest.mark.parametrize("rows", [weights, completions, masked, texts])
 def test_answers_that_are_incomplete_may_be_learnt_and_replayed_ones_may_not(rows: Callable[..., Rows]) -> None:
-    """`include_incomplete` is for what is wrong with an answer, and says nothing of whose it is."""
+    """`include_incomplete` concerns faults of an answer, and not its origin."""
     assert rows(told(), include_incomplete=True) == FORK[rows]
     assert rows(told(second=GIVEN), include_incomplete=True) == []
 
@@ -105,7 +108,7 @@ def test_a_call_that_a_replay_made_is_learnt() -> None:
 
 @pytest.mark.parametrize("view", [to_openai_finetuning, to_trl, to_turns])
 def test_calls_that_were_replayed_are_counted(view: Payload) -> None:
-    """The report says that there are calls that no row learns from."""
+    """The report says that no row trains on some calls."""
     _, left_out = view.with_report(told(second=GIVEN))
 
     assert left_out[REPLAYED] == 2
@@ -122,7 +125,7 @@ def scored(answer: str, value: float, **more: Payload) -> Trajectory:
 
 
 def test_forks_at_one_call_are_paired_behind_what_they_were_given() -> None:
-    """Both were given the same, which is the prompt: the pair is about what each of them did."""
+    """Both forks have the same replayed answers, which are the prompt. The pair compares the agents' own answers."""
     [pair] = preference_pairs([scored("bad", 0.0), scored("good", 1.0)], "tests")
 
     assert [one["content"] for one in pair["prompt"]] == ["q", "look", "a.py"]

@@ -50,7 +50,7 @@ def test_a_row_has_messages_as_chat_templates_take_them() -> None:
 
 
 def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) -> None:
-    """datasets takes those of the first row, and would lose the others: tools, and rewards by name, among them."""
+    """`datasets` takes the columns of the first row, and would lose others, such as tools and rewards."""
     rows = [row for trajectory in trajectories.values() for row in to_trl(trajectory)]
 
     assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards")}
@@ -77,7 +77,7 @@ def test_a_prompt_that_ends_with_instructions_is_left_out_and_counted() -> None:
 
 
 def test_tokens_are_those_that_were_sampled() -> None:
-    """As long as each prompt begins, id for id, with all that came before, there is one row, with a mask."""
+    """If each prompt begins with exactly the ids before it, there is one row, with a mask."""
     made = run(
         call(["q"], "x", response=sampled([1, 2], [3])),
         call(["q", assistant("x"), "?"], "x", response=sampled([1, 2, 3, 4], [5, 6])),
@@ -96,7 +96,7 @@ def test_tokens_are_those_that_were_sampled() -> None:
 
 
 def test_tokens_that_were_sampled_otherwise_than_they_came_back_begin_a_row() -> None:
-    """The text is the same and its ids are not: each call has a row of its own, and nothing is tokenised again."""
+    """If the text is the same and its ids differ, each call has a row of its own, and no text is tokenised again."""
     made = run(
         call(["q"], "x", response=sampled([1, 2], [3])),
         call(["q", assistant("x"), "?"], "x", response=sampled([1, 2, 30, 31, 4], [5])),
@@ -143,7 +143,7 @@ def test_the_best_run_is_preferred_to_each_that_is_worse() -> None:
 
 
 def test_a_pair_has_the_prompt_once() -> None:
-    """In TRL's form, with the ids of both runs."""
+    """The pair has TRL's form, with the ids of both runs."""
     [pair] = preference_pairs([scored("bad", 0.0, "a"), scored("good", 1.0, "b")], "tests")
 
     assert pair == {
@@ -159,7 +159,7 @@ def test_a_pair_has_the_prompt_once() -> None:
 
 
 def test_a_function_may_score_and_what_cannot_be_paired_is_counted() -> None:
-    """Runs without the reward, runs with a rewritten history, and prompts that nobody else had make no pair."""
+    """Runs without the reward, runs with a rewritten history, and prompts of a single run make no pair."""
     rewritten = run(call(["q"], "long"), call(["q", assistant("short"), "?"], "no"))
     other = run(call(["another"], "x"))
 

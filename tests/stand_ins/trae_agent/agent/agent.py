@@ -6,7 +6,7 @@ from trae_agent.utils.trajectory_recorder import TrajectoryRecorder
 
 
 class Agent:
-    """Holds the agent that does the work; it has no way to set a recorder itself."""
+    """Has the agent that does the work. It cannot set a recorder itself."""
 
     def __init__(self, agent_type: str, config: object, trajectory_file: str | None = None) -> None:
         self.trajectory_recorder = TrajectoryRecorder(trajectory_file) if trajectory_file else TrajectoryRecorder()

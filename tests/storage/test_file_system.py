@@ -26,7 +26,7 @@ def reused(tmp_path: Path) -> Iterator[Descriptor]:
 
 
 def test_another_files_status_is_not_given(reused: Descriptor) -> None:
-    """Another file is not taken for ours."""
+    """The status of another file at the same number is an error."""
     assert reused.own_stat() is None
     with pytest.raises(OSError, match="another file now"):
         reused.stat()

@@ -91,7 +91,7 @@ def test_the_package_is_hardly_asked_for_further_calls(model: str) -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """Names of models that nobody knows may be of any number."""
+    """There may be any number of unknown model names."""
     table = PriceTable()
     for number in range(MAX_MODELS + 5):
         table("openai", f"no-such-model-{number}", Counts(1, 1), AT)

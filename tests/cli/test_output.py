@@ -1,4 +1,4 @@
-"""JSON on stdout: characters that a terminal would obey or hide are escaped, and every reader reads the same."""
+"""JSON on stdout: the text of json.dumps, in parts, with escapes for characters that a terminal would obey or hide."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 from typer.testing import CliRunner
 
 from tests.cli.invoking import app
+from tests.json_strategies import json_values
 from trace_recorder import TrajectoryRecorder
+from trace_recorder.cli.output import PART_CHARACTERS, json_parts
+from trace_recorder.values.messages import Payload
 
 OBEYED = "".join(map(chr, (*range(0x80, 0xA0), 0x7F, 0x61C, *range(0x200E, 0x2010), *range(0x2028, 0x202F), 0xFEFF)))
 OBEYED += "".join(map(chr, range(0x2066, 0x206A)))
@@ -47,3 +51,22 @@ def test_json_holds_nothing_that_a_terminal_obeys(
     said = json.dumps(list(read), ensure_ascii=False)
     assert ("validate" in arguments) or json.dumps(SAID, ensure_ascii=False)[1:-1] in said
     assert ("validate" in arguments) or "ß日\U0001f600" in printed.stdout
+
+
+@given(json_values)
+def test_the_text_is_that_of_json(value: Payload) -> None:
+    """The text equals that of `json` at every level of nesting, in ASCII and in Unicode."""
+    for nested in (value, [value, [value, [value, [value]]]], {"a": [{"messages": [value, value]}], "b": value}):
+        assert "".join(json_parts(nested)) == json.dumps(nested, ensure_ascii=False, indent=2)
+        assert "".join(json_parts(nested, ascii_only=True)) == json.dumps(nested, indent=2)
+
+
+def test_a_document_comes_in_parts() -> None:
+    """No part is much longer than the limit, however often the document repeats a message."""
+    message = {"content": "x" * 1000}
+    document = {"calls": [{"messages": [message] * 100} for _ in range(50)]}
+
+    parts = [*json_parts(document)]
+    assert "".join(parts) == json.dumps(document, indent=2)
+    assert len(parts) > 10
+    assert max(map(len, parts)) < PART_CHARACTERS + 2000

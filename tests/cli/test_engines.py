@@ -56,7 +56,7 @@ def in_a_thread_of_many(work: object, tasks: range, jobs: int) -> list[object]:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_the_order_of_the_tasks(jobs: int) -> None:
-    """Also where a later one is done before an earlier one, and where there are many."""
+    """The same is true if a later task ends before an earlier one, and if there are many tasks."""
     found = list(in_order(slow_first, range(40), jobs))
 
     assert [number for number, _ in found] == [2 * number for number in range(40)]
@@ -65,7 +65,7 @@ def test_results_come_in_the_order_of_the_tasks(jobs: int) -> None:
 
 @pytest.mark.parametrize("batch", [3, 64])
 def test_tasks_may_be_given_to_a_process_together(batch: int) -> None:
-    """The results are the same, and those of a batch come from one process."""
+    """The results are the same, and the results of a batch come from one process."""
     found = list(in_order(slow_first, range(40), 2, batch))
 
     assert [number for number, _ in found] == [2 * number for number in range(40)]
@@ -73,7 +73,7 @@ def test_tasks_may_be_given_to_a_process_together(batch: int) -> None:
 
 
 def test_batches_are_small_where_there_are_few_runs() -> None:
-    """So that no process works alone at the end."""
+    """Small batches keep a process from working alone at the end."""
     runs = [Path(f"{number}.json") for number in range(1000)]
 
     assert [batch_for(runs[:few], 2) for few in (0, 15, 64, 1000)] == [1, 1, 4, MAX_BATCH]
@@ -112,7 +112,7 @@ def test_processes_end_with_a_command_that_is_killed(threads: int) -> None:
 
 
 def test_a_process_that_is_killed_is_reported() -> None:
-    """In a sentence that says what to do."""
+    """The report is a sentence that says what to do."""
     with pytest.raises(UnreadableError, match="--jobs 1"):
         list(in_order(die, [7], 2))
 

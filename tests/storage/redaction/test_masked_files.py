@@ -92,7 +92,7 @@ def test_a_redactor_does_not_break_a_stream(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("redact", [default_redactor, digits_out])
 def test_a_line_of_a_stream_that_is_too_long_for_one_record_is_masked_whole(tmp_path: Path, redact: Redactor) -> None:
-    """Wherever a line of 300 KB is cut to be written, no key is in the file, and what was said comes together again."""
+    """Wherever a line of 300 KB is cut to be written, no key is in the file, and the text can be joined again."""
     key = "sk-proj-" + "a1B2c3D4" * 8
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=redact)
     recorder.start()
@@ -133,7 +133,7 @@ def test_a_redactor_that_fails_costs_the_record_and_says_so(tmp_path: Path) -> N
     st.sampled_from(["12345678", "nabcdefgh", "u0041bcdefg", "assistant", "choices", "REDACTED", "llm_request"]),
 )
 def test_no_secret_makes_a_record_unreadable(tmp_path: Path, value: Payload, secret: str) -> None:
-    """With any password in the environment, every record is read again and every call has its messages."""
+    """With any password in the environment, every record can be read, and every call has its messages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DB_PASSWORD", secret)
         recorder = TrajectoryRecorder(directory=tmp_path)

@@ -145,7 +145,7 @@ def test_a_document_whose_caller_is_interrupted_is_written_by_the_thread(tmp_pat
 
 
 def test_a_write_that_fails_is_not_tried_again_more_often_than_others(tmp_path: Path) -> None:
-    """As where another program keeps the file from being replaced: everything but the last step has been done."""
+    """Another program may keep the file from being replaced. All steps before the last have then been done."""
     journal, path = tmp_path / "run.jsonl", tmp_path / "run.json"
     data = journal_of(("start", {}), *[("annotation", {"key": f"k{number}", "value": 1}) for number in range(10_000)])
     writer = writer_of(journal, path)
