@@ -273,7 +273,9 @@ class _Incoming:
 
     def __init__(self, scope: Event, receive: Receive) -> None:
         self.method: str = scope["method"]
-        self.path: str = scope["raw_path"].decode("latin-1")  # `path` is decoded, so it has lost which slashes were escaped
+        self.path: str = scope["raw_path"].decode(
+            "latin-1"
+        )  # `path` is decoded, so it has lost which slashes were escaped
         self.query = scope["query_string"].decode("latin-1")
         self._headers: list[tuple[bytes, bytes]] = [*scope["headers"]]
         self._receive = receive
