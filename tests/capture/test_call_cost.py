@@ -11,7 +11,7 @@ import httpx2
 
 from tests.counting import calls
 from tests.limits import limited
-from tests.processes import ROOT
+from tests.processes import ROOT, python
 from trace_recorder import load
 
 MOST_CALLS_FOR_THE_FACTS = 100
@@ -67,3 +67,61 @@ def test_an_event_of_a_stream_takes_few_function_calls_and_bytes(tmp_path: Path)
     assert load(recorder.trajectory_path).llm_interactions[1].response.content == "".join(words)
     assert counted <= MOST_CALLS_FOR_AN_EVENT * EVENTS
     assert written <= MOST_BYTES_FOR_AN_EVENT * EVENTS
+
+
+MOST_LOCKS = [3, 4]
+"""How often an agent's thread takes a lock of recording for a plain call, and for a short stream."""
+TAKE_LOCKS = """
+    import json, sys, threading
+
+    taken = []
+
+    class Counted:
+        def __init__(self):
+            self.lock = RLock()
+            self.release, self._is_owned = self.lock.release, self.lock._is_owned
+
+        def acquire(self, *arguments, **named):
+            if threading.current_thread() is threading.main_thread():
+                taken.append(1)
+            return self.lock.acquire(*arguments, **named)
+
+        def __enter__(self):
+            return self.acquire()
+
+        def __exit__(self, *_):
+            self.release()
+
+    def new_lock():
+        return Counted() if sys._getframe(1).f_globals["__name__"] == "trace_recorder.locks" else RLock()
+
+    RLock, threading.RLock = threading.RLock, new_lock
+    import httpx2
+    from trace_recorder import TrajectoryRecorder
+
+    events = [b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\\n\\n', b"data: [DONE]\\n\\n"]
+
+    def answer(request):
+        if b"stream" in request.content:
+            return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=iter(events))
+        return httpx2.Response(200, json={"choices": []})
+
+    recorder = TrajectoryRecorder(sys.argv[1])
+    client = recorder.wrap(httpx2.Client(transport=httpx2.MockTransport(answer)))
+    counts = []
+    for body in ({"model": "m"}, {"model": "m", "stream": True}):
+        for _ in range(3):
+            taken.clear()
+            client.post("http://provider.test/v1/chat/completions", json=body)
+        counts.append(len(taken))
+    recorder.finalize()
+    print(json.dumps(counts))
+"""
+
+
+def test_a_call_takes_few_locks(tmp_path: Path) -> None:
+    """Each record takes the lock of its run, and the end of a response the lock of the response."""
+    ended = python(TAKE_LOCKS, tmp_path / "run.json")
+
+    assert (ended.stderr, json.loads(ended.stdout)) == ("", MOST_LOCKS)
+    assert len(load(tmp_path / "run.json").llm_interactions) == 6

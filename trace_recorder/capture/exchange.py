@@ -212,7 +212,7 @@ class Exchange:
         return end
 
     def _write_rest(self) -> None:
-        with self.run.guard.protect(PART):
+        with self.run.guard.protect(PART), self.response.lock:
             self.response.flush(last=True)
 
     def wait(self) -> None:

@@ -157,7 +157,7 @@ class ReceivedResponse:
         before = math.inf
         while self._buffered < before and self._is_due():
             before = self._buffered
-            with self.run.guard.protect(PART):
+            with self.run.guard.protect(PART), self.lock:
                 self._flush_part(last=False)
             yield_to_others()
 
@@ -192,7 +192,7 @@ class ReceivedResponse:
         return is_first
 
     def flush(self, *, last: bool = False) -> None:
-        """Write all received bytes that are not on file yet.
+        """Write all received bytes that are not on file yet. The caller holds `lock`.
 
         A stream is written up to the end of its last whole line.
         """
@@ -200,21 +200,20 @@ class ReceivedResponse:
             yield_to_others()
 
     def _flush_part(self, *, last: bool) -> bool:
-        """Write one part. Return whether more can be written."""
-        with self.lock:
-            if self.done and not last:
-                return False
-            self._flushed = time.perf_counter()
-            size = self.run.limits.flush_bytes
-            before, is_first_try = self._buffered, self._due <= size
-            self._due = max(size, 2 * before)  # a part that cannot be written is not tried again with every chunk
-            if self.is_stream:
-                self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
-            else:
-                self._flush_body(last=last)
-            if self._buffered < before:
-                self._due = size
-            return self._buffered < before and self._buffered >= (1 if last else size)
+        """Write one part. Return whether more can be written. The caller holds `lock`."""
+        if self.done and not last:
+            return False
+        self._flushed = time.perf_counter()
+        size = self.run.limits.flush_bytes
+        before, is_first_try = self._buffered, self._due <= size
+        self._due = max(size, 2 * before)  # a part that cannot be written is not tried again with every chunk
+        if self.is_stream:
+            self._flush_stream(max(size, before // MOST_PARTS) if is_first_try else before, last=last)
+        else:
+            self._flush_body(last=last)
+        if self._buffered < before:
+            self._due = size
+        return self._buffered < before and self._buffered >= (1 if last else size)
 
     def _flush_body(self, *, last: bool) -> None:
         """Write a part of a plain body."""

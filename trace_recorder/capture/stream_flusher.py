@@ -28,7 +28,10 @@ class FlushedStream(Protocol):
 
 
 class StreamFlusher:
-    """Flushes each stream within `seconds` of `watch`, in a thread that ends when no stream is left."""
+    """Flushes each stream within `seconds` of `watch`, in a thread that ends when no stream is left.
+
+    The lock is taken to start the thread and to end it. Each change of `watched` is one operation of a set.
+    """
 
     def __init__(self, *, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -45,25 +48,33 @@ class StreamFlusher:
 
     def watch(self, stream: FlushedStream) -> None:
         """Flush the stream within the next `seconds`, once."""
+        self.watched.add(stream)
+        if self._runs():
+            return
         with self._lock:
-            self.watched.add(stream)
-            if self._thread is None or not self._thread.is_alive():
+            if not self._runs():
                 with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
                     self._thread = start_thread(partial(run_yielding, self._run), "trace_recorder streams")
+
+    def _runs(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
     def forget(self, stream: FlushedStream) -> None:
         """Stop watching a stream, which has ended."""
         self.watched.discard(stream)
 
     def _run(self) -> None:
+        thread = threading.current_thread()
         while True:
             time.sleep(self._seconds)
-            with self._lock:
-                streams = list(self.watched)
-                self.watched.clear()
-                if not streams:
-                    self._thread = None
-                    return
+            streams = list(self.watched)
+            self.watched.difference_update(streams)
+            if not streams:
+                with self._lock:
+                    self._thread = None  # before the set is looked at: whoever adds a stream later starts a thread
+                    if not self.watched:
+                        return
+                    self._thread = thread
             for stream in streams:
                 try_call(stream.write_pending, lambda _: None)  # a strict run raises; other runs must not suffer
 
