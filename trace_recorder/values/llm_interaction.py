@@ -259,16 +259,12 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
         return self.source.raw_chunks()
 
     def to_document(
-        self,
-        messages: dict[str, Payload] | None = None,
-        response: Payload = None,
-        request: Payload = None,
-        reading: RequestReading | None = None,
+        self, messages: dict[str, Payload] | None = None, reading: RequestReading | None = None
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `messages`, `response` and `request` replace the members `input_messages`, `response` and `request`. A member
-        that is replaced is not read. `reading` is the request, if the caller has read it.
+        `messages` replaces the member `input_messages`, which is then not read. `reading` is the request, if the caller
+        has read it.
         """
         if reading is None:
             reading = self.source.request() if messages is None else self.source.request_without_messages()
@@ -276,8 +272,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
             is_known = self.source.has_request()
             messages = {"input_messages": [message.to_document() for message in reading.messages]} if is_known else {}
         answer = {
-            "response": self.response.to_document() if response is None else response,
+            "response": self.response.to_document(),
             "tools_available": [tool.name for tool in reading.tools] or None,
         }
-        sent = {"request": reading.to_document() if request is None else request}
+        sent = {"request": reading.to_document()}
         return renderer_of(LLMInteraction, inserts_after=("model", "api"))(self, messages | answer, sent)
