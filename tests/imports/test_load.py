@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from tests.chat_calls import rich_run
 from tests.counting import arguments_of
+from tests.imports.imported import import_file
 from tests.journals import journal_of, line, records_of
 from tests.json_strategies import json_values
 from tests.processes import ROOT
 from trace_recorder import Trajectory, TrajectoryFormatError, TrajectoryRecorder, load
 from trace_recorder.derive.interactions import interaction_of
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.storage.journal_reader import read
 from trace_recorder.values.messages import Payload
 

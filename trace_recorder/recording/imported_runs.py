@@ -69,15 +69,6 @@ class ReadRun:
     lines: Iterable[bytes]
 
 
-def import_file(source: Source, directory: Path) -> Iterator[Imported]:
-    """Write each run of a file into a directory, and yield what was done.
-
-    Raises TrajectoryFormatError if the file cannot be read, and TrajectoryPathError or OSError if a run cannot be
-    written. Runs that were written before the error stay.
-    """
-    return (write_run(run, directory) for run in read_file(source))
-
-
 def read_file(source: Source) -> Iterator[ReadRun]:
     """Yield the runs of a file. Raises TrajectoryFormatError if the file cannot be read."""
     for run in runs_in(source):

@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 
 from tests.imports.foreign.files import DIRECTORY, produced_files
+from tests.imports.imported import import_file
 from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.imports.foreign.documents import runs_in
@@ -25,7 +26,6 @@ from trace_recorder.imports.foreign.formats import format_of
 from trace_recorder.imports.foreign.layout import journal_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.loader import load_lines
-from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.values.messages import Payload
 
 MAX_BYTES = 300_000

@@ -13,12 +13,13 @@ import pytest
 
 from tests.counting import calls
 from tests.imports.foreign.test_llm import _OLD, _OLD_ROWS, _database
+from tests.imports.imported import import_file
 from trace_recorder import load, load_all
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.langfuse import Langfuse
 from trace_recorder.imports.services.traces import MAX_STALE, FetchError
-from trace_recorder.recording.imported_runs import import_file, import_traces
+from trace_recorder.recording.imported_runs import import_traces
 
 
 def _session(path: Path) -> Path:

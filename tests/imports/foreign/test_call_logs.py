@@ -9,9 +9,9 @@ from shutil import copy
 import pytest
 
 from tests.imports.foreign.files import PRODUCED, results_in, said_in
+from tests.imports.imported import import_file
 from trace_recorder import load, load_all
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.values.token_counts import counts_of
 
 CITIES = [("get_weather", {"city": "Tokyo"}), ("get_weather", {"city": "Paris"})]

@@ -21,11 +21,11 @@ import pytest
 
 from tests.imports.foreign.damage import check_damaged
 from tests.imports.foreign.files import PRODUCED, check_run, results_in, runs_of, said_in
+from tests.imports.imported import import_file
 from tests.provider import running
 from trace_recorder import TrajectoryFormatError, load, replay
 from trace_recorder.imports.foreign.exchanges import without_encoding
 from trace_recorder.imports.foreign.formats import Source, read_runs
-from trace_recorder.recording.imported_runs import import_file
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.serving import ReplayServer
 

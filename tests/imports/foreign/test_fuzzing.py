@@ -11,11 +11,11 @@ import pytest
 
 from tests.imports.foreign.files import produced_files, real_files
 from tests.imports.foreign.fuzzing import corpus, leaked, planted, search
+from tests.imports.imported import import_file
 from tests.secrets.corpus import Key, keys
 from trace_recorder.imports.foreign.formats import masked_name
 from trace_recorder.imports.foreign.run import Members, joined_id
 from trace_recorder.imports.foreign.source import Source
-from trace_recorder.recording.imported_runs import import_file
 
 
 def test_damaged_copies_are_read_or_refused_and_secrets_are_masked() -> None:

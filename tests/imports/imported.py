@@ -1,0 +1,14 @@
+"""Imports of whole files into a directory, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trace_recorder.imports.foreign.source import Source
+from trace_recorder.recording.imported_runs import Imported, read_file, write_run
+
+
+def import_file(source: Source, directory: Path) -> Iterator[Imported]:
+    """Write each run of a file into a directory, and yield what was done."""
+    return (write_run(run, directory) for run in read_file(source))
