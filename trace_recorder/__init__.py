@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     )
     from trace_recorder.attach.instrument import instrument, uninstrument
     from trace_recorder.attach.recorder import TrajectoryRecorder
-    from trace_recorder.attach.validation import validate
     from trace_recorder.catalog.index import open_index
     from trace_recorder.catalog.matching import load_all
+    from trace_recorder.derive.validate import validate
     from trace_recorder.errors import (
         AlreadyFinalizedError,
         AnswerError,
@@ -160,9 +160,9 @@ _MODULES = {
         "uninstrument",
     ),
     "attach.recorder": ("TrajectoryRecorder",),
-    "attach.validation": ("validate",),
     "catalog.index": ("open_index",),
     "catalog.matching": ("load_all",),
+    "derive.validate": ("validate",),
     "errors": (
         "AlreadyFinalizedError",
         "AnswerError",

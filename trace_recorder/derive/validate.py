@@ -65,9 +65,10 @@ class Report:
 
 
 def validate(path: str | Path) -> Report:
-    """Validate the journal and the document of a run, or the only file that exists. `path` is the path of either file.
+    """Check that the files of a run are complete, have the right form, and agree with each other.
 
-    Raises OSError if the file cannot be read. No content of a file raises; the report describes it.
+    `path` is either file. Nothing is written. The report has `ok`, and `findings`, each with `severity`, `where` and
+    `what`. Raises OSError if the file cannot be read. Every fault of the file's content is a finding.
     """
     path = Path(path)
     if path.is_dir():
