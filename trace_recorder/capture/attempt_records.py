@@ -72,7 +72,9 @@ class AttemptRecords:
         try:
             self.run.append_body("llm_request", members, foreign, sent.body)
         except NotJsonError:
-            self.run.append("llm_request", members, f"{foreign},{text_member(sent.body, self.run.mask_bytes)}")
+            self.run.append(
+                "llm_request", members, f"{foreign},{text_member(sent.body, self.run.redaction.mask_bytes)}"
+            )
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
         """Remember a failure or a redirect, after which an equal request is the next attempt.
@@ -111,7 +113,7 @@ class AttemptRecords:
         else:
             why = why or response.missing
             members = {"complete": why is None, "ended_by": why}
-            body = body_member(b"".join([data for _, data in response.buffer]), self.run.mask_bytes)
+            body = body_member(b"".join([data for _, data in response.buffer]), self.run.redaction.mask_bytes)
         foreign: dict[str, Payload] = {"headers": response.headers}
         if error is not None and members["complete"] is False:
             self._remember_failure()

@@ -145,7 +145,9 @@ class PollRecords:
         if not is_final(body) or not take(self._call):
             return
         self.run.learn(*headers.secrets(self.sent.headers, self.sent.url))
-        answer = f'"assembled":{to_json(body)}' if response.is_stream else body_member(data, self.run.mask_bytes)
+        answer = (
+            f'"assembled":{to_json(body)}' if response.is_stream else body_member(data, self.run.redaction.mask_bytes)
+        )
         members = {"status": response.status, "duration_seconds": response.seconds(ended_at), "complete": True}
         foreign = f"{dump_members({'headers': response.headers})},{answer}"
         try:

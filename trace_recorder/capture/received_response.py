@@ -222,7 +222,7 @@ class ReceivedResponse:
         if not data:
             return
         is_last = last and len(data) == self._buffered and len(data) <= LARGEST
-        part = self.run.mask_part(self._part, data[:LARGEST], last=is_last)
+        part = self.run.redaction.mask_part(self._part, data[:LARGEST], last=is_last)
         yield_to_others()
         members: dict[str, Payload] = {
             "status": self.status,
@@ -264,7 +264,7 @@ class ReceivedResponse:
         """
         if not data:
             return
-        masked, redacted, end = self.run.mask_stream(data, last=last)
+        masked, redacted, end = self.run.redaction.mask_stream(data, last=last)
         if not end:  # the text stays in the buffer, and is tried again
             return
         yield_to_others()

@@ -91,7 +91,7 @@ class Joined:
         calls = [call for call in session.events if isinstance(call, Call) and call.response and _is_after(call, since)]
         for call in calls:
             # The response is compared with a recorded response, in which secrets are masked.
-            call.response = json.loads(run.mask(json.dumps(call.response)))
+            call.response = json.loads(run.redaction.mask(json.dumps(call.response))[0])
         self._pairs, self._unknown = _pair_calls(calls, recorded.llm_interactions)
         executions = [*(event for event in session.events if isinstance(event, ToolRun)), *session.executions]
         self._executions = {

@@ -39,7 +39,6 @@ from trace_recorder.storage import paths
 from trace_recorder.storage.items.encoder import MIN_PREPARED_BYTES, Encoded, ItemEncoder
 from trace_recorder.storage.journal import Journal
 from trace_recorder.storage.journal_lines import Data, Records, encode_data, item_records, record_data
-from trace_recorder.storage.redaction.body_parts import BodyPart
 from trace_recorder.storage.redaction.redactor import Redaction, masks_in
 from trace_recorder.values.final_status import FinalStatus
 from trace_recorder.values.jsonable import members_to_json, to_jsonable
@@ -58,7 +57,10 @@ _EMPTY_FINALIZE = '"final_result":null'
 
 
 class Run:
-    """The open files of one run. All records pass through this class. Methods raise the system's errors: guard them."""
+    """The open files of one run. All records pass through this class. Methods raise the system's errors: guard them.
+
+    `redaction` masks the texts that capture writes in parts.
+    """
 
     def __init__(
         self, journal: Journal, document: Path, redaction: Redaction, guard: Guard, *, history: str, limits: Limits
@@ -71,7 +73,7 @@ class Run:
         self.closed = self._document_complete = self.abandoned = self.has_calls = self.has_calls_by_hand = False
         self._begin: tuple[Mapping[str, object], str] | None = None
         self._journal = journal
-        self._redaction = redaction
+        self.redaction = redaction
         self._learned: tuple[list[str], list[str]] = [], []
         self._lock = new_lock()
         self._items, self._elements = ItemEncoder(), RepeatedElements()
@@ -121,13 +123,13 @@ class Run:
             return  # checked before the lock is taken: a thread of the parent may have held it at the fork
         data: Data | None = None
         if len(text) > MAX_UNINTERRUPTED_CHARS and kind in OF_CAPTURED_CALLS:
-            text, count = self._redaction.mask(text)  # without the lock, so that others can record
+            text, count = self.redaction.mask(text)  # without the lock, so that others can record
             data = encode_data(record_data(members, text, count))
         with self._lock:
             if self._begin is not None or self.closed or self.guard.failures:
                 self._prepare()
             if data is None:
-                text, count = self._redaction.mask(text) if text else ("", 0)
+                text, count = self.redaction.mask(text) if text else ("", 0)
                 data = record_data(members, text, count)
             seq = self._journal.next_seq
             try:
@@ -164,10 +166,10 @@ class Run:
             texts = [new.members_to_mask for new in encoded.new]
             texts.append(f'{text},"body":{encoded.body}' if text else f'"body":{encoded.body}')
             if sum(map(len, texts)) <= MAX_UNINTERRUPTED_CHARS:
-                masked = self._redaction.mask_all(texts)
+                masked = self.redaction.mask_all(texts)
                 self._append_encoded(kind, members, encoded, masked[-1], item_records(encoded.new, masked))
         if masked is None:  # this takes long, and is done without the lock
-            masked = self._redaction.mask_all(texts)
+            masked = self.redaction.mask_all(texts)
             items = [(of, encode_data(data)) for of, data in item_records(encoded.new, masked)]
             with self._lock:
                 self._prepare()
@@ -245,7 +247,7 @@ class Run:
             self.guard.record_failure(f"mask the text of the {kind} record", error)
             return nothing, 0
 
-        masked, count = try_call(lambda: self._redaction.mask(text), unmasked)
+        masked, count = try_call(lambda: self.redaction.mask(text), unmasked)
         seq = self._journal.next_seq
         self._journal.append(kind, record_data(members, masked, count), now())
         if kind in _OF_THE_RUN and masked:
@@ -256,7 +258,7 @@ class Run:
         while failures:
             failure = failures[0]
             times, reason = failure.count, failure.describe()
-            what, why = self._redaction.mask_gap(failure.what), self._redaction.mask_gap(reason)
+            what, why = self.redaction.mask_gap(failure.what), self.redaction.mask_gap(reason)
             masked = masks_in(failure.what, what) + masks_in(reason, why)
             gap = {"time": failure.time, **without_none(redacted=masked or None), "what": what, "why": why}
             self._journal.append("gap", f"{{{members_to_json(gap)}}}", now())
@@ -267,35 +269,19 @@ class Run:
         """Mask these values from now on, and in the earlier records about the run itself."""
         if (keys, cookies) == self._learned:
             return
-        new = self._redaction.learn(keys, cookies)
+        new = self.redaction.learn(keys, cookies)
         self._learned = keys, cookies
         if new and not self.abandoned:
             with self._lock:
-                for seq, masked, count in self._texts.mask_again(self._redaction.mask):
+                for seq, masked, count in self._texts.mask_again(self.redaction.mask):
                     if not self.closed:
                         self._journal.append("redaction", record_data({"of": seq}, masked, count), now())
-
-    def mask_stream(self, data: bytes, *, last: bool) -> tuple[bytes, int, int]:
-        """Mask `data` up to a possible secret at its end. Return the text, its number of secrets, and its old size."""
-        return self._redaction.mask_stream(data, last=last)
-
-    def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
-        """Mask the part of a plain body that follows the part `before`."""
-        return self._redaction.mask_part(before, data, last=last)
-
-    def mask_bytes(self, data: bytes) -> bytes:
-        """Mask bytes that are not UTF-8. Other bytes are returned unchanged and are masked when they are written."""
-        return self._redaction.mask_bytes(data)
-
-    def mask(self, text: str) -> str:
-        """Mask JSON text in the same way as a record."""
-        return self._redaction.mask(text)[0]
 
     def named(self, **names: object) -> dict[str, Payload]:
         """Copy names that the user gave, with the secrets in them masked, without calling the user's redactors."""
         copied = {name: to_jsonable(value) for name, value in names.items()}
         texts = {name: value for name, value in copied.items() if isinstance(value, str)}
-        masked = {name: self._redaction.mask_name(text) for name, text in texts.items()}
+        masked = {name: self.redaction.mask_name(text) for name, text in texts.items()}
         count = sum(masks_in(text, masked[name]) for name, text in texts.items())
         return copied | masked | without_none(redacted=count or None)
 
