@@ -48,7 +48,7 @@ Segment = tuple[str, str, str]
 """The parts in which events of one form differ: the counter, the piece and the filler, as they are spelled."""
 
 
-class Run(Struct, frozen=True, gc=False):
+class EventRun(Struct, frozen=True, gc=False):
     """Neighbouring events of one form: their segments, and the lines between two of them."""
 
     segments: list[Segment]
@@ -87,21 +87,22 @@ class EventForm:
         """Where the piece begins in the line of an event, behind its quote, if the counter is empty."""
         return len(self._head) + len(self._behind_counter)
 
-    def read_run(self, lines: list[str], number: int) -> Run | None:
+    def read_run(self, lines: list[str], number: int) -> EventRun | None:
         """Read the event in this line and its successors. Return None if the line has another form."""
         segments = self._segments(lines[number : number + 1], []) if lines[number].startswith(self._head) else []
         between = self._between(lines, number) if segments else None
         if between is None:
-            return Run(segments, []) if segments else None
-        step, at = len(between) + 1, number + 1
-        for events in chain((_FEW_EVENTS,), repeat(_MOST_EVENTS)):
-            block = lines[at : at + events * step]
+            return EventRun(segments, []) if segments else None
+        step, next_line = len(between) + 1, number + 1
+        most = max(1, MAX_UNINTERRUPTED_CHARS // len(lines[number]))
+        for events in chain((min(_FEW_EVENTS, most),), repeat(min(_MOST_EVENTS, most))):
+            block = lines[next_line : next_line + events * step]
             more = self._segments(block[: len(block) // step * step], between)
             segments += more
-            at += len(more) * step
+            next_line += len(more) * step
             if len(more) < events:
-                return Run(segments, between)
-        raise AssertionError("the loop ends only by its return")
+                break
+        return EventRun(segments, between)
 
     def _between(self, lines: list[str], number: int) -> list[str] | None:
         """Return the lines between an event and the next one, or None if that does not begin like this form."""
@@ -180,8 +181,8 @@ class MergedRuns:
             number = last + 1
         return [*parts, *lines[done:]]
 
-    def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, Run | None]:
-        """Return the form of the event in a line, its JSON, and the run that begins there if it is looked for."""
+    def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, EventRun | None]:
+        """Return the form of the event in a line, its JSON, and its run. All are missing if no run is looked for."""
         line = lines[number]
         if not line.startswith(_DATA) or len(line) > MAX_UNINTERRUPTED_CHARS:
             return None, "", None

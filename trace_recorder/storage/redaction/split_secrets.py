@@ -1,12 +1,13 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
-A `Part` is a part of a stream, and each of its texts is searched once. An event that differs from an earlier event only
-in the model's text is not parsed, and `looks` yields the common text of such events once. `hold_back` leaves out the
-events at the end that may contain the beginning of a secret (`partial_secrets.py`). These events are written with the
-next part. A place is a path of members in an event, such as the arguments of the second tool call. `mask` joins the
-texts of all events at one place, and masks the joined text. The mask is written into the event in which the secret
-begins, and the rest of the secret is removed from the following events. Nothing else in an event is changed.
-`redactor.py` calls `hold_back`, `looks` and `mask`, in this order, and masks the secrets that are within one line.
+A `Part` is a part of a stream, and each of its texts is searched once. Events that differ from an earlier event only in
+the model's text are read in runs (`dialects/event_forms.py`), and `looks` yields their common text once. `hold_back`
+leaves out the events at the end that may contain the beginning of a secret (`partial_secrets.py`). These events are
+written with the next part. A place is a path of members in an event, such as the arguments of the second tool call.
+`mask` joins the texts of all events at one place, and masks the joined text. The mask is written into the event in
+which the secret begins, and the rest of the secret is removed from the following events. Nothing else in an event is
+changed. `redactor.py` calls `hold_back`, `looks` and `mask`, in this order, and masks the secrets that are within one
+line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import accumulate, count
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
-from trace_recorder.dialects.event_forms import PIECES, TELLING, EventForm, Run
+from trace_recorder.dialects.event_forms import PIECES, TELLING, EventForm, EventRun
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.json_members import ARGUMENTS
 from trace_recorder.storage.redaction.partial_secrets import LONGEST
@@ -218,7 +219,7 @@ def _has_piece(line: str) -> bool:
     return False
 
 
-def _pieces_of(run: Run, form: EventForm, number: int) -> list[_Piece]:
+def _pieces_of(run: EventRun, form: EventForm, number: int) -> list[_Piece]:
     """Return the pieces of a run of events that begins with this line."""
     lines, start = count(number, len(run.between) + 1), form.piece_start
     return [
