@@ -197,7 +197,7 @@ class _OpenHandsV1Reader:
         thinking = as_list(event.get("thinking_blocks"))
         extra |= without_none(thinking_blocks=thinking or None)
         identity, content = as_text(event.get("llm_response_id")), message.get("content")
-        text = text_of(content) if isinstance(content, list) else content  # the history has the parts
+        text = text_of(content) if isinstance(content, list) else content  # the message in the history keeps its parts
         call = Call(
             time=time,
             conversation=self.view.conversation,

@@ -38,7 +38,7 @@ _NESTED = ("attributes", "resourceAttributes", "scope")
 class Langfuse:
     """One project of Langfuse.
 
-    `client` is a `langfuse.api.LangfuseAPI`. By default, one is made with the keys in the environment.
+    `client` is a `langfuse.api.LangfuseAPI`. By default, a client is made with the keys in the environment.
     """
 
     project: str

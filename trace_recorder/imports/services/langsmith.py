@@ -38,7 +38,7 @@ _NO_KEY = "There is no key for LangSmith: put it into the environment variable L
 class LangSmith:
     """One project of LangSmith.
 
-    `client` is a `langsmith.Client`. By default, one is made with the address and the key in the environment.
+    `client` is a `langsmith.Client`. By default, a client is made with the address and the key in the environment.
     """
 
     project: str

@@ -24,7 +24,7 @@ _TRACES_A_PAGE = 100
 class MLflow:
     """One experiment of MLflow, by its name or its id.
 
-    `client` is an `mlflow.MlflowClient`. By default, one is made with the address in the environment.
+    `client` is an `mlflow.MlflowClient`. By default, a client is made with the address in the environment.
     """
 
     project: str

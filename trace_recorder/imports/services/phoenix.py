@@ -22,7 +22,7 @@ _NO_PARENT = "null"
 class Phoenix:
     """One project of Phoenix.
 
-    `client` is a `phoenix.client.Client`. By default, one is made with the address and the key in the environment.
+    `client` is a `phoenix.client.Client`. By default, a client is made with the address and the key in the environment.
     """
 
     project: str

@@ -155,7 +155,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
-"""The samples of a log. A sample that cannot be read is None, and has the reason as its second value."""
+"""The samples of a log, or None and the reason for each sample that cannot be read."""
 
 
 def _from_document(document: Members) -> tuple[Members, _Samples]:

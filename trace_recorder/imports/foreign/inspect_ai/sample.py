@@ -6,8 +6,8 @@ read. An event that is not part of a run is kept unchanged.
 
 A log has each message of its prompts once, and a call states ranges of messages. `SamplePrompts` makes conversations
 from the ranges, in time that is linear in the file's size. Older logs have all messages of each prompt. A sample also
-has its texts and media once, by their hashes. Its messages and events refer to the hashes; `Attachments` replaces these
-references.
+has each long text and each medium only once, under a hash. Its messages and events refer to the hash; `Attachments`
+replaces these references.
 """
 
 from __future__ import annotations
