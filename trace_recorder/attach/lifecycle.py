@@ -88,7 +88,7 @@ class Lifecycle:
         return self.run is not None and not self.run.closed
 
     def begin(self) -> None:
-        """Begin a run in a new file. If the environment refuses the file, no run begins. Raises TrajectoryPathError."""
+        """Begin a run in a new file. If the file cannot be created, no run begins. Raises TrajectoryPathError."""
         self.ended = False
         self._last_step = 0
         if self._disabled:

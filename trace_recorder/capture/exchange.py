@@ -159,7 +159,7 @@ class Exchange:
     def end_with_run(self) -> None:
         """Record the end of a response that is still being received when the run ends."""
         with self.response.held() as is_held:
-            if is_held and self.response.status:  # a thread that assembles it holds the lock, and has been waited for
+            if is_held and self.response.status:  # if not held, a thread still assembles the response after the wait
                 self.ended("the run ended", what="record a response that is still open")
 
     async def write_due_in_event_loop(self) -> None:

@@ -140,7 +140,7 @@ class CallRecords(Struct, gc=False, eq=False):
             return None
 
     def request_in_items(self) -> tuple[Payload, dict[str, int | list[int]]]:
-        """Return the request as it is on file: its body, and by the names of its members the numbers of their items.
+        """Return the request as it is on file: its body, and the numbers of its items by the names of their members.
 
         Raises KeyError if a record that it needs is missing.
         """

@@ -1,8 +1,8 @@
-"""Runs of events that differ only in one text, and are read without parsing each of them.
+"""Finds runs of neighbouring events that differ only in one text, and reads a run without parsing each event.
 
-Most events of a stream have the form of the event before: the same letters before and after one string, the piece of
-the model's text. Only a counter before the piece, and a filler in the last string after the piece, may differ.
-`EventForm.read_run` reads all neighbouring events of a form together. Masking adds their pieces to one text
+Most events of a stream have the form of the event before them: the same characters before and after one string, which
+is a piece of the model's text. Only a counter before the piece, and a filler in the last string after the piece, may
+differ. `EventForm.read_run` reads all neighbouring events of a form together. Masking adds their pieces to one text
 (`storage/redaction/split_secrets.py`). A dialect joins them as one event (`MergedRuns`).
 """
 
@@ -26,7 +26,7 @@ PIECES = (
 TELLING = ("index", "output_index", "content_index", "summary_index", "item_id", "contentBlockIndex")
 """The members whose values distinguish several texts under the same names."""
 PIECE = "@piece"
-"""The text that stands for the pieces of a run in its event."""
+"""The text that replaces the piece in the event that `MergedRuns` passes to `grows`."""
 _PIECE_BEGIN = re.compile(rf'"(?:{"|".join(PIECES)})": ?(?="[^"])')
 _COUNTER = re.compile(r'"(?:sequence_number": ?|created_at": ?"?)(?=\d)')
 _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
@@ -34,18 +34,18 @@ _COUNTED = re.compile(r"\d[0-9A-Za-z:.+-]{0,40}")
 _FILLER = re.compile(r'"(\w{1,40})": ?"\Z')
 _NOT_PLAIN = re.compile(r'[\x00-\x1f"\\]')
 _INSIDE_STRING = re.compile(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*')
-"""The letters of a string in JSON, without halves of surrogate pairs."""
+"""The characters inside a string in JSON, without halves of surrogate pairs."""
 _NAME_OF_EVENT = re.compile(r"event: ?[\w.]+")
 _DATA = "data: "
 _STEPS = (1, 2, 3)
-"""How many lines lie between the beginnings of two events, with blank lines and names of events."""
+"""The possible distances of two events in lines. A blank line and the name of an event may be between them."""
 _FEW_EVENTS, _MOST_EVENTS = 16, 128
 """How many events are read together: few at first, because most runs may be short."""
 _MOST_MISSES = 63
-"""How many events are passed over, at most, if no long run was found before."""
+"""How many events are skipped, at most, after an event that began no long run."""
 
 Segment = tuple[str, str, str]
-"""The parts in which events of one form differ: the counter, the piece and the filler, as they are spelled."""
+"""The parts in which events of one form differ: the counter, the piece and the filler, as they are in the JSON."""
 
 
 class EventRun(Struct, frozen=True, gc=False):
@@ -61,7 +61,7 @@ class EventRun(Struct, frozen=True, gc=False):
 
 
 class EventForm:
-    """The form of an event with one piece, from its line. The piece with its quotes is `line[start:end]`."""
+    """The form of an event with one piece of text, made from a line. The piece with its quotes is `line[start:end]`."""
 
     __slots__ = ("_behind_counter", "_head", "_middle", "_tail")
 
@@ -84,7 +84,7 @@ class EventForm:
 
     @property
     def piece_start(self) -> int:
-        """Where the piece begins in the line of an event, behind its quote, if the counter is empty."""
+        """The position of the piece in the line of an event, after the quote, if the counter is empty."""
         return len(self._head) + len(self._behind_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
@@ -105,7 +105,7 @@ class EventForm:
         return EventRun(segments, between)
 
     def _between(self, lines: list[str], number: int) -> list[str] | None:
-        """Return the lines between an event and the next one, or None if that does not begin like this form."""
+        """Return the lines between an event and the next one, or None if the next event begins in another way."""
         for step in _STEPS:
             if number + step < len(lines) and lines[number + step].startswith(self._head):
                 between = lines[number + 1 : number + step]
@@ -113,7 +113,10 @@ class EventForm:
         return None
 
     def _segments(self, lines: list[str], between: list[str]) -> list[Segment]:
-        """Take apart lines, each event after the lines `between`, up to the first event that has another form."""
+        """Return the segments of events up to the first event of another form.
+
+        Each event follows the lines `between`.
+        """
         if not lines:
             return []
         yield_to_others()
@@ -150,8 +153,8 @@ class EventForm:
 class MergedRuns:
     """Merges neighbouring events that only add to a text. `merged` is how many events have been merged into others.
 
-    `grows` gets the JSON of such an event, with `PIECE` as its piece. It returns whether joining many of them has the
-    same result as joining one of them with all their pieces. The first and the last event of a run are never merged. So
+    `grows` gets the JSON of an event, with `PIECE` as its piece. It returns whether joining many such events has the
+    same result as joining one event with all their pieces. The first and the last event of a run are never merged, so
     the merged events are known to be whole. Other members get their first and last value, because a merged event has
     the last filler that is not empty.
     """
