@@ -64,7 +64,7 @@ def run_yielding(
             sleep(YIELD_SECONDS)
             next_yield = time.perf_counter() + WORK_SECONDS
 
-    current_yield.set(sleep_if_due)  # in this thread's context alone
+    current_yield.set(sleep_if_due)  # only this thread's context changes
     work()
 
 

@@ -154,7 +154,7 @@ class Lifecycle:
             self._exporting.flush(self.run)
             self.run.finish(ending, final_result)
             self._exporting.end()
-            self._finalizer.detach()  # it would keep the run alive as long as this recorder, which may begin other runs
+            self._finalizer.detach()  # the finalizer would keep the run alive as long as this recorder
 
     def end_locked(self, ending: FinalStatus) -> None:
         """Take the lock and end the run. The calling thread does not hold the lock yet."""
@@ -283,7 +283,7 @@ class RecorderTarget:
     def open_run(self) -> Run | None:
         """Return the recorder's run, or None, with one warning, if it has ended."""
         lifecycle = self.recorder._lifecycle
-        run = lifecycle.run  # nearly always, and faster than `open_run`
+        run = lifecycle.run  # nearly always enough, and faster than `open_run`
         return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
 
     def run_of_tool(self) -> Run | None:

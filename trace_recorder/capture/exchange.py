@@ -259,7 +259,7 @@ class Exchange:
         If it ended early, `why` is the reason, and `error` the exception, if there was one.
         """
         response = self.response
-        if response.done or self.run.abandoned or sys.is_finalizing():  # asked before the lock: see `Run.append`
+        if response.done or self.run.abandoned or sys.is_finalizing():  # before the lock is taken, as in `Run.append`
             return
         if why is not None and error is None and self.cancelled_read is not None:
             error = self.cancelled_read

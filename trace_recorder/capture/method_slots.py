@@ -182,7 +182,7 @@ def _bound_method(client: object, method: str, here: Bound, original: Any) -> An
             bound_here.set(here)  # inside the `try`, so that it is reset if a signal handler raises right after it
             return await call(*arguments, **keywords)
         finally:
-            bound_here.set(before)  # not by `reset`: a coroutine may be closed in another context
+            bound_here.set(before)  # `reset` fails if a coroutine is closed in another context
 
     replaced = getattr(client, method) if original is None else original
     bound: Any = update_wrapper(send_async if iscoroutinefunction(getattr(type(client), method)) else send, replaced)

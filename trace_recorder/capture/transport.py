@@ -207,7 +207,7 @@ class SyncRecordingTransport(RecordingTransport):
             exchange.failed(error)
             raise
         finally:
-            request_in_progress.set(before)  # not by `reset`: a coroutine may be closed in another context
+            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in another context
             hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
         return response
@@ -246,7 +246,7 @@ class AsyncRecordingTransport(RecordingTransport):
             exchange.failed(error)
             raise
         finally:
-            request_in_progress.set(before)  # not by `reset`: a coroutine may be closed in another context
+            request_in_progress.set(before)  # `reset` fails if a coroutine is closed in another context
             hosts_in_use.pop(id(request), None)
         record_response(response, exchange, self.body)
         return response

@@ -146,7 +146,7 @@ def current_execution(run: Run) -> str | None:
 
 def context_of(run: Run | None) -> Mapping[str, Payload]:
     """Return the members of a record that name the current agent and step of a run."""
-    if not _step_contexts.blocks.get():  # most calls are in no block
+    if not _step_contexts.blocks.get():  # most calls are outside of all blocks
         return {}
     for block in reversed(_step_contexts.around()):
         if block.value.run is run:

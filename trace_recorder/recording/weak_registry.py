@@ -24,7 +24,7 @@ class WeakRegistry(Generic[Kept]):
     def add(self, value: Kept) -> None:
         """Add an object. It is removed when it is freed."""
         key = id(value)
-        self._refs[key] = ref(value, partial(self._refs.pop, key))  # `pop` gets the reference as its default
+        self._refs[key] = ref(value, partial(self._refs.pop, key))  # the reference is the default of `pop`
 
     def discard(self, value: Kept) -> None:
         """Remove an object."""

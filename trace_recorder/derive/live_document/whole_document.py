@@ -287,7 +287,7 @@ class WholeDocument:
             self._pause()
         self.journal_bytes = offset
         open_calls = (call for call in fold.calls.values() if isinstance(call, CallRecords) and call.ending is None)
-        if any(call.streams for call in open_calls):  # so may be a stream that is not assembled yet
+        if any(call.streams for call in open_calls):  # a stream that is not assembled yet may be long
             self._texts.has_long_strings = True
         return fold
 
