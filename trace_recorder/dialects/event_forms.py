@@ -88,7 +88,10 @@ class EventForm:
         return len(self._head) + len(self._behind_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
-        """Read the event in this line and its successors. Return None if the line has another form."""
+        """Read the event in the line `number`, and the events of this form after it.
+
+        Return None if the line has another form.
+        """
         segments = self._segments(lines[number : number + 1], []) if lines[number].startswith(self._head) else []
         between = self._between(lines, number) if segments else None
         if between is None:
