@@ -69,7 +69,7 @@ def test_a_single_run_is_compared_with_nothing() -> None:
     path = recorded(Path("runs", "one.json"))
 
     assert invoke("diff").stderr == "trace-recorder: runs has one run only\n"
-    assert "which run is it compared with?" in invoke("diff", path).stderr
+    assert "name the run to compare A with" in invoke("diff", path).stderr
 
 
 def test_a_program_is_replayed_from_the_newest_run() -> None:

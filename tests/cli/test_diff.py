@@ -54,7 +54,7 @@ def test_what_cannot_be_compared_exits_with_2(runs: tuple[Path, Path], tmp_path:
     assert invoke("diff", runs[0], tmp_path / "none.json").exit_code == 2
     assert invoke("diff", runs[0], tmp_path / "missing.json").exit_code == 2
     refused = invoke("diff", *runs, "--ignore", "id")
-    assert (refused.exit_code, "'id' is none of ids, times" in refused.output) == (2, True)
+    assert (refused.exit_code, "'id' is not one of ids, times" in refused.output) == (2, True)
 
 
 def test_recorded_text_does_not_drive_the_terminal(tmp_path: Path) -> None:

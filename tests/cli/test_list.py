@@ -209,8 +209,8 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--status done", "'done' is none of running, completed, failed, interrupted, unknown, success, no-success"),
-        ("--sort name", "'name' is none of time, duration, cost, tokens, calls"),
+        ("--status done", "'done' is not one of running, completed, failed, interrupted, unknown, success, no-success"),
+        ("--sort name", "'name' is not one of time, duration, cost, tokens, calls"),
         ("--since yesterday", "'yesterday' is not a time such as 2025-06-12"),
         ("--limit 0", "Invalid value for '--limit'"),
     ],

@@ -89,7 +89,7 @@ def test_a_run_may_be_exported_as_another_parser_reads_it(run: Path, tmp_path: P
     ("arguments", "why"),
     [
         (["--parser", "code"], "it needs --turns"),
-        (["--turns", "--parser", "guess"], "'guess' is none of calls, code, react"),
+        (["--turns", "--parser", "guess"], "'guess' is not one of calls, code, react"),
         (["--turns", "--step", "1"], "turns have no step numbers"),
     ],
 )

@@ -1,9 +1,9 @@
-"""The commands by name. The module of a command is imported when the command is called, so that each starts quickly.
+"""The commands by name. The module of a command is imported only when the command is called, so that it starts quickly.
 
 Exit codes: 0 is success. 1 is a failure, which one sentence on stderr or the findings describe. 2 is misuse.
 
-typer's own help adds the types of Python (`<list[Path]>`), and brackets that depend on its version. `RecorderCommand`
-shows only the metavars of the arguments, which are written out where these are declared, such as `[PATH...]`.
+typer's own help adds the types of Python (`<list[Path]>`), and brackets that depend on the version of typer. So
+`RecorderCommand` shows only the metavar of an argument, such as `[PATH...]`, as the command declares it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typer.core import TyperCommand
 
 from trace_recorder.cli.output import fail
 from trace_recorder.cli.read_files import UnreadableError
-from trace_recorder.cli.version import version
 from trace_recorder.errors import TraceRecorderError
+from trace_recorder.version import __version__
 
 ClickObject = Any
 """A context, a formatter or a parameter, of click or of the copy of click inside newer versions of typer."""
@@ -86,18 +86,18 @@ COMMANDS = {
     "serve": "serve:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
-_FAILS_WITH = {"diff": 2, "find": 2, "grep": 2}
-"""The exit codes of failures of commands for which 1 is an answer. All other commands fail with 1."""
-_BEFORE_A_COMMAND = {"run", "proxy"}
+_FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}
+"""The exit codes with which these commands fail, because 1 is an answer, such as "no match". All others fail with 1."""
+_RUN_PROGRAMS = {"run", "proxy"}
 """The options of these commands end where the program begins, with or without `--`."""
-_COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
-"""The environment variables in which shells pass the line to complete."""
+_COMPLETION_VARIABLES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""The environment variables in which shells pass the line that is to be completed."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """Return the application for a command line. It has only the command that the line names, if it names one."""
+    """Return the application for a command line: with the command that the line begins with, or with all commands."""
     if "_TRACE_RECORDER_COMPLETE" in os.environ:
-        words = next(filter(None, map(os.environ.get, _COMPLETED)), "").split()[1:]
+        words = next(filter(None, map(os.environ.get, _COMPLETION_VARIABLES)), "").split()[1:]
     name = words[0] if words else ""
     return app_of([name] if name in COMMANDS else COMMANDS)
 
@@ -114,14 +114,15 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     app.callback()(options)
     for name in names:
         module, _, function = COMMANDS[name].partition(":")
-        settings = {"allow_interspersed_args": False} if name in _BEFORE_A_COMMAND else None
+        settings = {"allow_interspersed_args": False} if name in _RUN_PROGRAMS else None
         command = getattr(import_module(f"trace_recorder.cli.{module}"), function)
-        app.command(name, cls=RecorderCommand, context_settings=settings)(_failing(command, _FAILS_WITH.get(name, 1)))
+        handled = _with_error_handler(command, _FAILURE_CODES.get(name, 1))
+        app.command(name, cls=RecorderCommand, context_settings=settings)(handled)
     return app
 
 
-def _failing(command: Callable[..., None], code: int) -> Callable[..., None]:
-    """Return the command with an error handler. For an error of this package, it prints one sentence and exits."""
+def _with_error_handler(command: Callable[..., None], code: int) -> Callable[..., None]:
+    """Return the command with a handler that prints an error of this package as one sentence, and exits."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -135,7 +136,7 @@ def _failing(command: Callable[..., None], code: int) -> Callable[..., None]:
 
 def _print_version(is_given: bool) -> None:
     if is_given:
-        typer.echo(version())
+        typer.echo(f"trace-recorder {__version__}")
         raise typer.Exit
 
 
@@ -144,5 +145,5 @@ Version = Annotated[
 ]
 
 
-def options(version: Version = False) -> None:  # noqa: ARG001 - its callback does it
+def options(version: Version = False) -> None:  # noqa: ARG001 - the callback of the option prints the version
     """Look at what an agent did: the runs that trace_recorder recorded."""

@@ -43,7 +43,7 @@ def check_names(values: Iterable[str], names: Collection[str], option: str) -> N
     """Raise BadParameter for the first value that is not one of the names."""
     for value in values:
         if value not in names:
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)}", param_hint=option)
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}", param_hint=option)
 
 
 def completion_of(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -71,5 +71,5 @@ def paths_or_default(paths: Sequence[Path] | None) -> list[Path]:
 
 
 def no_runs_message(paths: Sequence[Path]) -> str:
-    """Say that there are no runs."""
+    """Return a message that there are no runs."""
     return f"there are no trajectories in {', '.join(map(str, paths))}"

@@ -27,7 +27,7 @@ _STYLES = {"same": "", "removed": "red", "added": "green"}
 Line = tuple[str | Text, str]
 """A line and its style."""
 
-One = Annotated[
+RunA = Annotated[
     Path | None,
     typer.Argument(
         metavar="[A]",
@@ -35,7 +35,7 @@ One = Annotated[
         show_default=False,
     ),
 ]
-Other = Annotated[Path | None, typer.Argument(metavar="[B]", help="The run to compare it with.", show_default=False)]
+RunB = Annotated[Path | None, typer.Argument(metavar="[B]", help="The run to compare A with.", show_default=False)]
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,8 +50,8 @@ Every = Annotated[bool, typer.Option("--all", help="Show every step that differs
 
 
 def diff(  # noqa: PLR0913, PLR0917 - one argument an option
-    a: One = None,
-    b: Other = None,
+    a: RunA = None,
+    b: RunB = None,
     ignore: Ignore = None,
     strict: Strict = False,
     every: Every = False,
@@ -62,9 +62,9 @@ def diff(  # noqa: PLR0913, PLR0917 - one argument an option
     Exits with 0 if no step differs, 1 if one does, 2 if a run cannot be read.
     """
     check_names(sorted(ignore or ()), NAMES, "--ignore")
-    left_aside = {*(ignore or ())} | (set() if strict else {"ids", "times"})
+    ignored = {*(ignore or ())} | (set() if strict else {"ids", "times"})
     a, b = (a, b) if a and b else _newest_two(a)
-    difference = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in left_aside])
+    difference = diff_of(read(run_at(a)), read(run_at(b)), ignore=[name for name in NAMES if name in ignored])
     if as_json:
         print_json(difference.to_dict())
     else:
@@ -79,7 +79,7 @@ def _newest_two(directory: Path | None) -> list[Path]:
     """Return the two newest runs of a directory, the older one first."""
     [directory] = paths_or_default([directory] if directory else None)
     if not is_directory(directory):
-        raise typer.BadParameter("which run is it compared with?", param_hint="B")
+        raise typer.BadParameter("name the run to compare A with", param_hint="B")
     runs = newest_runs(directory)
     if len(runs) == 1:
         raise UnreadableError(f"{directory} has one run only")

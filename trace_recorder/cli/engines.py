@@ -1,8 +1,8 @@
 """Work on many runs: in processes of this machine, or by Ray, which may use many machines.
 
-Both engines call the same function for each task and return the results in the order of the tasks. So what a command
-prints and writes, and its exit code, are the same. Work and results pass between processes, so both must be picklable;
-nothing else is shared. Small work is done in this process, because starting others would take longer.
+Both engines call the same function for each task and return the results in the order of the tasks. So the output, the
+written files and the exit code of a command are the same. Work and results pass between processes, so both must be
+picklable; nothing else is shared. Small work is done in this process, because starting others would take longer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 _Done = tuple[list[R], list[Exception]]
 
 MIN_BYTES = 4_000_000
-"""Files of fewer bytes than these are read in one process, which takes about half a second."""
+"""If all files together have fewer bytes, one process reads them, which takes about half a second."""
 MAX_BATCH = 32
 """The largest number of runs that a process gets at once."""
 _AHEAD = 8
@@ -46,7 +46,8 @@ So one long run does not stop the others.
 
 def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MIN_BYTES) -> int:
     """Return how many processes to use: by default one for each core, or one if there is little to do."""
-    jobs = min(requested or _cores(), len(runs))
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    jobs = min(requested or cores, len(runs))
     if jobs <= 1 or (requested is None and not _have_bytes(runs, min_bytes)):
         return 1
     return jobs
@@ -55,13 +56,13 @@ def jobs_for(runs: Sequence[Path], requested: int | None, *, min_bytes: int = MI
 def batch_for(runs: Sequence[Path], jobs: int) -> int:
     """Return how many runs a process gets at once.
 
-    They are few enough that all processes end at about the same time.
+    The batches are small enough that all processes end at about the same time.
     """
     return max(1, min(MAX_BATCH, len(runs) // (jobs * _AHEAD)))
 
 
 def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int = 1) -> Iterator[R]:
-    """Yield what `work` returns for each task, in their order.
+    """Yield the result of `work` for each task, in the order of the tasks.
 
     An exception of `work` is raised here and ends the other tasks. With one job, `work` is called in this process when
     the next result is requested. Otherwise a process gets `batch` tasks together, because passing a short task takes
@@ -87,11 +88,11 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int =
 
 
 def _work_on(work: Callable[[T], R], tasks: Iterable[T]) -> _Done[R]:
-    """Return the results of some tasks. If a task raised an exception, the exception is the last result."""
+    """Return the results of the tasks until one raises an exception, and a list with this exception if there is one."""
     done: list[R] = []
     raised: list[Exception] = []
     for task in tasks:
-        try_call(lambda one: done.append(work(one)), raised.append, task)
+        try_call(lambda task: done.append(work(task)), raised.append, task)
         if raised:
             break
     return done, raised
@@ -116,16 +117,12 @@ def _have_bytes(runs: Iterable[Path], min_bytes: int) -> bool:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except OSError:  # reading it reports why
+    except OSError:  # the error is reported when the file is read
         return 0
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
 def _context() -> multiprocessing.context.BaseContext:
-    """Fork if that is safe, because a fork starts at once. Otherwise each process imports what it needs."""
+    """Return the way to start processes: by a fork if that is safe, because a new process has to import all modules."""
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")
 
@@ -177,7 +174,7 @@ class Engine:
         return self.name == "ray"
 
     def in_order(self, work: Callable[[T], R], tasks: Sequence[T], jobs: int = 1, batch: int = 1) -> Iterator[R]:
-        """Yield what `work` returns for each task, in their order, as the function `in_order` does."""
+        """Yield the result of `work` for each task, in the order of the tasks, as the function `in_order` does."""
         if self.name != "ray":
             return in_order(work, tasks, jobs, batch)
         results: Iterator[R] = import_module("trace_recorder.tables.ray_data").in_order(work, tasks, self.address)

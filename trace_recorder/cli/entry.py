@@ -1,6 +1,6 @@
-"""The entry point of `trace-recorder`, even if the extra `cli` is not installed.
+"""The entry point of `trace-recorder`.
 
-The commands need typer and rich; nothing here imports them before it is known that they are installed.
+The commands need typer and rich. If the extra `cli` is not installed, `main` prints how to install it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TextIO
 
-from trace_recorder.cli.version import version
+from trace_recorder.version import __version__
 
 
 def main() -> None:
     """Run the command line and exit: with 0 for success, 1 for a failure, 2 for misuse."""
     run = _print_version if sys.argv[1:] == ["--version"] else _application()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # whatever a run recorded can be shown in any encoding
+        if isinstance(stream, io.TextIOWrapper):  # so any recorded text can be printed in any encoding
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
@@ -37,9 +37,9 @@ def main() -> None:
 
 
 def _application() -> Callable[[], object]:
-    """Import the command that is called. Exits if typer or rich is not installed."""
+    """Import the called command, and return a function that runs it. Exits if typer or rich is not installed."""
     try:
-        from trace_recorder.cli.app import app_for  # noqa: PLC0415 - it imports what may be missing
+        from trace_recorder.cli.app import app_for  # noqa: PLC0415 - typer may be missing
 
         return partial(app_for(sys.argv[1:]), prog_name="trace-recorder")
     except ImportError as error:
@@ -49,12 +49,12 @@ def _application() -> Callable[[], object]:
 
 
 def _print_version() -> None:
-    print(version())
+    print(f"trace-recorder {__version__}")
     sys.exit(0)
 
 
 def _flush_stderr() -> None:
-    """Flush the streams. A failure to write does not change the exit code."""
+    """Flush stderr. A failure to write does not change the exit code."""
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
@@ -63,7 +63,7 @@ def _flush_stderr() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Redirect a stream to nowhere. Otherwise the interpreter would try again to write its buffer."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    """Redirect a stream to the null device. Otherwise the interpreter would try again to write the stream's buffer."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, stream.fileno())
+    os.close(null_device)

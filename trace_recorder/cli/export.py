@@ -171,7 +171,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _selected(paths: list[Path], select: Selection) -> list[Path]:
-    """Return the runs that match, in the order of their start. Without a condition no run is read for this."""
+    """Return the runs that match, in the order of their start. If there is no condition, no run is read for this."""
     if not select.terms:
         return runs_of(paths)
     listed = listing(paths, select=select, terms=select.terms)
@@ -214,7 +214,7 @@ def _failing() -> Iterator[None]:
         fail(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
 
 
-def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
+def _send_spans(  # noqa: PLR0913, PLR0917 - one argument an option
     paths: list[Path],
     name: str,
     endpoint: str | None,
@@ -226,11 +226,12 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - what the options are
 ) -> None:
     send = import_module("trace_recorder.cli.send")
     if name not in send.SERVICES:
-        raise typer.BadParameter(f"{name} is not sent: {', '.join(send.SERVICES)} are", param_hint="--format")
+        formats = ", ".join(send.SERVICES)
+        raise typer.BadParameter(f"{name} cannot be sent, only {formats}", param_hint="--format")
     settings: dict[str, object] = {"content": spans["content"]}
     if name == "otlp":
-        given_headers = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
-        settings |= {"headers": given_headers, "conventions": form or "genai", **spans}
+        values = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
+        settings |= {"headers": values, "conventions": form or "genai", **spans}
     elif form or headers or spans["new_messages"]:
         raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
     try:

@@ -49,13 +49,14 @@ _MAX_NAME_BYTES = 200
 
 
 def unique_names(runs: Sequence[Path], reserved: Iterable[str] = ()) -> list[str]:
-    """Name each run after its file. A name that is taken or reserved gets a number."""
+    """Return a name for each run: the name of its file, with a number if that name is taken or reserved."""
     stems = [_stem(run) for run in runs]
     own_names = {*map(_folded, stems)}
     taken = {*map(_folded, reserved)}
     names = []
     for stem in stems:
-        name = next(candidate for candidate in _candidates(stem) if _is_free(candidate, stem, own_names, taken))
+        candidates = itertools.chain([stem], (f"{stem}.{number}" for number in itertools.count(1)))
+        name = next(candidate for candidate in candidates if _is_free(candidate, stem, own_names, taken))
         taken.add(_folded(name))
         names.append(name)
     return names
@@ -70,13 +71,8 @@ def _stem(run: Path) -> str:
     )
 
 
-def _candidates(stem: str) -> Iterator[str]:
-    yield stem
-    yield from (f"{stem}.{number}" for number in itertools.count(1))
-
-
 def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool:
-    """Whether a run may have a name: its own name, or its own name with a number that no other run has."""
+    """Return whether a run may have a name: its own name, or its own name with a number that no other run has."""
     key = _folded(name)
     others = own_names | taken
     if key in taken or _is_of(key, others):
@@ -85,7 +81,7 @@ def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool
 
 
 def _is_of(key: str, runs: set[str]) -> bool:
-    """Whether a name is the name of an additional file of one of these runs."""
+    """Return whether a name is the name of an additional file of one of these runs."""
     match = _EXTRA_FILE.fullmatch(key)
     return match is not None and match["run"] in runs
 
@@ -148,7 +144,7 @@ def _is_directory(out: str) -> bool:
 
 @dataclass(slots=True)
 class Export:
-    """Writes runs in a format to a target, in several processes."""
+    """An export of runs in a format to a target. Several processes convert the runs."""
 
     conversion: Conversion
     target: ExportTarget

@@ -1,4 +1,4 @@
-"""Exports one run: reads it, and makes its rows or writes its files. A separate process may do this.
+"""Exports one run: reads it, and makes its rows or writes its files. A separate process may call these functions.
 
 A run that cannot be read or converted is reported in the outcome. Existing files are replaced only on request.
 """
@@ -29,7 +29,7 @@ _NOTHING = "it contains nothing that this format can hold"
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """A format in one of its forms, and how it is written.
+    """An export format in one of its forms, and the options of an export.
 
     `force` replaces files that exist. `resume` continues a partial export: it keeps tables that are complete and files
     that already have the right content. `options` are arguments of the view, by name.
@@ -52,8 +52,8 @@ class Conversion:
 class ExportOutcome:
     """The result of exporting runs: counts, and the rows if the format has rows.
 
-    `failed` has a message for each run that could not be exported. `empty` has a message for each run of which the
-    format has nothing. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and `rows`.
+    `failed` has a message for each run that could not be exported. `empty` has a message for each run without contents
+    for this format. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and `rows`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ def tables_of(conversion: Conversion, run: Path) -> ExportOutcome:
 
 
 def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> ExportOutcome:
-    """Write a run into a directory, in files with the given name. Raises OSError."""
+    """Write a run into a directory, in one or more files whose names begin with the given name. Raises OSError."""
     outcome, (path, name) = ExportOutcome(), run
     try:
         if not conversion.resume:
@@ -123,7 +123,7 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> ExportOutcome:
         more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
     if pieces and more:
         amount = pluralize(1 + more, "file")
-        raise ValueError(f"{run}: it becomes {amount}, and {out} is one: name a directory with -o")
+        raise ValueError(f"{run}: it becomes {amount}, but {out} is a single file: name a directory with -o")
     for _, content in pieces:
         out.parent.mkdir(parents=True, exist_ok=True)
         _write_run(conversion, run, out, content)
@@ -132,7 +132,10 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> ExportOutcome:
 
 
 def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: ExportOutcome) -> list[Piece]:
-    """The exported form of one run. It is empty if the run cannot be read or has no content."""
+    """Return the files or rows of one run. The list is empty if the run cannot be read or has no content.
+
+    The run, or the reason why nothing is exported, is counted in `outcome`.
+    """
     try:
         trajectory = read(run)
         pieces, left_out = try_call(
@@ -159,7 +162,7 @@ def _make_outputs(
 
 
 def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload) -> None:
-    """Write the exported form of a run. Raises UnreadableError if a part that is made only now cannot be made."""
+    """Write a file of a run. The content may be lazy: raises UnreadableError if a part of it cannot be made."""
 
     def on_error(error: Exception) -> None:
         if isinstance(error, OSError):

@@ -50,7 +50,7 @@ FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print only the n
 
 @dataclass(frozen=True, slots=True)
 class MatchingLine:
-    """A matching line with its file, its step and its place in the step.
+    """A matching line with its file, its step, and the part of the step (`where`).
 
     `line` is shortened around the match, which is from `start` to `end`.
     """
@@ -96,7 +96,7 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
     planned = planned_runs(paths, condition, index)
     if not planned.count:
         fail(no_runs_message(paths))
-    # every run that may match is read, even if the index knows that it matches: its lines are printed
+    # every run that may match is read, even if an index knows that it matches, because the matching lines are printed
     runs = PlannedRuns([Planned(run.path) for run in planned.candidates])
     each = EachRun(len(runs.candidates))
     search = partial(_search, expression=expression, places=searched)

@@ -1,4 +1,4 @@
-"""The command `import`: runs of other tools, written as runs of ours."""
+"""The command `import`: writes runs of other tools as runs of this package."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.traces import TraceService
 from trace_recorder.recording.imported_runs import Imported, ReadRun, import_traces, read_file, write_run
 
-SHORTEST_PAUSE = 1.0
-SHORTEST_PAUSE_OF_SERVICES = 10.0
+MIN_PAUSE_SECONDS = 1.0
+MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
+"""The shortest pauses before `--watch` looks for changes again, in files and in services."""
 PAUSE_MULTIPLE = 10
-"""`--watch` pauses for this many times the duration of its last look, and at least for these seconds."""
+"""`--watch` pauses for this many times the time that the last look for changes took."""
 
 SERVICES = {
     "langfuse": "langfuse:Langfuse",
@@ -71,9 +72,10 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories, and in those
     below them, files in other formats are skipped. A run that was imported before from the same file is replaced if the
-    file has changed. A failure to read is reported; the exit code is then 1. With --project, the sources are
-    services. Their own clients fetch the traces that are not here yet, and read keys and addresses from the
-    environment.
+    file has changed. A failure to read is reported; the exit code is then 1.
+
+    With --project, the sources are services. The client library of a service fetches the traces that were not imported
+    yet, and reads keys and addresses from the environment.
     """
     workers, importing = Engine(engine, address), Importing(output or default_directory())
     services = _services(sources, project)
@@ -86,9 +88,9 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
         complete = [importing.fetch(service) for service in services]
         return all(complete)
 
-    shortest = SHORTEST_PAUSE_OF_SERVICES if services else SHORTEST_PAUSE
+    min_pause = MIN_PAUSE_SECONDS_OF_SERVICES if services else MIN_PAUSE_SECONDS
     try:
-        _look_again(look, shortest, watch=watch)
+        _look_again(look, min_pause, watch=watch)
     except KeyboardInterrupt:
         if not watch:
             raise
@@ -97,12 +99,12 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def _look_again(look: Callable[[], bool], shortest: float, *, watch: bool) -> None:
-    """Look once. If that succeeds and `watch` is set, look again until Ctrl-C; later looks may fail."""
+def _look_again(look: Callable[[], bool], min_pause: float, *, watch: bool) -> None:
+    """Call `look` once. If it succeeds and `watch` is set, call it again until Ctrl-C. A later failure is ignored."""
     began = time.monotonic()
     watch = look() and watch
     while watch:
-        time.sleep(max(shortest, PAUSE_MULTIPLE * (time.monotonic() - began)))
+        time.sleep(max(min_pause, PAUSE_MULTIPLE * (time.monotonic() - began)))
         began = time.monotonic()
         look()
 
@@ -118,7 +120,7 @@ def _services(sources: list[Path], project: str | None) -> list[TraceService]:
 
 def _service(name: str, project: str) -> TraceService:
     if name not in SERVICES:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(SERVICES)}", param_hint="--project")
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(SERVICES)}", param_hint="--project")
     module, _, service = SERVICES[name].partition(":")
     trace_service: TraceService = getattr(import_module(f"trace_recorder.imports.services.{module}"), service)(project)
     return trace_service
@@ -127,8 +129,9 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only when its size or its time has changed. `counts` are numbers of runs and files by their
-    outcome. An unchanged run is not counted again at each look, and a sentence about a service is not repeated.
+    A file is read again only when its size or its time of change is another. `counts` has the numbers of runs and files
+    by their outcome. An unchanged run is counted once, however often it is looked at. The same message about a service
+    is not repeated.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
@@ -139,13 +142,13 @@ class Importing:
         self._read_too: set[Path] = set()
         self._versions: dict[str, dict[str, str]] = {}
         self._unchanged: set[Path] = set()
-        self._said: dict[str, str] = {}
+        self._last_messages: dict[str, str] = {}
 
     def look(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
         """Import the files that are new or have changed since the last look.
 
-        Only this process decides and writes. So each engine gives the same runs, also of a file that is read along with
-        another one.
+        Only this process decides which runs are imported, and writes them. So the runs are the same with each engine,
+        even if a file is read along with another file.
         """
         files = [file for file in _files(sources) if self._has_changed(file[0])]
         read = engine.in_order(_read_whole, files) if engine.repeats_tasks else map(_read_lazily, files)
@@ -186,7 +189,7 @@ class Importing:
             except UnreadableError as error:
                 self._fail(str(error), progress, of=service.address)
                 return False
-        self._said.pop(service.address, None)
+        self._last_messages.pop(service.address, None)
         return True
 
     def _note(self, done: Imported, source: str, progress: Progress) -> None:
@@ -202,10 +205,10 @@ class Importing:
             print_lines(console(), [f"{done.path}: {done.done}, from {source}"])
 
     def _fail(self, message: str, progress: Progress, *, of: str | None = None) -> None:
-        if of is not None and self._said.get(of) == message:
+        if of is not None and self._last_messages.get(of) == message:
             return
         if of is not None:
-            self._said[of] = message
+            self._last_messages[of] = message
         self.counts["failed"] += 1
         progress.hide()
         warn(message)
@@ -264,26 +267,23 @@ def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
 
 
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield the files, and whether each was named on the command line.
+    """Yield the files, each with True if the command line names it.
 
-    Files of sub-agents lie deeper and come later.
+    Files in deeper directories come later, because these may be files of sub-agents.
     """
     for source in sources:
         if not source.is_dir():
             yield source, True
             continue
-        files = [path for path in source.rglob("*") if path.is_file() and not _is_temporary(path.name)]
+        # a hidden .tmp file is about to replace another file (`storage/atomic_write.py`)
+        paths = (path for path in source.rglob("*") if path.is_file())
+        files = [path for path in paths if not (path.name.startswith(".") and path.name.endswith(".tmp"))]
         for path in sorted(files, key=lambda path: (len(path.parts), path)):
             yield path, False
 
 
-def _is_temporary(name: str) -> bool:
-    """Whether a name is that of a temporary file, which is about to replace another one (`storage/atomic_write.py`)."""
-    return name.startswith(".") and name.endswith(".tmp")
-
-
 def _is_foreign(source: Source) -> bool:
-    """Whether a file in a directory is a run of another tool. A file that cannot be read does not count."""
+    """Return whether a file in a directory is a run of another tool. A file that cannot be read is not."""
     return try_call(partial(format_of, source), lambda _: None) is not None
 
 

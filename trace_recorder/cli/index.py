@@ -22,6 +22,7 @@ from trace_recorder.storage.run_files import runs_in_directory
 
 R = TypeVar("R")
 _BATCH = 4
+"""How many runs a process gets at once."""
 Directory = Annotated[
     Path | None, typer.Argument(metavar="[DIR]", help=f"The directory. {DEFAULT}", show_default=False)
 ]
@@ -30,9 +31,9 @@ Directory = Annotated[
 def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = None, as_json: AsJson = False) -> None:
     """Make the index of a directory of runs, or bring it up to date.
 
-    It has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`, `grep` and
-    the viewer use the index, and answer as they do without one. It may be deleted at any time. It holds the texts of
-    the runs, so protect it as you protect the runs.
+    The index has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`,
+    `grep` and the viewer use the index, and answer as they do without one. The index may be deleted at any time. It
+    holds the texts of the runs, so protect it as you protect the runs.
     """
     [place] = paths_or_default([directory] if directory else None)
     if not is_directory(place):
@@ -59,7 +60,7 @@ def _lines(done: Update) -> list[str]:
     lines = [f"{pluralize(done.runs, 'run')} in the index: {done.read} read, {done.removed} removed"]
     if done.not_kept:
         reasons = ", ".join(
-            f"{count} {one.value}" for one, count in sorted(done.not_kept.items(), key=lambda one: one[0].value)
+            f"{count} {reason.value}" for reason, count in sorted(done.not_kept.items(), key=lambda item: item[0].value)
         )
         lines.append(f"not in the index, and therefore read each time: {reasons}")
     return lines

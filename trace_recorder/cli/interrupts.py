@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 
 
 @contextmanager
@@ -36,13 +35,13 @@ def interrupt_held() -> Iterator[None]:
 @contextmanager
 def until_stopped() -> Iterator[None]:
     """End the block, without an exception, at Ctrl-C or SIGTERM."""
-    earlier = signal.signal(signal.SIGTERM, _interrupt)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    earlier = signal.signal(signal.SIGTERM, interrupt)
     try:
         with suppress(KeyboardInterrupt):
             yield
     finally:
         signal.signal(signal.SIGTERM, earlier)
-
-
-def _interrupt(_: int, __: FrameType | None) -> None:
-    raise KeyboardInterrupt

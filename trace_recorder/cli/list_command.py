@@ -88,7 +88,8 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """List the runs in a directory.
 
-    Several directories and files may be given; a file that cannot be read is then reported, and the exit code is 1.
+    Several directories and files may be given. If one of these files cannot be read, it is reported, and the exit code
+    is 1.
     """
     check_names(statuses or (), STATUSES, "--status")
     check_names([sort], SORTS, "--sort")
@@ -124,17 +125,17 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _print_list(runs: Listing, named: set[str], select: Selection) -> None:
-    """Print the rows, and the other files of directories.
+    """Print the rows, and the files in directories that are not runs.
 
-    `list_` reports the files that were named on the command line.
+    `list_` reports such files if they are named on the command line.
     """
     out = console()
     rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)
     others = [f"  {other.reason}" for other in runs.others if other.file not in named]
     if rows:
         lines = table(rows, table_width(out))
-        while together := [*islice(lines, _LINES_AT_ONCE)]:
-            out.print(Text("\n").join(together), soft_wrap=True)
+        while group := [*islice(lines, _LINES_AT_ONCE)]:
+            out.print(Text("\n").join(group), soft_wrap=True)
     elif select.terms:
         print_lines(out, ["No run matches."], "bold")
     if others:

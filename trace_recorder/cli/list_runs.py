@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A row, with the facts by which the run is selected, or with the answer of an index that the run matches."""
+    """A row of the list, and the facts by which its run is selected. An index returns only rows that it selected."""
 
     path: Path
     row: Row
     summary: Trajectory | None = None
-    """The facts of the run, or None if the row is from an index. An index has the costs."""
+    """The facts of the run, or None if the row is from an index, which has the costs too."""
 
     @cached_property
     def row_with_costs(self) -> Row:
-        """The row with the costs of all calls, as in the viewer's list. The calls are read if one may have a price."""
+        """The row with the costs of all calls, as in the viewer's list. The calls are read if they may have a price."""
         if self.summary is None:
             return self.row
         return row_with_costs(self.row, partial(run_costs_or_unknown, self.path))
 
     def matches(self, matcher: Matcher) -> bool:
-        """Whether the run matches. The run is read if its calls are needed for that. Raises UnreadableError."""
+        """Return whether the run matches. The whole run is read if the matcher needs calls. Raises UnreadableError."""
         return self.summary is None or matcher(read(self.path) if matcher.needs_calls else self.summary)
 
 
@@ -56,7 +56,7 @@ class OtherFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The runs, and other files with the same endings."""
+    """The rows of runs, and the files that have the same suffixes but are not runs."""
 
     trajectories: list[Row]
     others: list[OtherFile]
@@ -153,5 +153,5 @@ def _read_run(path: Path, name: str, load_run: Load) -> ListedRun:
 
 
 def read_summary(path: Path, load_run: Load = load) -> Trajectory:
-    """Read the facts of a run as a whole. The calls of an ended run are not read. Raises UnreadableError."""
+    """Read the facts about a whole run. The calls of an ended run are not read. Raises UnreadableError."""
     return ended_summary(path) or read(path, load_run)

@@ -37,9 +37,10 @@ BRANCH = "└ "
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """A run and its place in the tree: `indent` is drawn before its file.
+    """A run and its place in the tree: `indent` is drawn before the name of its file.
 
-    `origin` is the call that a fork continues from. The file of the call is left out if the fork is below that run.
+    `origin` names the file and the call that a fork continues from, or only the call if the fork is drawn below its
+    parent run.
     """
 
     row: Row
@@ -103,10 +104,10 @@ class _Column:
     right: bool = False
     share: float = 1
     """The share of the terminal's width to which the column may shrink."""
-    if_empty: bool = True
+    shown_if_empty: bool = True
     """Whether the column is shown if it is empty in every row."""
     styles: Mapping[str, str] | str = ""
-    """The style of every cell, or of a cell by its text."""
+    """The style of every cell, or a style for each text of a cell."""
 
     def style_of(self, cell: str) -> str:
         return self.styles if isinstance(self.styles, str) else self.styles.get(cell, "")
@@ -159,46 +160,46 @@ def _rewards(row: Row) -> str:
     return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
-_START = _Column("start", 3, lambda one: local_time(one.row.start_time, "%Y-%m-%d %H:%M"))
-_FILE = _Column("file", 0, lambda one: one.indent + one.row.file, share=1 / 3)
-_TASK = _Column("task", 1, lambda one: " ".join(text_of(one.row.task).split()), share=1 / 4)
+_START = _Column("start", 3, lambda run: local_time(run.row.start_time, "%Y-%m-%d %H:%M"))
+_FILE = _Column("file", 0, lambda run: run.indent + run.row.file, share=1 / 3)
+_TASK = _Column("task", 1, lambda run: " ".join(text_of(run.row.task).split()), share=1 / 4)
 _COLUMNS = (
     _FILE,
     _START,
     _TASK,
-    _Column("status", 0, lambda one: text_of(one.row.status), styles=_STATUS_STYLES),
+    _Column("status", 0, lambda run: text_of(run.row.status), styles=_STATUS_STYLES),
     _Column(
-        "success", 2, lambda one: {"True": "yes", "False": "no"}.get(str(one.row.success), ""), styles=_SUCCESS_STYLES
+        "success", 2, lambda run: {"True": "yes", "False": "no"}.get(str(run.row.success), ""), styles=_SUCCESS_STYLES
     ),
-    _Column("steps", 4, lambda one: number(one.row.agent_steps), right=True),
-    _Column("tokens", 5, lambda one: rounded_number(_tokens(one.row)), right=True),
-    _Column("cost", 6, lambda one: _cost(one.row), right=True, if_empty=False),
-    _Column("errors", 7, lambda one: _errors(one.row), right=True, if_empty=False, styles="red"),
-    _Column("took", 8, lambda one: seconds(one.row.execution_time), right=True),
-    _Column("calls", 11, lambda one: number(one.row.llm_calls), right=True),
-    _Column("model", 10, lambda one: _model(one.row)),
-    _Column("rewards", 9, lambda one: _rewards(one.row), if_empty=False),
-    _Column("forked from", 12, lambda one: one.origin, if_empty=False),
-    _Column("replay of", 13, lambda one: text_of(one.row.replay_of), if_empty=False),
+    _Column("steps", 4, lambda run: number(run.row.agent_steps), right=True),
+    _Column("tokens", 5, lambda run: rounded_number(_tokens(run.row)), right=True),
+    _Column("cost", 6, lambda run: _cost(run.row), right=True, shown_if_empty=False),
+    _Column("errors", 7, lambda run: _errors(run.row), right=True, shown_if_empty=False, styles="red"),
+    _Column("took", 8, lambda run: seconds(run.row.execution_time), right=True),
+    _Column("calls", 11, lambda run: number(run.row.llm_calls), right=True),
+    _Column("model", 10, lambda run: _model(run.row)),
+    _Column("rewards", 9, lambda run: _rewards(run.row), shown_if_empty=False),
+    _Column("forked from", 12, lambda run: run.origin, shown_if_empty=False),
+    _Column("replay of", 13, lambda run: text_of(run.row.replay_of), shown_if_empty=False),
 )
 
 
 def table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
-    """Yield the titles, and a line for each run. `width` is that of the terminal; None is no limit."""
+    """Yield the titles, and a line for each run. `width` is the width of the terminal, or None for no limit."""
     columns = [*_columns(rows)]
     if width is None:
         columns = [
             replace(cells, width=min(cells.width, _MAX_TASK_WIDTH)) if cells.column is _TASK else cells
             for cells in columns
         ]
-    elif _width(columns) > width:
+    elif sum(cells.width + len(_GAP) for cells in columns) - len(_GAP) > width:
         short = _with_cells(_FILE, [_with_short_name(row) for row in rows])
         columns = _fitting([short, *(cells for cells in columns if cells.column is not _FILE)], width)
     yield Text(_GAP.join(cells.padded(cells.column.title) for cells in columns).rstrip(), "bold")
-    for at in range(len(rows)):
+    for index in range(len(rows)):
         line = Text()
         for cells in columns:
-            cell = cells.cells[at]
+            cell = cells.cells[index]
             line.append(cells.padded(cell) + _GAP, cells.column.style_of(cell))
         line.rstrip()
         yield line
@@ -207,17 +208,13 @@ def table(rows: Sequence[TreeRow], width: int | None) -> Iterator[Text]:
 def _columns(rows: Sequence[TreeRow]) -> Iterator[_Cells]:
     for column in _COLUMNS:
         cells = _with_cells(column, rows)
-        if column.if_empty or any(cells.cells):
+        if column.shown_if_empty or any(cells.cells):
             yield cells
 
 
 def _with_cells(column: _Column, rows: Sequence[TreeRow]) -> _Cells:
     cells = [in_one_line(column.cell(row)) for row in rows]
     return _Cells(column, cells, max(map(cell_len, (column.title, *cells))))
-
-
-def _width(columns: Sequence[_Cells]) -> int:
-    return sum(cells.width + len(_GAP) for cells in columns) - len(_GAP)
 
 
 def _with_short_name(branch: TreeRow) -> TreeRow:

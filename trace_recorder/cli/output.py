@@ -21,29 +21,29 @@ from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.values.messages import Payload
 
 PART_CHARACTERS = 256 * 1024
-"""About how many characters are yielded at once."""
+"""About how many characters a part of the JSON has."""
 _INDENT = "  "
 _MAX_LEVEL = 3
-"""Lists at this depth hold messages, which may be shared objects. Other values at this depth are encoded at once."""
+"""Lists at this depth hold messages, which may be shared objects. Other values at this depth are encoded as a whole."""
 
 
 def console() -> Console:
-    """A console that prints text literally, without markup."""
+    """Return a console that prints text literally, without markup."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def table_width(on: Console) -> int | None:
-    """Return how wide a table may be. In a pipe it is $COLUMNS, or None for no limit."""
-    return on.width if on.is_terminal or "COLUMNS" in os.environ else None
+def table_width(out: Console) -> int | None:
+    """Return the largest width of a table. In a pipe it is $COLUMNS, or None for no limit if that is not set."""
+    return out.width if out.is_terminal or "COLUMNS" in os.environ else None
 
 
-def print_lines(on: Console, lines: Iterable[str | Text], style: str = "") -> None:
+def print_lines(out: Console, lines: Iterable[str | Text], style: str = "") -> None:
     """Print each text on one line. A `Text` has its own styles and no control characters."""
     for line in lines:
         if isinstance(line, str) and not style:
-            typer.echo(in_one_line(line), file=on.file)  # in a tenth of the time
+            typer.echo(in_one_line(line), file=out.file)  # takes a tenth of the time of `Console.print`
         else:
-            on.print(line if isinstance(line, Text) else Text(in_one_line(line), style), soft_wrap=True)
+            out.print(line if isinstance(line, Text) else Text(in_one_line(line), style), soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -66,7 +66,7 @@ def print_json(value: Payload) -> None:
 
 
 def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
-    """Yield the text of a value."""
+    """Yield the JSON text of a value, in parts of about `PART_CHARACTERS`."""
     waiting: list[str] = []
     size = 0
     for piece in _JsonWriter(ascii_only=ascii_only).pieces(value, 0):
@@ -79,6 +79,8 @@ def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
 
 
 class _JsonWriter:
+    """Makes the JSON text of a value in small pieces. It keeps the texts of shared objects, and each such object."""
+
     def __init__(self, *, ascii_only: bool) -> None:
         self._ascii_only = ascii_only
         self._texts: dict[tuple[int, int], tuple[Payload, str]] = {}

@@ -1,4 +1,4 @@
-"""The runs at several paths, with the facts that indexes have of them, and the work on all others."""
+"""The runs at several paths: the facts of those that an index knows, and work on all others, which have to be read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class PlannedRuns:
-    """The runs that may match a query, each once, and the number of all runs, including those that do not match."""
+    """The runs that may match a query, each once. `count` is the number of all runs, including other ones."""
 
     candidates: list[Planned] = field(default_factory=list)
     count: int = 0
 
     @property
     def unread(self) -> list[Path]:
-        """The runs that have to be read."""
+        """The paths of the candidates that have to be read, because no index knows them."""
         return [run.path for run in self.candidates if not run.is_known]
 
 
@@ -46,13 +46,16 @@ def planned_runs(
         except OSError as error:
             raise UnreadableError(error_message(path, error)) from error
 
-    candidates = [*each_once(paths, runs_at, lambda one: one.path)]
+    candidates = [*each_once(paths, runs_at, lambda run: run.path)]
     others = {os.path.realpath(place): runs for plan in plans for place, runs in plan.others.items()}
     return PlannedRuns(candidates, len(candidates) + sum(others.values()))
 
 
 def naming_in(paths: Sequence[Path]) -> Callable[[str], str]:
-    """Return a function that names a run: by its path from the only directory that was given, or else by its path."""
+    """Return a function that makes the shown name of a run from its path.
+
+    If `paths` is one directory, the name is the path from this directory. Otherwise the name is the whole path.
+    """
     if len(paths) != 1 or not is_directory(paths[0]):
         return str
     start = len(str(paths[0] / "_")) - 1  # a slice takes a tenth of the time of `relative_to`
@@ -66,10 +69,10 @@ def results(
     jobs: int | None,
     engine: Engine = LOCAL,
 ) -> Iterator[R]:
-    """Yield a result for each run that may match, in their order.
+    """Yield a result for each candidate, in their order.
 
-    `work` is called with the path of each run that has to be read, in several processes if that is worth it. `known` is
-    called with each run that the index already knows.
+    `work` is called with the path of each run that has to be read, in several processes if there is much to read.
+    `known` is called with each run that an index knows.
     """
     unread = planned.unread
     processes = jobs_for(unread, jobs)

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS_WITHOUT = 1.0
-"""Work that takes less time has no bar."""
+"""Shorter work has no bar."""
 _SECONDS_BETWEEN = 0.1
+"""The shortest time between two updates of the bar."""
 
 
 class Progress:
-    """Counts files that are done; a context manager, which removes the bar at its end.
+    """A progress bar that counts files that are done. As a context manager, it removes the bar at the end of the block.
 
-    Without a `total`, the bar shows only how many are done. `hide` must be called before anything is printed.
+    Without a `total`, the bar shows only how many files are done. `hide` must be called before anything is printed.
     """
 
     def __init__(
@@ -75,12 +76,12 @@ class Progress:
             return
         self._next = now + _SECONDS_BETWEEN
         if self._bar is None:
-            self._bar = _started(self._file, self._done, self._total)
+            self._bar = _start_bar(self._file, self._done, self._total)
         else:
             self._bar.update(self._bar.task_ids[0], completed=self._done, refresh=True)
 
 
-def _started(file: TextIO, done: int, total: int | None) -> Bar:
+def _start_bar(file: TextIO, done: int, total: int | None) -> Bar:
     from rich.console import Console  # noqa: PLC0415 - only long work on a terminal needs it
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn  # noqa: PLC0415
 
@@ -100,7 +101,7 @@ def _started(file: TextIO, done: int, total: int | None) -> Bar:
 
 
 class EachRun:
-    """Iterates over the results of runs, and prints why a run has no result. `failed` counts those runs."""
+    """A loop over the results of runs. It prints why a run has no result. `failed` counts the runs without a result."""
 
     def __init__(self, total: int) -> None:
         self.failed = 0
@@ -108,7 +109,7 @@ class EachRun:
         self._progress = Progress(total)
 
     def over(self, results: Iterable[T | UnreadableError]) -> Iterator[T]:
-        """Yield the results, without the errors."""
+        """Yield the results, and print the errors."""
         with self._progress as progress:
             for result in progress.over(results):
                 if isinstance(result, UnreadableError):

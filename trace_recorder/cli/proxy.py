@@ -1,4 +1,4 @@
-"""The command `proxy`: records the LLM calls of any program on their way over HTTP."""
+"""The command `proxy`: records the LLM calls of any program, which sends them through an HTTP proxy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Host = Annotated[
 ]
 Upstreams = Annotated[
     list[str] | None,
-    typer.Option("--upstream", metavar="NAME=URL", help="Add an upstream, or replace one. May be given again."),
+    typer.Option("--upstream", metavar="NAME=URL", help="Add an upstream, or replace one. May be repeated."),
 ]
 SessionHeader = Annotated[
     str | None,
@@ -133,7 +133,7 @@ def _environment(known: Mapping[str, Upstream], url: str) -> dict[str, str]:
 
 
 def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
-    """Return the command. Codex gets options that lead it to the proxy, because Codex reads no variable."""
+    """Return the command. Codex gets options that lead it to the proxy, because it reads no variables."""
     name, *arguments = command
     if Path(name).stem != "codex":
         return [*command]

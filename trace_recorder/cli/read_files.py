@@ -1,7 +1,8 @@
 """Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
 
-Any failure with a file, an unexpected one too, is reported for that file, and does not stop the others. The modules
-that read journals are imported when the first run is read: `list` does not need them if all runs have ended.
+Any failure with a file, even an unexpected one, is reported for that file, and the command goes on with the next file.
+The modules that read journals are imported when the first run is read: `list` does not need them if all runs have
+ended.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Load = Callable[[Path], Trajectory]
 
 def load(path: Path) -> Trajectory:
     """Load a trajectory, as `trace_recorder.load` does."""
-    from trace_recorder.imports import loader  # noqa: PLC0415 - importing it takes longer than to list ended runs
+    from trace_recorder.imports import loader  # noqa: PLC0415 - importing it takes longer than listing ended runs
     from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
 
     url = remote_files.url_of(path)
@@ -65,7 +66,7 @@ def _raise_unreadable(path: Path, done: str, error: Exception) -> NoReturn:
 
 
 def error_message(path: Path, error: Exception, done: str = "read") -> str:
-    """Return why a file cannot be processed. For a damaged file, name the first damage."""
+    """Return why a file cannot be processed. For a damaged file, name the first errors that validation finds."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
     if isinstance(error, TraceRecorderError):
@@ -77,7 +78,7 @@ def error_message(path: Path, error: Exception, done: str = "read") -> str:
 
 
 _DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-"""The exceptions that reading a member of an unexpected form raises."""
+"""The exceptions that reading raises if a member has an unexpected type."""
 _SHOWN_ERRORS = 3
 """How many errors of a damaged file the message names."""
 
@@ -101,19 +102,19 @@ def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path
 def each_once(
     paths: Iterable[Path], runs_at: Callable[[Path], Iterable[T]], path_of: Callable[[T], Path]
 ) -> Iterator[T]:
-    """Yield the runs at each of some paths, each run once."""
-    met: set[str] = set()
+    """Yield the runs at all these paths, each run once."""
+    yielded: set[str] = set()
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     for path in paths:
         for run in runs_at(path):
             identity = _identity(path_of(run), real_directory)
-            if identity not in met:
-                met.add(identity)
+            if identity not in yielded:
+                yielded.add(identity)
                 yield run
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory. Return False if the system refuses the path, such as a too long one."""
+    """Return whether a path is a directory. Return False if the system refuses the path, because it is too long."""
     try:
         return path.is_dir()
     except OSError:
@@ -121,7 +122,7 @@ def is_directory(path: Path) -> bool:
 
 
 def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
-    """Return the part of the path that both files of a run share."""
+    """Return the real path of a run's journal, which identifies the run by either of its files."""
     directory, name = os.path.split(run)
     path = os.path.join(real_directory(directory), journal_name(name))  # noqa: PTH118 - a Path for each run is slow
     return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - as above

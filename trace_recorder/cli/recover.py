@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_defaul
 from trace_recorder.cli.list_runs import runs_of
 from trace_recorder.cli.output import warn
 from trace_recorder.cli.progress import EachRun
-from trace_recorder.cli.read_files import UnreadableError, process_or_error
+from trace_recorder.cli.read_files import process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document
 
@@ -33,14 +32,10 @@ def recover(
     """
     runs = runs_of(paths_or_default(paths), recursive=recursive)
     each, done = EachRun(len(runs)), 0
-    for rebuilt in each.over(map(partial(_rebuild, force=force), runs)):
+    results = (process_or_error(run, partial(rebuild_document, run, force=force), "rebuilt") for run in runs)
+    for document in each.over(results):
         done += 1
-        each.print([f"{rebuilt}: rebuilt"])
+        each.print([f"{document}: rebuilt"])
     warn(f"{pluralize(done, 'document')} rebuilt" + (f", {each.failed} not" if each.failed else ""))
     if each.failed:
         raise typer.Exit(1)
-
-
-def _rebuild(path: Path, *, force: bool) -> Path | UnreadableError:
-    """Return the document that was written, or the reason why no document was written."""
-    return process_or_error(path, partial(rebuild_document, path, force=force), "rebuilt")

@@ -1,4 +1,7 @@
-"""The command `replay`: answers a program that does not use this package from the journal of a run."""
+"""The command `replay`: runs a program, and answers its LLM calls from the journal of a run.
+
+The program does not have to use this package.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.rerun.subprocess.supervisor import replay_program
 
-_MOST_MISMATCHES = 10
+_MAX_MISMATCHES = 10
 """How many mismatches are printed."""
 
 
@@ -88,9 +91,10 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Run a command whose LLM calls are answered from a run.
 
-    It needs neither a key nor a network. Exits as the command did. The exit code is 1 if the command exited with 0 but
-    made a call that was not recorded, or left out a recorded call. The differences are printed on stderr at the end.
-    Processes that `run` cannot record are not replayed either. Other HTTP clients of Python may not connect to a model.
+    The command needs neither a key nor a network. Exits as the command did. The exit code is 1 if the command exited
+    with 0 but made a call that was not recorded, or left out a recorded call. The differences are printed on stderr at
+    the end. Processes that `run` cannot record are not replayed either. HTTP clients of Python that are not replayed
+    may not connect to a model.
     """
     command = required(command, "replay [RUN]")
     check_speed(speed)
@@ -117,7 +121,7 @@ def check_speed(speed: float | None) -> None:
 
 @contextmanager
 def refusing_paths() -> Iterator[None]:
-    """Raise BadParameter for a path that cannot be parsed."""
+    """Raise BadParameter for a value of `--ignore` that cannot be parsed."""
     try:
         yield
     except TrajectoryFormatError:
@@ -127,13 +131,16 @@ def refusing_paths() -> Iterator[None]:
 
 
 def report(mismatches: Sequence[str], problem: str | None) -> None:
-    """Print the mismatches, each beginning with one of our sentences, and a further problem if there is one."""
-    for text in mismatches[:_MOST_MISMATCHES]:
+    """Print the mismatches, and the problem if there is one.
+
+    The first line of a mismatch is a sentence of this package. The other lines are indented below it.
+    """
+    for text in mismatches[:_MAX_MISMATCHES]:
         first, *lines = text.splitlines()
         warn(first)
         for line in lines:
             typer.echo(f"  {in_one_line(line.strip())}", err=True)
-    if len(mismatches) > _MOST_MISMATCHES:
-        warn(f"{len(mismatches) - _MOST_MISMATCHES} more calls were not recorded")
+    if len(mismatches) > _MAX_MISMATCHES:
+        warn(f"{len(mismatches) - _MAX_MISMATCHES} more calls were not recorded")
     if problem:
         warn(problem)

@@ -141,7 +141,7 @@ _METRICS = (
 
 
 def _lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
-    """Yield what a command recorded, or why it recorded nothing."""
+    """Yield lines about what a command recorded, or why it recorded nothing."""
     if ended.documents:
         yield from recorded(ended.documents)
         if ended.unseen:
@@ -151,8 +151,9 @@ def _lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
 
 
 def recorded(documents: Sequence[Path]) -> Iterator[str]:
-    """Yield how much was recorded, and where."""
-    files = [_relative_path(path) for path in documents]
+    """Yield lines that state how much was recorded, and in which files."""
+    here = Path.cwd()
+    files = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in documents]
     if len(files) == 1:
         yield f"recorded {_amount(documents)}: {files[0]}"
         return
@@ -175,18 +176,13 @@ def _amount(documents: Sequence[Path]) -> str:
 
 
 def _figures(path: Path) -> dict[str, int]:
-    """Return the counts of a run, as far as it can be read."""
+    """Return the counts of a run, or one count "unreadable" if the run cannot be read."""
     try:
         run = read_summary(path)
     except UnreadableError:
         return {"unreadable": 1}
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     return {name: count for name, count in metrics.items() if isinstance(count, int)}
-
-
-def _relative_path(path: Path) -> str:
-    """Return a path as a user would type it here."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _reason(ended: CommandResult, command: Sequence[str]) -> str:
@@ -208,7 +204,7 @@ def _reason(ended: CommandResult, command: Sequence[str]) -> str:
 
 
 def _isolating_option(command: Sequence[str]) -> str | None:
-    """Return the option with which a Python of the command line does not load this package."""
+    """Return the option of Python in the command line that prevents Python from loading this package, or None."""
     is_python = [bool(_PYTHON.fullmatch(os.path.basename(word))) for word in command]  # noqa: PTH119 - any word
     for word in command[is_python.index(True) + 1 :] if True in is_python else ():
         if not re.fullmatch("-[A-Za-z]+", word):

@@ -1,6 +1,6 @@
 """The header of a run: its task, how it ended, what it cost, and what is missing.
 
-Unknown facts are not mentioned. The steps of a run describe errors and tokens by the same functions.
+Unknown facts are not mentioned. `show.py` describes the errors and tokens of steps by the functions of this file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUCCESS = {True: ", success", False: ", no success"}
 
 
 def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
-    """Yield the known facts of a run as a whole."""
+    """Yield the known facts about a whole run."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
     origin = run_origin_of(trajectory.metadata)
     in_origin = origin.in_metadata() if origin else {}
@@ -67,7 +67,7 @@ def error_of(error: ErrorInfo | None) -> str:
     if error is None:
         return ""
     status = f"HTTP {error.status}, " if error.status else ""
-    return f"{status}{error.type}" + (f": {said}" if (said := text_of(error.message)) else "")
+    return f"{status}{error.type}" + (f": {message}" if (message := text_of(error.message)) else "")
 
 
 def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
@@ -104,13 +104,13 @@ def _time(trajectory: Trajectory) -> str:
 def _calls(metrics: Mapping[str, Payload]) -> str:
     """Describe how much was done: 9 LLM calls (1 failed, 10 attempts, 8.10 s), 8 tool calls (1 failed), 9 steps.
 
-    Calls that were answered from a recording follow those that were made.
+    Replayed calls are counted separately, after the calls that were made.
     """
     calls, attempts, spent = metrics.get("llm_calls", 0), metrics.get("attempts", 0), metrics.get("llm_seconds")
-    about_calls = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
+    details = [_failed(metrics.get("failed_llm_calls")), f"{attempts} attempts" if attempts > calls else ""]
     replayed = metrics.get("replayed_llm_calls")
     words = (
-        pluralize(calls, "LLM call") + _in_brackets([*about_calls, seconds(spent) if spent else ""]),
+        pluralize(calls, "LLM call") + _in_brackets([*details, seconds(spent) if spent else ""]),
         pluralize(replayed, "replayed LLM call") if replayed else "",
         pluralize(metrics.get("tool_calls", 0), "tool call")
         + _in_brackets([_failed(metrics.get("failed_tool_calls"))]),
@@ -143,5 +143,5 @@ def _reward(reward: Reward) -> str:
 
 def _gaps(gaps: Iterable[Gap]) -> Iterator[Entry]:
     for gap in gaps:
-        at = f"{local_time(gap.timestamp)}: " if gap.timestamp else ""
-        yield Entry("gap", f"{at}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")
+        time = f"{local_time(gap.timestamp)}: " if gap.timestamp else ""
+        yield Entry("gap", f"{time}{text_of(gap.what)}: {text_of(gap.why)}", style="yellow")

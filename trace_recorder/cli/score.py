@@ -1,4 +1,4 @@
-"""The command `score`: computes rewards for saved runs by a function, and appends them to their journals."""
+"""The command `score`: computes a reward for each saved run by a function, and appends it to the run's journal."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Computes the reward of one run. A separate process may do this, and imports the function by its name."""
+    """A function that computes the reward of one run. In a separate process, it imports `reward` by name."""
 
     reward: str
     function: RewardFunction | None
@@ -113,11 +113,11 @@ class Scorer:
     again: bool
 
     def __call__(self, path: Path) -> float | Literal["scored before"] | UnreadableError | None:
-        """Return the reward, None if the function returns None, or why the run cannot be scored now."""
+        """Return the reward, None if the function returned None, or the reason why the run is not scored."""
         return process_or_error(path, partial(self._score, path), "scored")
 
     def is_scored(self, trajectory: Trajectory) -> bool:
-        """Whether a run has this reward and is not to be scored again."""
+        """Return whether a run has this reward and is not to be scored again."""
         return not self.again and self.name in rewards_of(trajectory)
 
     def _score(self, path: Path) -> float | Literal["scored before"] | None:
@@ -134,15 +134,15 @@ class Scorer:
 
 @cache
 def _function_of(name: str) -> RewardFunction:
-    """Import a function once in a process."""
+    """Return a reward function by its name. A process imports it once."""
     return reward_function(name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """Scores runs one by one or all at once.
+    """The scoring of runs: one by one (`each`), or all at once (`batch`).
 
-    Both methods report runs that cannot be scored, and return their number.
+    Both methods report the runs that cannot be scored, and return the number of these runs.
     """
 
     function: RewardFunction
@@ -167,7 +167,7 @@ class _Scoring:
         return f"{counts}: mean {self.fields['name']} {figures['mean']:g}{between}"
 
     def each(self, paths: Sequence[Path], engine: Engine) -> int:
-        """Score one run after another. Another process may compute a reward, but this process appends it, once."""
+        """Score one run after another. Other processes may compute the rewards, but only this process appends them."""
         with Progress(len(paths)) as progress:
             results = progress.over(zip(paths, engine.in_order(self.scorer, paths), strict=True))
             return sum(not _report(path, partial(self._take, path, result), progress) for path, result in results)
@@ -218,7 +218,7 @@ class _Scoring:
 
 
 def _report(path: Path, work: Callable[[], str | None], progress: Progress | None = None) -> bool:
-    """Run `work` for a run and print its text. If that fails, report the failure and return False."""
+    """Call `work` for a run and print the text that it returns. If it fails, report the failure and return False."""
 
     def refuse(error: Exception) -> None:
         if progress:

@@ -43,7 +43,7 @@ Meta = Annotated[
 
 
 def time_of(text: str | None, option: str) -> datetime | None:
-    """Read a date, a time, or a duration before now. Without a time zone, it is local. Raises BadParameter."""
+    """Parse a date, a time, or a duration before now. A time without a zone is local. Raises BadParameter."""
     if text is None:
         return None
     try:
@@ -53,7 +53,7 @@ def time_of(text: str | None, option: str) -> datetime | None:
 
 
 def metadata_of(pairs: list[str] | None) -> dict[str, str]:
-    """Read KEY=VALUE. Raises BadParameter."""
+    """Parse KEY=VALUE pairs. Raises BadParameter."""
     metadata = dict(pair.partition("=")[::2] for pair in pairs or ())
     if bad := next((pair for pair in pairs or () if "=" not in pair), None):
         raise typer.BadParameter(f"{bad!r} is not KEY=VALUE", param_hint="--meta")
@@ -72,7 +72,7 @@ class Selection:
     """A part of `provider/model`. Case is ignored, as in `task`."""
     task: str | None = None
     since: datetime | None = None
-    """A time with a time zone, as `until`."""
+    """A time with a time zone. So is `until`."""
     until: datetime | None = None
     failed: bool = False
     """Only runs that failed or did not succeed."""
@@ -107,9 +107,9 @@ class Selection:
         return (*(Term(field, value) for field, value in values.items() if value is not None), *metadata)
 
     def __call__(self, runs: Iterable[ListedRun]) -> list[ListedRun]:
-        """Return the requested number of runs in this order.
+        """Return the first `limit` runs in the order of `sort`.
 
-        Runs with an unknown sort key come last, also in reverse.
+        Runs with an unknown sort key come last, even if the order is reversed.
         """
         return self._sorted([*runs])[: self.limit]
 

@@ -1,4 +1,4 @@
-"""Sends runs to a service, one after another: `export --endpoint`. A run that cannot be read or sent is reported."""
+"""Sends runs to a service one by one, for `export --endpoint`. A run that cannot be read or sent is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SendTarget(Protocol):
 
     @property
     def name(self) -> str:
-        """The name for messages."""
+        """The name of the service in messages."""
 
     def sender(self) -> Any:
         """Return a connection to the service. Raises MissingExtraError."""
@@ -36,23 +36,23 @@ SERVICES: dict[str, tuple[str, str]] = {
     "langfuse": ("trace_recorder.exporters.langfuse", "langfuse"),
     "langsmith": ("trace_recorder.exporters.langsmith", "langsmith"),
 }
-"""The module and the function that make the target of each service, by the value of `--format`."""
+"""The module and its function that makes the target, for each service by the value of `--format`."""
 
 
 def target_of(name: str, endpoint: str | None, **settings: object) -> SendTarget:
     """Return a service's target. Raises ImportError, ValueError and PushError."""
     module, function = SERVICES[name]
-    made: SendTarget = getattr(import_module(module), function)(endpoint, **settings)
-    return made
+    target: SendTarget = getattr(import_module(module), function)(endpoint, **settings)
+    return target
 
 
 MAX_FAILURES = 3
-"""If nothing of this many consecutive runs arrived, the command ends, because the cause is not a single run."""
+"""The command ends if nothing of this many consecutive runs arrived, because then the runs are not the cause."""
 
 
 def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool:
     """Send runs, and return whether all of them arrived. Raises MissingExtraError."""
-    failed = sent = count = in_a_row = 0
+    failed = sent = count = consecutive = 0
     with closing(target.sender()) as sender, _quiet("opentelemetry"):
         for path in runs:
             count += 1
@@ -65,8 +65,8 @@ def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool
             if delivery.missing or delivery.missing_scores:
                 warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
                 failed += 1
-            in_a_row = 0 if delivery.sent or not delivery.missing else in_a_row + 1
-            if in_a_row == MAX_FAILURES and count < len(runs):
+            consecutive = 0 if delivery.sent or not delivery.missing else consecutive + 1
+            if consecutive == MAX_FAILURES and count < len(runs):
                 warn(f"nothing of {MAX_FAILURES} runs in a row arrived at {target.name}: the others are not tried")
                 break
     warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")

@@ -1,4 +1,4 @@
-"""The command `serve`: answers programs in any language over HTTP from a run, as a local provider."""
+"""The command `serve`: a local provider that answers programs in any language over HTTP, from a recorded run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def serve(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Answer LLM calls over HTTP on 127.0.0.1, from a run.
 
-    The command prints the environment variables that direct SDKs to it. Any key is accepted. Each recorded call is
-    answered once. A request that equals no recorded request gets 404, with the differences. Ends with Ctrl-C or
-    SIGTERM. Exits with 1 if a request was not recorded, or a recorded call was not requested.
+    The command prints the environment variables that direct SDKs to this server. Any key is accepted. Each recorded
+    call answers one request. A request that equals no recorded request gets 404, with the differences. The server ends
+    at Ctrl-C or SIGTERM. Exits with 1 if a request was not recorded, or a recorded call was not requested.
     """
     check_speed(speed)
     with refusing_paths():

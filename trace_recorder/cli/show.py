@@ -38,7 +38,7 @@ TurnOf = Callable[[LLMInteraction], Turn | None]
 
 
 class Show:
-    """Shows the parts of a run, one after another."""
+    """Makes the text entries of the steps and calls of a run, one after another."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool, turn_of: TurnOf | None = None) -> None:
         self._full = full
@@ -47,14 +47,14 @@ class Show:
         self.update(trajectory)
 
     def update(self, trajectory: Trajectory) -> None:
-        """Update to the current state of the run. Entries that were shown stay known."""
+        """Update to the current state of the run. Messages that were shown before are not shown again."""
         self._running = trajectory.status == "running"
         self._origin = run_origin_of(trajectory.metadata)
         self._shared_names = _shared_names(trajectory)
         self._side_calls = side_calls_of(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
-        """Yield the entries of a step or a call, after all earlier ones were shown."""
+        """Yield the entries of a step or a call. Must be called for all of them, in order."""
         yield heading(self._title(part))
         if part.call:
             yield from self._call(part.call)
@@ -85,7 +85,7 @@ class Show:
 
     def _call(self, call: LLMInteraction) -> Iterator[Entry]:
         response = call.response
-        yield Entry("call", _about(call))
+        yield Entry("call", _describe_call(call))
         yield Entry("replayed", replayed_text(call, self._origin), style="cyan")
         if len(call.attempts) > 1:
             pairs = zip(call.attempts, [None, *call.attempts], strict=False)
@@ -107,12 +107,12 @@ class Show:
         if step.interaction is None:
             response = step.llm_response
             agent = agent_key(step)
-            given_by = self._prompts.find_prompt_with_answer(agent, response) if response else None
+            shown_with = self._prompts.find_prompt_with_answer(agent, response) if response else None
             if step.llm_messages is not None:
                 name = f"step {step.step_number}"
                 yield from self._prompt(self._prompts.of_step(name, agent, step.llm_messages, response))
-            if given_by:
-                yield Entry("answer", f"as in {given_by}")
+            if shown_with:
+                yield Entry("answer", f"as in {shown_with}")
             elif response:
                 yield from self._answer(response)
         yield from self._tools(step.tool_calls, step.tool_results)
@@ -132,17 +132,17 @@ class Show:
     def _answer(self, response: LLMResponse, prompt: int | None = None, *, replayed: bool = False) -> Iterator[Entry]:
         """Yield an answer.
 
-        `prompt` is the number of input tokens. For the answer of a step, it is the stated number.
+        `prompt` is the number of input tokens. If it is None, the number is taken from the usage of the answer.
         """
         total = response.usage.input_tokens if prompt is None else prompt
         tokens = tokens_of({**asdict(response.usage), "total_input_tokens": total})
         yield Entry("tokens", f"{tokens}, when it was recorded" if tokens and replayed else tokens)
         yield Entry("thought", response.reasoning or "", style="italic")
         yield Entry("answer", response.content or "", style="green")
-        yield from self._beside(response)
+        yield from self._other_contents(response)
 
-    def _beside(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Yield the contents of an answer besides its text: a refusal in full, the others by their kind."""
+    def _other_contents(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
+        """Yield the contents of an answer besides its text: each refusal in full, and the number of others by kind."""
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
             if content.kind == REFUSALS:
@@ -155,7 +155,7 @@ class Show:
         choice = response.choices[number]
         yield Entry("thought", choice.reasoning or "", style="italic")
         yield Entry(f"choice {choice.index}", choice.content or "", style="green")
-        yield from self._beside(response, number)
+        yield from self._other_contents(response, number)
         for call in choice.tool_calls:
             yield from self._tool(call)
 
@@ -185,7 +185,7 @@ class Show:
 
 
 def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
-    """The names that several agents of a run have."""
+    """Return the names that several agents of a run share."""
     ids: dict[str | None, set[str | None]] = defaultdict(set)
     agents = [(call.agent, call.agent_id) for call in trajectory.llm_interactions]
     for name, identity in [*agents, *((step.agent, step.agent_id) for step in trajectory.agent_steps)]:
@@ -193,7 +193,7 @@ def _shared_names(trajectory: Trajectory) -> frozenset[str | None]:
     return frozenset(name for name, known in ids.items() if len(known) > 1)
 
 
-def _about(call: LLMInteraction) -> str:
+def _describe_call(call: LLMInteraction) -> str:
     """Describe a call on one line: the provider and model, the dialect, the duration, the finish reason."""
     response, first = call.response, call.time_to_first_token_seconds
     served = response.model if response.model != call.model else None
@@ -220,7 +220,7 @@ def _embedded(call: LLMInteraction) -> Payload:
 
 
 def _unread(call: LLMInteraction) -> str:
-    """Return an answer that is not JSON, such as the error page of a proxy."""
+    """Return the text of an answer that is not JSON, such as the error page of a proxy."""
     response = call.response
     if call.api is None or response.content or response.tool_calls or response.choices:
         return ""

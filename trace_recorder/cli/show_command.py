@@ -24,7 +24,7 @@ from trace_recorder.cli.show import Show
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.derive.call_records import CallRecords
 from trace_recorder.guard import try_call
-from trace_recorder.values.llm_interaction import Attempt, LLMInteraction
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
@@ -194,11 +194,10 @@ def _has_error(part: StepOrCall) -> bool:
         step.error or any(result.success is False or result.error for result in step.tool_results)
     ):
         return True
-    return call is not None and (call.error is not None or any(map(_attempt_has_error, call.attempts)))
-
-
-def _attempt_has_error(attempt: Attempt) -> bool:
-    return attempt.error is not None or (attempt.status or 0) >= _FIRST_HTTP_ERROR
+    return call is not None and (
+        call.error is not None
+        or any(attempt.error or (attempt.status or 0) >= _FIRST_HTTP_ERROR for attempt in call.attempts)
+    )
 
 
 def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Payload]:

@@ -29,6 +29,8 @@ from trace_recorder.values.messages import Payload
 Query = Annotated[
     str, typer.Argument(metavar="QUERY", help="A query in DuckDB's SQL. docs/tables.md lists the tables.")
 ]
+Rows = list[tuple[Any, ...]]
+"""A group of rows of a result."""
 _ROWS = 1000
 """How many rows are fetched and aligned at a time."""
 _MAX_CELL = 60
@@ -53,7 +55,8 @@ def sql(
             fail("the query has no statement")
         with _result(query, paths, jobs, failed) as result:
             columns = [column[0] for column in result.description or ()]
-            (_print_json if as_json else partial(_print_table, full=full))(columns, _fetched(result))
+            groups: Iterator[Rows] = iter(partial(result.fetchmany, _ROWS), [])
+            (_print_json if as_json else partial(_print_table, full=full))(columns, groups)
     except errors as error:
         fail(" ".join(str(error).partition("\n\nLINE")[0].split("\n")))
     if any(failed):
@@ -61,7 +64,7 @@ def sql(
 
 
 def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[int]) -> AbstractContextManager[Any]:
-    """Return the result of a query. The number of runs that cannot be read is added to `failed`."""
+    """Return the result of a query. The number of runs that cannot be read is appended to `failed`."""
     exports = [path for path in paths if is_export(path)]
     if exports:
         if len(exports) < len(paths):
@@ -78,17 +81,11 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
 
 
 def rows_of_run(tables: tuple[TableName, ...], path: Path) -> Batches | UnreadableError:
-    """Return the rows of a run in some tables, or why it cannot be read. A separate process may do this."""
+    """Return the rows of a run in some tables, or why the run cannot be read. A separate process may call this."""
     return process_or_error(path, lambda: batches_of(read(path), tables), "read")
 
 
-def _fetched(result: Any) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows of a result in groups."""
-    while rows := result.fetchmany(_ROWS):
-        yield rows
-
-
-def _print_json(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]]) -> None:
+def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:
     """Print a list of objects, one a line."""
     before, names = "[", _member_names(columns)
     for rows in groups:
@@ -100,7 +97,7 @@ def _print_json(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]])
 
 
 def _member_names(columns: Sequence[str]) -> list[str]:
-    """Return the names of columns, each once: a second `file` is `file_1`, as in DuckDB's data frames."""
+    """Return the names of columns, all different: a second `file` becomes `file_1`, as in DuckDB's data frames."""
     names: list[str] = []
     for column in columns:
         others = (f"{column}_{number}" for number in count(1))
@@ -128,7 +125,7 @@ def _key(value: Payload) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _print_table(columns: Sequence[str], groups: Iterator[list[tuple[Any, ...]]], *, full: bool) -> None:
+def _print_table(columns: Sequence[str], groups: Iterator[Rows], *, full: bool) -> None:
     """Print rows as lines with aligned cells."""
     header = [[*map(in_one_line, columns)]]
     for rows in chain(groups, [[]]):

@@ -1,7 +1,7 @@
 """The command `stats`: figures over runs, as JSON or as a summary and tables of models, tools and rewards.
 
-If a line would be wider than the terminal, the summary is wrapped, and each model becomes a column of figures. As many
-columns as fit are side by side. In a pipe nothing is wrapped.
+The summary is wrapped at the width of the terminal. If the table of models is too wide, each model becomes a column of
+figures, and as many columns as fit are side by side. In a pipe nothing is wrapped.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def stats(
 ) -> None:
     """Count calls, tokens, costs, tools and failures over runs.
 
-    The cache, retries and time are counted too, all in total and by model. A run that cannot be read is reported and
-    skipped; the exit code is then 1.
+    Retries, time and cached tokens are counted too. All figures of calls are given in total and by model. A run that
+    cannot be read is reported and skipped; the exit code is then 1.
     """
     workers = Engine(engine, address)
     paths = paths_or_default(paths)
@@ -200,7 +200,7 @@ def _table(rows: Sequence[Row], width: int | None, *, side_by_side: bool = False
 
 
 def _blocks(columns: Sequence[Row], width: int) -> Iterator[list[Row]]:
-    """Divide a table into tables that fit. Each has the titles and at least one column."""
+    """Divide a table into tables that fit. Each table has the titles and at least one column."""
     titles = [row[0] for row in columns]
     room = width - max(map(len, titles))
     block: list[Row] = []
@@ -222,7 +222,7 @@ def _width(rows: Sequence[Row]) -> int:
 
 
 def _aligned(rows: Sequence[Row]) -> Iterator[str]:
-    """Align the cells of rows: the first column on the left, the others on the right."""
+    """Yield each row as a line with aligned cells: the first column on the left, the others on the right."""
     widths = _widths(rows)
     for first, *others in rows:
         aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]

@@ -59,14 +59,14 @@ def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
     response = call.response
     text = response.content or response.reasoning or _arguments(response)
     served = " ".join(filter(None, (call.provider, call.model)))
-    came = f"{pluralize(len(text), 'character')} so far" if text else "no answer yet"
-    yield _line(", ".join(filter(None, (call.interaction_id, served, came))), part.timestamp, now)
+    progress = f"{pluralize(len(text), 'character')} so far" if text else "no answer yet"
+    yield _line(", ".join(filter(None, (call.interaction_id, served, progress))), part.timestamp, now)
     if text:
         yield Text(escape_control_characters(text.rstrip("\n")), "green" if response.content else "italic")
 
 
 def _line(what: str, since: str | None, now: str, spent: float = 0.0) -> Text:
-    """Return a line that says for what and how long the run waits: the time after `since`, minus `spent` seconds."""
+    """Return a line that says what the run waits for, and for how long: the time from `since`, less `spent` seconds."""
     elapsed = seconds_between(since, now)
     whole = max(0, round((elapsed or 0.0) - spent))
     duration = f"{whole} s" if whole < 60 else seconds(whole)
@@ -162,8 +162,8 @@ def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Calla
     printer = _Printer(full=full, names=len(followers) > 1)
     runs = [_FollowedRun(follower, printer, last) for follower in followers]
     try:
-        while any(run.goes_on for run in runs):
-            printer.draw(line for run in runs if run.goes_on for line in run.waiting(now()))
+        while any(run.may_continue for run in runs):
+            printer.draw(line for run in runs if run.may_continue for line in run.waiting(now()))
             wait()
             for run in runs:
                 run.show_more()
@@ -173,7 +173,7 @@ def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Calla
 
 
 class _Printer:
-    """Prints new steps of runs. With `names`, the name of a run is printed wherever another run was printed before."""
+    """Prints new steps of runs. With `names`, it prints the name of a run if the previous step was of another run."""
 
     def __init__(self, *, full: bool, names: bool) -> None:
         self.full = full
@@ -196,7 +196,7 @@ class _Printer:
         self._out.file.flush()
 
     def _name(self, path: Path) -> None:
-        """Clear the live lines. Print the name of the run if there are several runs and the last one was another."""
+        """Clear the live lines. Print the name of the run if another run was printed before."""
         self.clear()
         if self._names and path != self._last:
             print_lines(self._out, ["", f"==> {path} <=="] if self._last else [f"==> {path} <=="], "bold")
@@ -204,7 +204,7 @@ class _Printer:
 
 
 class _FollowedRun:
-    """One run: its printed part, and whether it is still being recorded."""
+    """A run that is followed: which of its steps are printed, and whether it may continue."""
 
     def __init__(self, follower: Follower, printer: _Printer, last: int) -> None:
         self._follower = follower
@@ -218,13 +218,13 @@ class _FollowedRun:
         self._print(entries[max(0, len(entries) - last) :])
 
     @property
-    def goes_on(self) -> bool:
+    def may_continue(self) -> bool:
         """Whether more records may follow."""
         return self.trajectory.status in {"running", "unknown"}
 
     def show_more(self) -> None:
         """Print the steps that were recorded since the last time."""
-        if self.goes_on:
+        if self.may_continue:
             self.trajectory = self._follower.read()
             self._print([*self._shown.settled(self.trajectory)])
 
@@ -235,13 +235,13 @@ class _FollowedRun:
     def _print(self, steps: Sequence[list[Entry]]) -> None:
         for step in steps:
             self._printer.step(self._follower.path, step)
-        if not self.goes_on:
+        if not self.may_continue:
             text = f"the run has ended: {status_of(self.trajectory)} {error_of(self.trajectory.error)}"
             self._printer.line(self._follower.path, text.rstrip())
 
 
 class Follower:
-    """Reads a journal that grows: each time, only the records that were added."""
+    """A reader of a growing journal, which reads only the records that were added since the last time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -261,7 +261,7 @@ class Follower:
 
 
 class ShownSteps:
-    """Makes the entries of each step of a growing run once, when the step is settled."""
+    """Makes the entries of each step of a growing run once, when the step is settled (`_is_settled`)."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._chains = CallChains()
@@ -298,7 +298,7 @@ def _key(part: StepOrCall) -> Hashable:
 
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
-    """Whether a step is settled: its call has ended, and its tools have returned or another step has begun."""
+    """Return whether a step is settled: its call has ended, and its tools have returned or another step has begun."""
     call = part.call
     has_answer = call is not None and call.answered and call.complete and not is_in_progress(call.response)
     if call is not None and not (has_answer or call.error or call.ended_by):

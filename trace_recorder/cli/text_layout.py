@@ -1,6 +1,6 @@
 """Texts of a run for people: literal, with control characters made visible, and shortened.
 
-`EntryWriter` writes labelled texts, wrapped on a terminal, unchanged in a pipe. Nothing is interpreted as markup. The
+`EntryWriter` writes labelled texts, wrapped on a terminal, unchanged in a pipe. No text is interpreted as markup. The
 package's own words are ASCII, so that they can be read in any locale.
 """
 
@@ -37,12 +37,12 @@ _CONTROL_CHARACTERS = re.compile(
 
 def escape_control_characters(text: str) -> str:
     """Escape characters that a terminal interprets or hides, as Python does; line breaks and tabs remain."""
-    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def escape_json_text(text: str) -> str:
-    """Escape the same characters in JSON text, in JSON's form. JSON text has such characters only in strings."""
-    return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Escape control characters in JSON text as JSON does. In JSON text, only strings have such characters."""
+    return _CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def in_one_line(text: str) -> str:
@@ -57,12 +57,12 @@ def shorten(text: str) -> str:
 
 
 def _cut(text: str, size: int, between: str = "") -> str:
-    left = len(text) - size
-    return f"{text[:size]}{between}... ({left:,} more characters)" if left > 0 else text
+    remaining = len(text) - size
+    return f"{text[:size]}{between}... ({remaining:,} more characters)" if remaining > 0 else text
 
 
 def compact(value: Payload, *, full: bool) -> str:
-    """Write a JSON value on one line, with long strings shortened."""
+    """Return a value as JSON on one line. Unless `full`, long strings are shortened."""
     return json.dumps(value if full else _with_short_strings(value), ensure_ascii=False)
 
 
@@ -76,12 +76,12 @@ def text_of(value: Payload, *, full: bool = True) -> str:
 
 
 def number(value: Payload) -> str:
-    """Write a number with thousands separators; anything else as text."""
+    """Format a number with thousands separators. Anything but a number is formatted as text."""
     return f"{value:,}" if isinstance(value, int | float) else text_of(value)
 
 
 def rounded_number(value: Payload) -> str:
-    """Write a count in at most six characters: 9,999, 12.3k, 1.25M. Anything but a number is written as text."""
+    """Format a count in at most six characters: 9,999, 12.3k, 1.25M. Anything but a number is formatted as text."""
     if not isinstance(value, int | float) or abs(value) < 10_000:
         return number(value)
     for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
@@ -91,7 +91,7 @@ def rounded_number(value: Payload) -> str:
 
 
 def seconds(value: Payload) -> str:
-    """Write a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min. Anything but a number is written as text."""
+    """Format a duration: 25 ms, 2.50 s, 12.3 s, 2 min 05 s, 1 h 02 min. Anything but a number is formatted as text."""
     if not isinstance(value, int | float):
         return text_of(value)
     if value < 0.9995:
@@ -103,7 +103,7 @@ def seconds(value: Payload) -> str:
 
 
 def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
-    """Write a time in the local time zone. A text that is not ISO 8601 is unchanged."""
+    """Format a time in the local time zone. A text that is not ISO 8601 is unchanged."""
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime(form)
     except (ValueError, TypeError):
@@ -111,7 +111,7 @@ def local_time(timestamp: Payload, form: str = "%Y-%m-%d %H:%M:%S %z") -> str:
 
 
 def pluralize(count: Payload, noun: str) -> str:
-    """Write a number with its noun: 1 step, 1,200 steps, 2 retries."""
+    """Format a number with its noun: 1 step, 1,200 steps, 2 retries."""
     if count == 1:
         return f"{number(count)} {noun}"
     return f"{number(count)} {noun[:-1]}ies" if noun.endswith("ry") else f"{number(count)} {noun}s"
@@ -119,7 +119,7 @@ def pluralize(count: Payload, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text with its label, or a heading without one. An entry without text is not written."""
+    """A text with its label, or a heading, which has no label. An entry without text is not written."""
 
     label: str
     text: str
@@ -128,7 +128,7 @@ class Entry:
 
 
 def heading(text: str) -> Entry:
-    """Make the heading of a new part."""
+    """Return the heading of a section."""
     return Entry("", text, indent=0, style="bold")
 
 
@@ -150,23 +150,23 @@ class EntryWriter:
                 self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        beside = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " " if entry.label else "")
+        label = " " * entry.indent + (in_one_line(entry.label).ljust(_LABEL_WIDTH - 1) + " " if entry.label else "")
         text = entry.text if self._full else shorten(entry.text.rstrip("\n"))
         lines = escape_control_characters(text).split("\n")
         if self._console.is_terminal or "\t" in text:
             for start in range(0, len(lines), _LINES_AT_ONCE):
-                self._print_styled(beside, lines[start : start + _LINES_AT_ONCE], entry.style, first=start == 0)
+                self._print_styled(label, lines[start : start + _LINES_AT_ONCE], entry.style, first=start == 0)
             return
-        below = " " * len(beside)
-        written = [f"{beside}{lines[0]}", *(f"{below}{line}" if line else "" for line in lines[1:])]
+        margin = " " * len(label)
+        written = [f"{label}{lines[0]}", *(f"{margin}{line}" if line else "" for line in lines[1:])]
         self._console.file.write("\n".join(written if lines[0] else ["", *written[1:]]) + "\n")
 
-    def _print_styled(self, beside: str, lines: Iterable[str], style: str, *, first: bool) -> None:
-        pieces = [piece for line in lines for piece in self._wrapped(Text(line, style), len(beside))]
-        below = " " * len(beside)
+    def _print_styled(self, label: str, lines: Iterable[str], style: str, *, first: bool) -> None:
+        pieces = [piece for line in lines for piece in self._wrapped(Text(line, style), len(label))]
+        margin = " " * len(label)
         rows = []
         for piece in pieces:
-            rows.append(Text.assemble((beside if first else below, "dim"), piece) if piece else Text())
+            rows.append(Text.assemble((label if first else margin, "dim"), piece) if piece else Text())
             first = False
         self._console.print(Text("\n").join(rows), soft_wrap=True)
 

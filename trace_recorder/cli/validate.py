@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -18,7 +19,6 @@ from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import try_call
 from trace_recorder.imports.loader import foreign_format
 from trace_recorder.tables.remote_files import local_files, url_of
-from trace_recorder.values.messages import Payload
 
 
 def validate_(
@@ -36,7 +36,7 @@ def validate_(
     with Progress(len(runs)) as progress:
         reports = [*progress.over(workers.in_order(report, runs))]
     if as_json:
-        print_json([_report_as_json(report) for report in reports])
+        print_json([{**asdict(report), "path": str(report.path), "ok": report.ok} for report in reports])
     else:
         out = console()
         for line, style in _lines(reports):
@@ -46,35 +46,31 @@ def validate_(
 
 
 def report(file: Path) -> Report:
-    """Validate a file. If it cannot be read, cannot be checked, or is of another tool, that is a finding too."""
+    """Validate a file. The report has a finding if the file cannot be read or checked, or is of another tool."""
 
     def failed(error: Exception) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
         return Report(file, (Finding("error", "file", why or str(error)),))
 
+    return try_call(partial(_report_on, file), failed)
+
+
+def _report_on(file: Path) -> Report:
+    """Validate a file, or a local copy of it if the file is remote."""
     url = url_of(file)
-    if url is not None:
-        return try_call(lambda: _report_of_copy(file, url), failed)
-    return try_call(lambda: _or_of_another_tool(validate(file)), failed)
-
-
-def _report_of_copy(file: Path, url: str) -> Report:
+    if url is None:
+        return _naming_other_format(validate(file))
     with local_files(url) as local:
-        return replace(_or_of_another_tool(validate(local)), path=file)
+        return replace(_naming_other_format(validate(local)), path=file)
 
 
-def _or_of_another_tool(report: Report) -> Report:
-    """Return a report that names the format of another tool's file, instead of all its deviations from ours."""
+def _naming_other_format(report: Report) -> Report:
+    """Return the report. For a file of another tool, the only finding is the format of the file."""
     format_name = None if report.ok or report.records else foreign_format(report.path)
     if format_name is None:
         return report
     why = f"it is not a run of this package: it looks like {format_name}, which `trace-recorder import` reads"
     return Report(report.path, (Finding("error", "file", why),))
-
-
-def _report_as_json(report: Report) -> dict[str, Payload]:
-    """Return a report as JSON."""
-    return {**asdict(report), "path": str(report.path), "ok": report.ok}
 
 
 def _lines(reports: Sequence[Report]) -> Iterator[tuple[str, str]]:

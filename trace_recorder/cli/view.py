@@ -63,8 +63,8 @@ def view(  # noqa: PLR0913, PLR0917 - one argument an option
     """Look at runs in the browser.
 
     Serves a directory, or files in it, on 127.0.0.1 until Ctrl-C, and follows runs that are still being recorded. With
-    -o, writes one run, or two side by side, as one HTML file that works offline. If a directory is given then, its
-    newest run is written.
+    -o, writes one run, or two side by side, as one HTML file that works offline. With -o, a directory stands for its
+    newest run.
     """
     places = paths_or_default(places)
     if output is not None:
@@ -106,21 +106,24 @@ def _html(runs: list[Trajectory], names: list[str]) -> str:
     return two_runs_file(runs[0], runs[1], (first, second))
 
 
-def _serve(runs: RunList, named: str, port: int | None, *, opens_browser: bool, read_only: bool) -> None:
+def _serve(runs: RunList, name: str, port: int | None, *, opens_browser: bool, read_only: bool) -> None:
     from trace_recorder.viewer.security import Access  # noqa: PLC0415 - it needs the extra
     from trace_recorder.viewer.server import ViewerServer  # noqa: PLC0415
 
     with _listening(port) as listener:
         access = Access(token_urlsafe(24), listener.getsockname()[1])
         app = ViewerServer(runs, read_only=read_only).app(access)
-        print_lines(console(), [f"{named} is at {access.address}", "Ctrl-C ends it."])
+        print_lines(console(), [f"{name} is at {access.address}", "Ctrl-C ends it."])
         if opens_browser:
             threading.Thread(target=webbrowser.open, args=(access.address,), daemon=True).start()
         _run(app, listener)
 
 
 def _listening(port: int | None) -> socket.socket:
-    """Return a socket that listens on the loopback interface: at the port, or else at the usual or any free one."""
+    """Return a socket that listens on the loopback interface.
+
+    If no port is given, it listens at the default port, or at any free port if the default port is taken.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
