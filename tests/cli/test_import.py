@@ -16,7 +16,7 @@ from tests.cli.invoking import invoke, recorded
 from tests.cli.terminal import Stderr
 from trace_recorder import load, load_all
 from trace_recorder.cli.import_command import Importing
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress
 from trace_recorder.recording.amend import append_rewards
 
 

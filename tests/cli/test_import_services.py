@@ -17,7 +17,7 @@ from tests.cli.terminal import Stderr
 from tests.imports.services.stand_ins import LangfuseServer, serving
 from trace_recorder import load_all
 from trace_recorder.cli.import_command import Importing
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress
 
 needs_langfuse = pytest.mark.skipif(find_spec("langfuse") is None, reason="langfuse is not installed")
 KEYS = {"LANGFUSE_PUBLIC_KEY": "pk-lf-public", "LANGFUSE_SECRET_KEY": "sk-lf-secret-key"}

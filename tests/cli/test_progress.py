@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.terminal import Stderr
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress
 
 
 class Seconds:

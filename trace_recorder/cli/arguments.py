@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from trace_recorder.cli.read_files import UnreadableError, is_directory
 from trace_recorder.storage.paths import DEFAULT_DIRECTORY
+from trace_recorder.values.messages import Payload
 
 DEFAULT = f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."
 """The sentence in the help for a directory argument that may be omitted."""
@@ -50,6 +52,20 @@ def completion_of(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a function that completes an option's value for a shell."""
     known = sorted(names)
     return lambda incomplete: [name for name in known if name.startswith(incomplete)]
+
+
+def parse_key_values(pairs: Iterable[str], option: str) -> dict[str, Payload]:
+    """Parse KEY=VALUE pairs. A value is JSON, or else a text. Raises BadParameter."""
+    values: dict[str, Payload] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        try:
+            values[key] = json.loads(value)
+        except ValueError:
+            values[key] = value
+    return values
 
 
 def default_directory() -> Path:

@@ -1,23 +1,32 @@
-"""The command `export`: its arguments and its exit codes. `export_files.py` writes the runs."""
+"""The command `export`: writes runs in another format, or sends them to a service one by one (`--endpoint`).
+
+`export_files.py` writes the runs. A run that cannot be read, written or sent is reported.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, Jobs, check_names, completion_of, paths_or_default
+from trace_recorder.cli.arguments import (
+    DefaultRuns,
+    Jobs,
+    check_names,
+    completion_of,
+    parse_key_values,
+    paths_or_default,
+)
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName, jobs_for
 from trace_recorder.cli.export_files import Export, ExportTarget
 from trace_recorder.cli.export_run import Conversion
-from trace_recorder.cli.list_runs import listing, runs_of
-from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.selection import (
+from trace_recorder.cli.list_runs import (
     Failed,
     Meta,
     Model,
@@ -27,14 +36,22 @@ from trace_recorder.cli.selection import (
     Task,
     Tool,
     Until,
+    listing,
     metadata_of,
+    runs_of,
     time_of,
 )
+from trace_recorder.cli.output import fail, warn
+from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
+from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.tables.remote_files import remote_output, url_of
-from trace_recorder.values.messages import Payload
+from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.export_format import EXPORT_FORMATS
 
-_SERVICES = ("langfuse", "langsmith")
+if TYPE_CHECKING:
+    from trace_recorder.exporters.delivery import Delivery
+
+_ONLY_SENT = ("langfuse", "langsmith")
 """Formats that are sent to a service and never written to a file."""
 Name = Annotated[
     str,
@@ -42,8 +59,8 @@ Name = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help=f"One of: {', '.join((*EXPORT_FORMATS, *_SERVICES))}.",
-        autocompletion=completion_of((*EXPORT_FORMATS, *_SERVICES)),
+        help=f"One of: {', '.join((*EXPORT_FORMATS, *_ONLY_SENT))}.",
+        autocompletion=completion_of((*EXPORT_FORMATS, *_ONLY_SENT)),
     ),
 ]
 Out = Annotated[
@@ -143,11 +160,11 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     )
     paths = _selected(paths_or_default(paths), select)
     spans = {"content": not no_content, "new_messages": new_messages}
-    if endpoint or name in _SERVICES:
+    if endpoint or name in _ONLY_SENT:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
     _check_spans(name, of_spans=no_content or new_messages, of_sending=bool(header))
-    check_names([name], (*EXPORT_FORMATS, *_SERVICES), "--format")
+    check_names([name], (*EXPORT_FORMATS, *_ONLY_SENT), "--format")
     if resume and EXPORT_FORMATS[name].kind == "rows":
         raise typer.BadParameter("this format writes all rows into one file", param_hint="--resume")
     dataset_metadata = parse_key_values(metadata or [], "--metadata") | ({"name": dataset} if dataset else {})
@@ -224,18 +241,18 @@ def _send_spans(  # noqa: PLR0913, PLR0917 - one argument an option
     *,
     resume: bool,
 ) -> None:
-    send = import_module("trace_recorder.cli.send")
-    if name not in send.SERVICES:
-        formats = ", ".join(send.SERVICES)
-        raise typer.BadParameter(f"{name} cannot be sent, only {formats}", param_hint="--format")
+    if name not in SERVICES:
+        raise typer.BadParameter(f"{name} cannot be sent, only {', '.join(SERVICES)}", param_hint="--format")
     settings: dict[str, object] = {"content": spans["content"]}
     if name == "otlp":
         values = {key: str(value) for key, value in parse_key_values(headers, "--header").items()}
         settings |= {"headers": values, "conventions": form or "genai", **spans}
     elif form or headers or spans["new_messages"]:
         raise typer.BadParameter("--form, --header and --new-messages are for otlp", param_hint="--format")
+    module, function = SERVICES[name]
     try:
-        arrived = send.send_runs(paths, send.target_of(name, endpoint, **settings), resume=resume)
+        target: SendTarget = getattr(import_module(module), function)(endpoint, **settings)
+        arrived = send_runs(paths, target, resume=resume)
     except (ImportError, ValueError) as error:
         fail(str(error))
     if not arrived:
@@ -249,15 +266,71 @@ def _target(name: str, out: str | None, runs: int) -> ExportTarget:
         raise typer.BadParameter(str(error), param_hint="-o") from None
 
 
-def parse_key_values(pairs: list[str], option: str) -> dict[str, Payload]:
-    """Parse KEY=VALUE pairs. A value is JSON, or else a text."""
-    values: dict[str, Payload] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
-        try:
-            values[key] = json.loads(value)
-        except ValueError:
-            values[key] = value
-    return values
+class SendTarget(Protocol):
+    """A service that runs are sent to."""
+
+    @property
+    def name(self) -> str:
+        """The name of the service in messages."""
+
+    def sender(self) -> Any:
+        """Return a connection to the service. Raises MissingExtraError."""
+
+    def send_run(self, path: Path, trajectory: Trajectory, sender: Any, /, *, resume: bool = False) -> Delivery:
+        """Send a run."""
+
+
+SERVICES: dict[str, tuple[str, str]] = {
+    "otlp": ("trace_recorder.exporters.otlp", "otlp"),
+    "langfuse": ("trace_recorder.exporters.langfuse", "langfuse"),
+    "langsmith": ("trace_recorder.exporters.langsmith", "langsmith"),
+}
+"""For each service, by the value of `--format`: a module, and its function that makes the target."""
+
+
+MAX_FAILURES = 3
+"""The command ends if nothing of this many consecutive runs arrived, because then the runs are not the cause."""
+
+
+def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool:
+    """Send runs, and return whether all of them arrived. Raises MissingExtraError."""
+    failed = sent = count = consecutive = 0
+    with closing(target.sender()) as sender, _quiet("opentelemetry"):
+        for path in runs:
+            count += 1
+            delivery = process_or_error(path, partial(_send, path, target, sender, resume=resume), "sent")
+            if isinstance(delivery, UnreadableError):
+                warn(str(delivery))
+                failed += 1
+                continue
+            sent += delivery.sent
+            if delivery.missing or delivery.missing_scores:
+                warn(f"{path}: {_missing(delivery)} did not arrive; --resume sends them again")
+                failed += 1
+            consecutive = 0 if delivery.sent or not delivery.missing else consecutive + 1
+            if consecutive == MAX_FAILURES and count < len(runs):
+                warn(f"nothing of {MAX_FAILURES} runs in a row arrived at {target.name}: the others are not tried")
+                break
+    warn(f"{pluralize(count, 'run')} read: {pluralize(sent, 'span')} sent to {target.name}")
+    return not failed
+
+
+@contextmanager
+def _quiet(library: str) -> Iterator[None]:
+    """Keep a library's log of each request off stderr. Spans that did not arrive are reported run by run."""
+    log = logging.getLogger(library)
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _send(path: Path, target: SendTarget, sender: Any, *, resume: bool) -> Delivery:
+    return target.send_run(path, read(path), sender, resume=resume)
+
+
+def _missing(delivery: Delivery) -> str:
+    counts = {"span": delivery.missing, "score": delivery.missing_scores}
+    return " and ".join(pluralize(count, name) for name, count in counts.items() if count)

@@ -35,7 +35,7 @@ from trace_recorder.cli.export_run import (
     tables_of,
     write_text,
 )
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress
 from trace_recorder.cli.text_layout import escape_json_text, pluralize
 from trace_recorder.guard import try_call
 from trace_recorder.values.messages import Payload

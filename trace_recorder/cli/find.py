@@ -14,9 +14,8 @@ from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.list_table import as_list, table
-from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.output import EachRun, console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
-from trace_recorder.cli.progress import EachRun
 from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
 

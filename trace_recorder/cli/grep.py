@@ -26,9 +26,8 @@ from trace_recorder.cli.arguments import (
     no_runs_message,
     paths_or_default,
 )
-from trace_recorder.cli.output import fail, print_json
+from trace_recorder.cli.output import EachRun, fail, print_json
 from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
-from trace_recorder.cli.progress import EachRun
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload

@@ -16,8 +16,7 @@ import typer
 from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName
 from trace_recorder.cli.interrupts import interrupt_held
-from trace_recorder.cli.output import console, print_lines, warn
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress, console, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, error_message
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call

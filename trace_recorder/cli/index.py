@@ -14,8 +14,7 @@ import typer
 from trace_recorder.catalog.index import Task, Update, open_index
 from trace_recorder.cli.arguments import DEFAULT, AsJson, IndexPath, Jobs, paths_or_default
 from trace_recorder.cli.engines import in_order, jobs_for
-from trace_recorder.cli.output import console, fail, print_json, print_lines
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress, console, fail, print_json, print_lines
 from trace_recorder.cli.read_files import error_message, is_directory
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.storage.run_files import runs_in_directory

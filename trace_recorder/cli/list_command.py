@@ -19,13 +19,10 @@ from trace_recorder.cli.arguments import (
     no_runs_message,
     paths_or_default,
 )
-from trace_recorder.cli.list_runs import Listing, listing
-from trace_recorder.cli.list_table import as_list, as_tree, table
-from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
-from trace_recorder.cli.read_files import is_directory
-from trace_recorder.cli.selection import (
+from trace_recorder.cli.list_runs import (
     SORTS,
     Failed,
+    Listing,
     Meta,
     Model,
     Reward,
@@ -34,9 +31,13 @@ from trace_recorder.cli.selection import (
     Task,
     Tool,
     Until,
+    listing,
     metadata_of,
     time_of,
 )
+from trace_recorder.cli.list_table import as_list, as_tree, table
+from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.read_files import is_directory
 
 Statuses = Annotated[
     list[str] | None,

@@ -9,8 +9,7 @@ import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_default
 from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import warn
-from trace_recorder.cli.progress import EachRun
+from trace_recorder.cli.output import EachRun, warn
 from trace_recorder.cli.read_files import process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document

@@ -12,12 +12,17 @@ from typing import Annotated, Literal, NoReturn
 
 import typer
 
-from trace_recorder.cli.arguments import DefaultRuns, Recursive, check_names, completion_of, paths_or_default
+from trace_recorder.cli.arguments import (
+    DefaultRuns,
+    Recursive,
+    check_names,
+    completion_of,
+    parse_key_values,
+    paths_or_default,
+)
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.export import parse_key_values
 from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import console, fail, print_lines, warn
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress, console, fail, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, error_message, process_or_error, read
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.guard import try_call

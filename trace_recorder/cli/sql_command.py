@@ -17,8 +17,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
 from trace_recorder.cli.engines import batch_for, in_order, jobs_for
 from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import fail
-from trace_recorder.cli.progress import EachRun
+from trace_recorder.cli.output import EachRun, fail
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.tables.columns import TableName

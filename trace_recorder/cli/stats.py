@@ -15,9 +15,8 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.output import console, fail, print_json, print_lines, table_width
+from trace_recorder.cli.output import EachRun, console, fail, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import planned_runs, results
-from trace_recorder.cli.progress import EachRun
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
 from trace_recorder.dialects.dialect import USAGE_ADVICE

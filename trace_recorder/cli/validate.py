@@ -12,8 +12,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
 from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import console, print_json, print_lines
-from trace_recorder.cli.progress import Progress
+from trace_recorder.cli.output import Progress, console, print_json, print_lines
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.derive.validate import Finding, Report, validate
 from trace_recorder.guard import try_call
