@@ -160,7 +160,7 @@ def test_a_program_that_never_comes_there_fails(options: list[str], code: int, p
 
     assert (done.returncode, done.stdout, len(server.requests)) == (code, "no answer\n", 3)
     assert "  ~ messages[1].content: [-a-]{+something else+}" in done.stderr
-    assert "trace-recorder: the fork of run.jsonl ended before llm_3: nothing was asked for live.\n" in done.stderr
+    assert "trace-recorder: the fork of run.jsonl ended before llm_3: no live call was made.\n" in done.stderr
 
 
 def test_calls_that_were_left_out_are_said(place: Place) -> None:
@@ -194,7 +194,7 @@ def test_processes_share_the_recording_and_the_fork(place: Place, server: Server
 REFUSED = {
     "no such call": (["--at", "llm_9"], 1, "has no call llm_9. Its calls are: llm_1 (step 1)"),
     "no such step": (["--at", "9"], 1, "has no call of step 9"),
-    "an answer that is no JSON": (["--at", "1", "--answer", "agent.py"], 1, "llm_1 wants JSON"),
+    "an answer that is no JSON": (["--at", "1", "--answer", "agent.py"], 1, "the answer to llm_1 has to be JSON"),
     "no such answer": (["--at", "1", "--answer", "nowhere"], 2, "nowhere cannot be read"),
     "two prompts": (["--at", "1", "--system", "a", "--system-file", "agent.py"], 2, "mean the same: give only one"),
     "no speed": (["--at", "1", "--speed", "0"], 2, "it must be above 0"),

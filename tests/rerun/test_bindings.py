@@ -196,5 +196,5 @@ def test_a_request_that_is_hidden_is_named_whatever_hid_it(tmp_path: Path) -> No
             with suppress(ReplayMismatchError):
                 made.post("http://127.0.0.1:9/weather", content=b"?")
 
-    with pytest.raises(ReplayMismatchError, match="is no LLM call"):
+    with pytest.raises(ReplayMismatchError, match="is not an LLM call"):
         post()

@@ -91,7 +91,7 @@ def test_one_that_was_killed_is_replayed_to_there(sdk: str, provider: LocalProvi
             work(sdk, provider.url, tmp_path / "again", run.wrap, ran)
 
     assert (stalled, process.returncode, load(tmp_path / "run.json").status) == (True, -9, "interrupted")
-    assert "nothing is on file of what came next: the recording ends here" in str(run.mismatch)
+    assert "the rest of the answer is not on file: the recording ends here" in str(run.mismatch)
     assert (ran.count("write_file"), files(tmp_path / "again")) == (1, files(tmp_path / "killed"))
 
 

@@ -55,7 +55,7 @@ def test_a_damaged_line_costs_the_call_that_needs_it(tmp_path: Path) -> None:
         with pytest.raises(openai.APIConnectionError) as raised:
             ask(made, "first")
 
-    assert "1 lines of it are damaged" in str(raised.value.__cause__)
+    assert "1 lines of the journal are damaged" in str(raised.value.__cause__)
 
 
 def _of_version(version: int) -> bytes:

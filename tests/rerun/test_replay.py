@@ -49,7 +49,7 @@ def test_equal_calls_are_answered_in_the_order_in_which_they_were_recorded(tmp_p
 
     with pytest.raises(openai.APIConnectionError) as raised:
         thrice()
-    assert "all of its calls have been given" in str(raised.value.__cause__)
+    assert "all recorded calls have been used" in str(raised.value.__cause__)
 
 
 def test_a_stream_comes_in_the_chunks_in_which_it_came(tmp_path: Path) -> None:

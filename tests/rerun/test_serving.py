@@ -152,7 +152,7 @@ def test_what_was_not_recorded_is_not_found(path: Path) -> None:
         with pytest.raises(openai.NotFoundError, match=r"messages\[0\]\.content: Please list the\[- files-\]"):
             ask(made, "Please list the folders")
         assert ask(made) == "one"
-        with pytest.raises(openai.NotFoundError, match="all of its calls have been given"):
+        with pytest.raises(openai.NotFoundError, match="all recorded calls have been used"):
             ask(made)
 
         assert (len(server.missed), server.replay.unused) == (2, [])  # type: ignore[attr-defined]

@@ -1,7 +1,8 @@
-"""Recorded answers for aiohttp: a connector whose connections are the recording.
+"""Recorded answers for aiohttp: a connector whose connections give the recorded bytes.
 
 aiohttp itself reads the answer from such a connection and makes its own response. So types, reads, timeouts and traces
-are those of aiohttp. The lengths of chunks and bodies are written again.
+are those of aiohttp. The lengths of the body and of chunks are not the recorded ones, because the recorded body is
+decoded.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole
 async def answered(answers: Answers, original: Any, session: Any, *arguments: Any, **named: Any) -> Any:
     """Answer a request of a session from the recording, or send the request.
 
-    Raises the exception of the recorded call.
+    Raises the exception that ended the recorded call, if there was one.
     """
     request = read(session, arguments, named)
     answer = None if session.closed else answer_to(answers, request, errors())
@@ -63,8 +64,8 @@ def changed(
     if decided.model is not None:
         url = with_model(request.url.text, decided.model)
         more.pop("params", None)  # the address has the parameters
-    given = dict(named.get("headers") or {})
-    headers = {name: value for name, value in given.items() if name.lower() != "content-length"}
+    own_headers = dict(named.get("headers") or {})
+    headers = {name: value for name, value in own_headers.items() if name.lower() != "content-length"}
     if named.get("json") is not None and "content-type" not in map(str.lower, headers):
         headers["Content-Type"] = "application/json"
     return (method, url), {**more, "data": decided.body, "headers": headers}
@@ -79,7 +80,7 @@ def errors() -> Errors:
 async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
     """Return the exception that ends a call.
 
-    If the recorded call was cancelled, first wait, so that the program can cancel this call too.
+    If the recorded call was cancelled, wait first, so that the program can cancel this call too.
     """
     if answer.was_cancelled:
         await asyncio.sleep(pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
@@ -87,7 +88,7 @@ async def _ending(answer: Answer, answers: Answers, pace: Pace) -> Exception:
 
 
 class ReplayTransport(asyncio.Transport):
-    """The methods of a connection that aiohttp calls. Sent bytes are dropped."""
+    """A connection that gives a recorded answer to aiohttp. Sent bytes are dropped."""
 
     def __init__(self, protocol: Any, answer: Answer, answers: Answers, pace: Pace) -> None:
         super().__init__()
@@ -116,7 +117,7 @@ class ReplayTransport(asyncio.Transport):
             protocol.data_received(chunk(b""))
 
     async def _break_off(self) -> None:
-        """Raise the exception that ends the call in the reader, after the reader has read all received bytes.
+        """Wait until the reader has read all received bytes. Then let it raise the exception that ends the call.
 
         If the exception came earlier, aiohttp would drop the unread bytes.
         """
@@ -156,7 +157,7 @@ class ReplayTransport(asyncio.Transport):
 
 @cache
 def _connector_class() -> type:
-    """Return the class of connectors that open a single connection with an answer."""
+    """Return the class of connectors that open one connection, which gives one answer."""
 
     class ReplayConnector(import_module("aiohttp").BaseConnector):  # type: ignore[misc]
         def __init__(self, answer: Answer, answers: Answers, pace: Pace) -> None:

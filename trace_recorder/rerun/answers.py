@@ -1,6 +1,6 @@
 """The answer to one request from a recording, and the exceptions that an HTTP library raises for it.
 
-For each library, a file makes a response of the library from an answer: `transport.py` for httpx and httpx2,
+For each library, one file turns an answer into a response of that library: `transport.py` for httpx and httpx2,
 `urllib3_answers.py`, and `aiohttp_answers.py`. `Answers` decides which answer belongs to a request.
 """
 
@@ -23,8 +23,8 @@ from trace_recorder.values.final_status import CANCELLATION_CLASSES
 from trace_recorder.values.origins import ReplayedFrom
 
 
-class _Shown(str):
-    """A text that is equal to its `repr`, because KeyError shows the `repr` of its argument."""
+class _KeyErrorMessage(str):
+    """A text that is equal to its `repr`, because the message of a KeyError is the `repr` of its argument."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ def builtin_exception(name: str, message: str) -> Exception | None:
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         return None
     try:
-        error = kind(_Shown(message) if issubclass(kind, KeyError) else message)
+        error = kind(_KeyErrorMessage(message) if issubclass(kind, KeyError) else message)
     except ours(TypeError):  # such as UnicodeDecodeError, which takes five arguments
         return None
     return error if str(error) == message else None
@@ -47,18 +47,18 @@ def builtin_exception(name: str, message: str) -> Exception | None:
 def exception_of(kind: type[Exception], root: type[Exception], message: str, named: dict[str, Any]) -> Exception:
     """Return an exception of a library's class with this message.
 
-    If the class cannot have the message, use the nearest base class that can. `root` is the topmost class of the
-    library. `named` are arguments of the constructor. If `named` is empty, the exception is made without the
-    constructor, because the constructors of classes differ.
+    If the class cannot have the message, use the nearest base class that can. `root` is the base class of the library's
+    exceptions. `named` are arguments of the constructor. If `named` is empty, the exception is made without the
+    constructor, because the classes have different constructors.
     """
     if named:
         return kind(message, **named)
-    for candidate in (one for one in kind.__mro__ if issubclass(one, root)):
+    for candidate in (base for base in kind.__mro__ if issubclass(base, root)):
         error = candidate.__new__(candidate, message)
         try:
             if str(error) == message or candidate is root:
                 return error
-        except ours(AttributeError, TypeError):  # its text needs the arguments of its constructor
+        except ours(AttributeError, TypeError):  # `str` of the exception needs the arguments of the constructor
             continue
     return root(message)
 
@@ -66,7 +66,9 @@ def exception_of(kind: type[Exception], root: type[Exception], message: str, nam
 Missing = Literal["error", "live"]
 """The treatment of a request without a recorded answer."""
 
-_NOT_CAUGHT = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
+FRAMING_HEADERS = ("content-length", "transfer-encoding", "connection", "keep-alive")
+"""The headers that say where a body ends. A replay writes its own, because the recorded body is decoded."""
+_ENDS_PROCESS = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
 """How long a replay of a cancelled call waits, after the recorded time, for the program to cancel the call again."""
 
@@ -75,9 +77,9 @@ CANCELLATION_GRACE_SECONDS = 1.0
 class Answer:
     """The answer to a call: a response, whole or in chunks, and the exception that ends it, if any.
 
-    `status` is None if no response came. `error` is the class and the message of an exception. `stopped` says why the
-    rest of the response is not on file. An error with this text is raised after the recorded part. `seconds` is the
-    duration of the recorded exchange. `origin` is the recorded call.
+    `status` is None if no response came. `error` is the class and the message of the exception. `stopped` says why the
+    rest of the response was not recorded. After the recorded part, an exception with this text is raised. `seconds` is
+    the duration of the recorded exchange. `origin` is the recorded call.
     """
 
     status: int | None
@@ -120,30 +122,27 @@ class Answers(Protocol):
     def polled(self, method: str, path: str) -> Answer | None:
         """Return the final answer to a poll of a recorded response, or None for another request."""
 
-    def refused(self, said: str) -> ReplayMismatchError:
+    def refused(self, message: str) -> ReplayMismatchError:
         """Return a mismatch to raise. The replay keeps the mismatch."""
 
 
 class Refuses(Protocol):
-    """A replay or a fork, as far as `Errors.ending` uses it."""
+    """The part of a replay or a fork that `Errors.ending` uses."""
 
-    def refused(self, said: str) -> ReplayMismatchError:
+    def refused(self, message: str) -> ReplayMismatchError:
         """Return a mismatch to raise. The replay keeps the mismatch."""
 
 
 class Pace:
-    """Computes how long to wait for a chunk.
-
-    Chunks come `speed` times as fast as recorded, or at once if `speed` is None.
-    """
+    """The times at which chunks are due: `speed` times as fast as recorded, or at once if `speed` is None."""
 
     def __init__(self, speed: float | None) -> None:
         self._speed = speed
         self._began = time.perf_counter()
 
-    def seconds(self, at: float) -> float:
-        """Return how many seconds to wait for a chunk. `at` is its recorded time in seconds since the request."""
-        return 0.0 if self._speed is None else self.remaining(at / self._speed)
+    def seconds(self, recorded: float) -> float:
+        """Return how many seconds to wait for a chunk. `recorded` is its time in seconds since the recorded request."""
+        return 0.0 if self._speed is None else self.remaining(recorded / self._speed)
 
     def remaining(self, seconds: float) -> float:
         """Return how long to wait until `seconds` have passed since the request."""
@@ -193,7 +192,7 @@ class Errors:
         kind = getattr(self.library, plain, None)
         if isinstance(kind, type) and issubclass(kind, self.root):
             return exception_of(kind, self.root, message, self.named)
-        if plain in CANCELLATION_CLASSES or plain in _NOT_CAUGHT:
+        if plain in CANCELLATION_CLASSES or plain in _ENDS_PROCESS:
             return None
         return builtin_exception(plain, message) or self.broken(f"{name}: {message}", **self.named)
 
@@ -202,7 +201,7 @@ class Errors:
         error = None if answer.error is None else self.recorded(*answer.error)
         if error is None:
             why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
-            error = self.refusal(answers.refused(f"nothing is on file of what came next: {why}"))
+            error = self.refusal(answers.refused(f"the rest of the answer is not on file: {why}"))
         if answer.origin is not None:
             answer.origin.mark(error)
         return error

@@ -62,7 +62,7 @@ class TrajectoryAssertions:
     @property
     def total_tokens(self) -> int | None:
         """The input and output tokens of all answers, or None if an answer does not state its tokens."""
-        counts = [counts_of(one) for one in self._answered()]
+        counts = [counts_of(call) for call in self._answered()]
         known = [
             count.prompt + count.completion
             for count in counts
@@ -73,8 +73,8 @@ class TrajectoryAssertions:
     @property
     def cost(self) -> float | None:
         """The cost of all answers in US dollars, billed or estimated (extra `prices`), or None if a cost is unknown."""
-        costs = [cost_of(one) for one in self._answered()]
-        known = [one.amount for one in costs if one is not None]
+        costs = [cost_of(call) for call in self._answered()]
+        known = [cost.amount for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
 
     def _answered(self) -> list[LLMInteraction]:

@@ -25,15 +25,16 @@ from trace_recorder.rerun.answers import Answers
 from trace_recorder.rerun.transport import AsyncReplaying, SyncReplaying, replaying_class
 
 METHOD = "_calculate_retry_timeout"
+"""The method that computes the pause before a retry, in the class `BaseClient` of each module in `MODULES`."""
 MODULES = ("openai._base_client", "anthropic._base_client")
 
 
 class RetryPauses:
-    """Removes the pauses before retries of SDKs while a replay answers them, from `skip` to `restore`.
+    """The pauses of SDKs before retries, which a replay skips from `skip` to `restore`, because it answers at once.
 
     The SDKs of openai and anthropic compute a pause in one method of a class that clients and their `with_options()`
-    copies share. That method is replaced. Other clients of the process still wait, because the method asks
-    `is_answered` for each HTTP client. google-genai has its pauses in each client.
+    copies share. That method is replaced. Other clients of the process still wait, because the new method asks
+    `is_answered` for each HTTP client. google-genai has its pauses in each client (`Installed.skip_pauses`).
     """
 
     def __init__(self, is_answered: Callable[[Any], bool]) -> None:
@@ -51,9 +52,9 @@ class RetryPauses:
     def restore(self) -> None:
         """Restore the original method. If another replay has replaced our method, our method stays and does nothing."""
         self._active = False
-        for kind, (found, ours) in self._patched.items():
+        for kind, (original, ours) in self._patched.items():
             if vars(kind).get(METHOD) is ours:
-                setattr(kind, METHOD, found)
+                setattr(kind, METHOD, original)
 
     def _patch(self, kind: type) -> None:
         method = vars(kind)[METHOD]
@@ -87,14 +88,14 @@ class Installed:
     def wrap(self, client: object) -> None:
         """Replace each transport of the client by a replaying transport.
 
-        A recording transport around it continues to record.
+        If a recording transport is around the replaced transport, it continues to record.
         """
         methods, http_clients, owners = ways_out(client)
         for method in methods:
             self.undo.append(method.answer(self.around))
         for http_client in http_clients:
-            for place in slots_of(http_client):
-                self.put(place)
+            for slot in slots_of(http_client):
+                self.put(slot)
         for owner in owners:
             self._follow_made(owner)
         self.undo.insert(0, partial(_drop, client, http_clients))  # undone last, when the transports are restored
@@ -125,26 +126,26 @@ class Installed:
         while self.undo:
             self.undo.pop()()
 
-    def put(self, place: TransportSlot) -> None:
-        """Answer the requests of one transport. If a recording transport is around it, that one stays outside."""
-        outer = place.get()
+    def put(self, slot: TransportSlot) -> None:
+        """Answer the requests of one transport. If it is a recording transport, replace the transport inside it."""
+        outer = slot.get()
         records = isinstance(outer, RecordingTransport)
         inner = outer.inner if records else outer
-        ours = self.replaying(inner, place.library, asynchronous=place.asynchronous)
+        ours = self.replaying(inner, slot.library, asynchronous=slot.asynchronous)
         if ours is inner:
             return
         if records:
             outer.inner = ours
         else:
-            place.put(ours)
-        self.undo.append(partial(take_out, place, ours))
+            slot.put(ours)
+        self.undo.append(partial(take_out, slot, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """Return a transport that answers requests or passes them to `transport`.
 
-        If `transport` is a recording transport, it stays outside.
+        If `transport` is a recording transport, return a recording transport around the replaying transport.
         """
-        self._pauses.skip()  # an SDK may have been imported since
+        self._pauses.skip()  # an SDK may have been imported since the last call
         if isinstance(transport, (SyncReplaying, AsyncReplaying)) and transport.answers is self._answers:
             return transport
         if isinstance(transport, RecordingTransport):
@@ -166,15 +167,15 @@ class Installed:
 
     def _made(self, make: Callable[..., Any], **arguments: Any) -> Any:
         made = make(**arguments)
-        for place in slots_of(made) if not self._removed else ():
-            self.put(place)
+        for slot in slots_of(made) if not self._removed else ():
+            self.put(slot)
         return made
 
     def _is_answered(self, http_client: Any) -> bool:
-        """Whether the retries of an HTTP client are answered from the recording and never by a provider."""
+        """Return whether the retries of an HTTP client are answered from the recording and never by a provider."""
         if self._answers.missing == "live" or library_of(http_client) is None:
             return False
-        return self._answers_all or any(_holds(place.get(), self._answers) for place in slots_of(http_client))
+        return self._answers_all or any(_answers_from(slot.get(), self._answers) for slot in slots_of(http_client))
 
     def skip_pauses(self, client: Any) -> None:
         """Set the pauses between the retries of a client to zero if the client has them, as google-genai does."""
@@ -198,8 +199,8 @@ class Installed:
         self.undo.append(undo)
 
 
-def _holds(transport: Any, answers: Answers) -> bool:
-    """Whether a transport, or one inside it, answers from a replay."""
+def _answers_from(transport: Any, answers: Answers) -> bool:
+    """Return whether a transport, or a transport inside it, answers from a replay."""
     while transport is not None:
         if isinstance(transport, SyncReplaying | AsyncReplaying) and transport.answers is answers:
             return True
@@ -207,11 +208,11 @@ def _holds(transport: Any, answers: Answers) -> bool:
     return False
 
 
-def take_out(place: TransportSlot, ours: Any) -> None:
+def take_out(slot: TransportSlot, ours: Any) -> None:
     """Replace our transport by the transport inside it, even if another transport was put around ours later."""
-    outer = place.get()
+    outer = slot.get()
     if outer is ours:
-        place.put(ours.inner)
+        slot.put(ours.inner)
         return
     while (inner := vars(outer).get("inner")) is not None:
         if inner is ours:
@@ -222,5 +223,5 @@ def take_out(place: TransportSlot, ours: Any) -> None:
 
 def _drop(client: object, http_clients: list[Any]) -> None:
     """Remove the HTTP client that was made for a module, unless it is recorded."""
-    if not any(place.binding() for http_client in http_clients for place in slots_of(http_client)):
+    if not any(slot.binding() for http_client in http_clients for slot in slots_of(http_client)):
         drop_http_client(client)

@@ -11,21 +11,23 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.value_changes import ValueChange, changes, marked_words, shortened
 
-MOST_LINES = 40
-MOST_COMPARED = 200
+MAX_LINES = 40
+"""How many differences a message lists."""
+MAX_COMPARED = 200
 """How many recorded requests are compared to find the most similar request."""
 
 
 def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
-    """Return the recorded request that has most in common with this request.
+    """Return the recorded request of the same dialect that has most in common with this request, or None.
 
     Only unused requests are compared, or all if all were used. Each item that requests share is read once, so the time
     does not grow with the number of requests times their length.
     """
-    same = [one for one in unused or recording.exchanges if one.endpoint.api == live.endpoint.api][:MOST_COMPARED]
+    exchanges = unused or recording.exchanges
+    candidates = [exchange for exchange in exchanges if exchange.endpoint.api == live.endpoint.api][:MAX_COMPARED]
     live_texts = _texts(live.body)
     recorded = _RecordedTexts(recording)
-    return max(same, key=lambda one: _in_common(live_texts, recorded.of(one)), default=None)
+    return max(candidates, key=lambda exchange: _similarity(live_texts, recorded.of(exchange)), default=None)
 
 
 def _texts(body: Payload) -> set[str]:
@@ -44,14 +46,14 @@ def _text(name: str, value: Payload) -> str:
 
 
 class _RecordedTexts:
-    """The texts of recorded requests. The text of an item is made once for all requests that have it."""
+    """The texts of recorded requests. The text of an item is made once for all requests that have the item."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._of_items: dict[tuple[str, int], list[str]] = {}
 
     def of(self, exchange: RecordedExchange) -> set[str]:
-        """Return the same texts as `_texts` of the whole request, or an empty set if a needed line is damaged."""
+        """Return the texts that `_texts` returns for the request, or an empty set if a needed line is damaged."""
         if "items" not in exchange.begin.data:
             return _texts(self._recording.request(exchange))
         try:
@@ -77,8 +79,8 @@ class _RecordedTexts:
         return self._of_items[name, number]
 
 
-def _in_common(one: set[str], other: set[str]) -> float:
-    return len(one & other) / (len(one | other) or 1)
+def _similarity(first: set[str], second: set[str]) -> float:
+    return len(first & second) / (len(first | second) or 1)
 
 
 def differences(recorded: Payload, live: Payload) -> Iterator[str]:
@@ -100,19 +102,17 @@ def _short(value: Payload) -> str:
     return shortened(json.dumps(value, ensure_ascii=False))
 
 
-def explained(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> str:
-    """Explain why a request has no recorded answer: the nearest recorded one, and what differs."""
-    named = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
-    head = f"{recording.path.name} has no answer to this request ({named})"
+def explain_mismatch(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> str:
+    """Return a message that a request has no recorded answer. It lists the differences from the nearest request."""
+    kind = f"{live.endpoint.api}{f', {live.endpoint.model}' if live.endpoint.model else ''}"
+    head = f"{recording.path.name} has no answer to this request ({kind})"
     if not unused:
-        head += ": all of its calls have been given"
+        head += ": all recorded calls have been used"
     closest = nearest(live, recording, unused)
     if closest is None:
         return f"{head}: no recorded call is of this dialect."
     lines = list(differences(recording.request(closest), live.body))
     if not lines:
-        return (
-            f"{head}. It equals {closest.interaction_id}, which has been given already, or was sent to another model."
-        )
-    more = [f"… and {len(lines) - MOST_LINES} more differences"] if len(lines) > MOST_LINES else []
-    return "\n  ".join([f"{head}. The nearest is {closest.interaction_id}:", *lines[:MOST_LINES], *more])
+        return f"{head}. It equals {closest.interaction_id}, which has been used already, or was sent to another model."
+    more = [f"… and {len(lines) - MAX_LINES} more differences"] if len(lines) > MAX_LINES else []
+    return "\n  ".join([f"{head}. The nearest is {closest.interaction_id}:", *lines[:MAX_LINES], *more])

@@ -1,7 +1,8 @@
 """The transports of a fork.
 
 They record each call in the child run, and answer the call from the parent run or send it. A fork may change a request
-before it is sent. The recording transport is inside, so that the child's journal has the changed request.
+before it is sent. The recording transport is inside the forking transport, so that the child's journal has the changed
+request.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from trace_recorder.rerun.transport import httpx_errors, replaying_class, transp
 
 
 class Decides(Protocol):
-    """Decides about each call: an answer, or the request to send. Raises ReplayMismatchError."""
+    """A fork, which decides about each call: an answer, or the request to send."""
 
     speed: float | None
 
     def decide(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | Outgoing:
-        """Return the answer to a request, or the request to send."""
+        """Return the answer to a request, or the request to send. Raises ReplayMismatchError."""
 
-    def refused(self, said: str) -> ReplayMismatchError:
+    def refused(self, message: str) -> ReplayMismatchError:
         """Return a mismatch to raise. The fork keeps the mismatch."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """Gives the decided answer to one request. If the answer is None, the request is sent."""
+class _DecidedAnswer:
+    """The answer that a fork has decided for one request, as `Answers`. If it is None, the request is sent."""
 
-    given: Answer | None
+    decided: Answer | None
     fork: Decides
 
     @property
@@ -48,13 +49,13 @@ class _Given:
         return self.fork.speed
 
     def answer(self, *_: object) -> Answer | None:
-        return self.given
+        return self.decided
 
     def polled(self, *_: object) -> None:
         return None
 
-    def refused(self, said: str) -> ReplayMismatchError:
-        return self.fork.refused(said)
+    def refused(self, message: str) -> ReplayMismatchError:
+        return self.fork.refused(message)
 
 
 class Forking:
@@ -76,7 +77,7 @@ class Forking:
         decided = decided_by(self.fork, request, endpoint, body, errors)
         inner = self.inner
         if isinstance(decided, Answer):
-            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _Given(decided, self.fork))
+            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _DecidedAnswer(decided, self.fork))
             if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
                 inner = type(self.inner)(inner, self.inner.binding)
         else:
@@ -98,7 +99,7 @@ class SyncForking(Forking):
 
 
 class AsyncForking(Forking):
-    """The same for an async client."""
+    """The transport of an async client."""
 
     async def handle_async_request(self, request: Any) -> Any:
         """Answer one request, or send it on."""
@@ -164,21 +165,22 @@ class InstalledFork(Installed):
         module = import_module(library or newest_library())
         kind = module.AsyncClient if asynchronous else module.Client
         made = kind(**{"follow_redirects": True, **arguments})
-        for place in slots_of(made):
-            self.put(place)
+        for slot in slots_of(made):
+            self.put(slot)
         return made
 
-    def put(self, place: TransportSlot) -> None:
+    def put(self, slot: TransportSlot) -> None:
         """Answer the requests of one transport, or pass them to it."""
-        transport = place.get()
-        ours = self.replaying(transport, place.library, asynchronous=place.asynchronous)
+        transport = slot.get()
+        ours = self.replaying(transport, slot.library, asynchronous=slot.asynchronous)
         if ours is not transport:
-            place.put(ours)
-            self.undo.append(partial(take_out, place, ours))
+            slot.put(ours)
+            self.undo.append(partial(take_out, slot, ours))
 
     def replaying(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
         """Return a transport that answers requests or passes them to `transport`."""
-        if self._holds(transport):
+        inner = transport.inner if isinstance(transport, RecordingTransport) else transport
+        if isinstance(inner, Forking) and inner.fork is self._fork:
             return transport
         return forking_class(library, asynchronous=asynchronous)(transport, self._fork, self._binding)
 
@@ -190,21 +192,16 @@ class InstalledFork(Installed):
             request = answering.read(owner, arguments, named)
             endpoint = endpoint_of_request(request)
             if endpoint is None:
-                return answering.answered(_Given(None, self._fork), method, owner, *arguments, **named)
+                return answering.answered(_DecidedAnswer(None, self._fork), method, owner, *arguments, **named)
             body = b"".join(request.stream)
             decided = decided_by(self._fork, request, endpoint, body, answering.errors())
-            given = decided if isinstance(decided, Answer) else None
+            answer = decided if isinstance(decided, Answer) else None
             if isinstance(decided, Outgoing) and _changes(decided, request, body):
                 arguments, named = answering.changed(request, arguments, named, decided)
-            inner = partial(answering.answered, _Given(given, self._fork), method)
+            inner = partial(answering.answered, _DecidedAnswer(answer, self._fork), method)
             return recording(self._binding())(library, inner)(owner, *arguments, **named)
 
         return forked
-
-    def _holds(self, transport: Any) -> bool:
-        """Whether a transport belongs to this fork, alone or inside a recording transport."""
-        inner = transport.inner if isinstance(transport, RecordingTransport) else transport
-        return isinstance(inner, Forking) and inner.fork is self._fork
 
     def skip_pauses(self, client: Any) -> None:
         """Leave the client's pauses between retries as they are, because some retries go to a live provider."""

@@ -1,7 +1,7 @@
 """A fork: a run that repeats another run up to one of its calls, and is live from that call on.
 
-with trace_recorder.fork("trajectories/run.json", at="llm_7", edit=use_another_model) as branch:
-run_my_agent(branch.wrap(OpenAI()))
+    with trace_recorder.fork("trajectories/run.json", at="llm_7", edit=use_another_model) as branch:
+        run_my_agent(branch.wrap(OpenAI()))
 
 The calls before that call are answered as in a replay. That call and all later calls are sent to their providers. The
 fork is recorded as a run of its own, and the first record names the parent run.
@@ -10,7 +10,7 @@ fork is recorded as a run of its own, and the first record names the parent run.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,12 +23,12 @@ from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.stand_ins import Outcome
 from trace_recorder.rerun.answers import Answer
-from trace_recorder.rerun.differences import explained
+from trace_recorder.rerun.differences import explain_mismatch
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.matching import Live, Match
 from trace_recorder.rerun.outgoing import Changes, Edit, Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
-from trace_recorder.rerun.replayer import Replay, not_asked_for, report_unused
+from trace_recorder.rerun.replayer import Replay, calls_outside_tools, report_unused
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -39,8 +39,8 @@ from trace_recorder.values.trajectory import Trajectory
 class ForkPoint:
     """The first live call of a fork.
 
-    `at` is the id of an interaction, such as "llm_7". `at_step` is the number of a step, and means the first call of
-    that step. Raises ValueError if neither or both are given, and if the recording has no such call.
+    `at` is the id of a call, such as "llm_7". `at_step` is the number of a step, and stands for the first call of that
+    step. Raises ValueError if neither or both are given, and if the recording has no such call.
     """
 
     def __init__(self, recording: Recording, at: str | None, at_step: int | None) -> None:
@@ -48,33 +48,31 @@ class ForkPoint:
             raise ValueError('fork() takes one of at="llm_7" (a call) and at_step=3 (the first call of a step)')
         run = load(recording.path)
         self.task = run.task
-        begun = {exchange.interaction_id: exchange for exchange in reversed(recording.exchanges)}
+        first_attempts = {exchange.interaction_id: exchange for exchange in reversed(recording.exchanges)}
         steps = _steps_of(run)
-        calls = [call.interaction_id for call in run.llm_interactions if call.interaction_id in begun]
-        wanted = (call for call in calls if (steps.get(call) == at_step if at is None else call == at))
-        meant = next(wanted, None)
-        if meant is None:
-            named = at or f"of step {at_step}"
-            raise ValueError(f"{recording.path.name} has no call {named}. Its calls are: {_named(calls, steps)}")
-        self.exchange = begun[meant]
+        calls = [call.interaction_id for call in run.llm_interactions if call.interaction_id in first_attempts]
+        matches = (call for call in calls if (steps.get(call) == at_step if at is None else call == at))
+        call_id = next(matches, None)
+        if call_id is None:
+            known = [f"{call} (step {steps[call]})" if call in steps else call for call in calls[:20]]
+            raise ValueError(
+                f"{recording.path.name} has no call {at or f'of step {at_step}'}. "
+                f"Its calls are: {', '.join(known) or 'none'}"
+            )
+        self.exchange = first_attempts[call_id]
         self._seq = self.exchange.begin.seq
-        self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, meant, steps.get(meant))
+        self.origin = ForkedFrom(run.trajectory_id or "", recording.path.name, call_id, steps.get(call_id))
 
-    def is_behind(self, one: RecordedExchange) -> bool:
-        """Whether a call began before the fork and was answered."""
-        return one.begin.seq < self._seq and one.ending is not None
+    def is_after(self, exchange: RecordedExchange) -> bool:
+        """Return whether a call began before the fork and was answered."""
+        return exchange.begin.seq < self._seq and exchange.ending is not None
 
-    def is_behind_tool(self, one: RecordedTool) -> bool:
-        """Whether an execution of a tool ended before the fork. A tool that made the first live call had not ended."""
-        return one.ending is not None and one.ending.seq < self._seq
+    def is_after_tool(self, tool: RecordedTool) -> bool:
+        """Return whether a tool ended before the fork. A tool that made the first live call had not ended."""
+        return tool.ending is not None and tool.ending.seq < self._seq
 
     def __str__(self) -> str:
         return self.exchange.interaction_id
-
-
-def _named(calls: Sequence[str], steps: Mapping[str, int]) -> str:
-    named = (f"{call} (step {steps[call]})" if call in steps else call for call in calls[:20])
-    return ", ".join(named) or "none"
 
 
 def _steps_of(run: Trajectory) -> dict[str, int]:
@@ -87,7 +85,7 @@ def _steps_of(run: Trajectory) -> dict[str, int]:
 
 
 class Fork(Replay):
-    """Repeats a run up to a call, is live from that call on, and records everything in `recorder`.
+    """A fork: repeats a run up to a call, is live from that call on, and records everything in `recorder`.
 
     `at="llm_7"` names the first live call. `at_step=3` names the first call of a step. Live calls may be changed.
     `model` replaces the model of the first live call, also in later calls that ask for the same model. `system`
@@ -97,8 +95,8 @@ class Fork(Replay):
 
     `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the
     parent run. `ignore`, `match`, `speed`, `instrument` and `redact` are those of `replay`. As in a replay, a request
-    that was not recorded before the fork raises ReplayMismatchError. So does the end of a block that did not reach the
-    call.
+    that was not recorded before the fork raises ReplayMismatchError. The end of the block raises it too if the block
+    did not reach the call.
 
     Raises TrajectoryFormatError if there is no journal, and ValueError if the journal has no such call.
     """
@@ -139,7 +137,7 @@ class Fork(Replay):
     @property
     def unused(self) -> list[str]:
         """Return the recorded calls before the fork that were not used yet."""
-        return [one.interaction_id for one in self._missing()]
+        return [exchange.interaction_id for exchange in self._missing()]
 
     def __enter__(self) -> Self:
         self.recorder._lifecycle.fork_from(self.point.origin)
@@ -175,35 +173,37 @@ class Fork(Replay):
         with self._lock:
             self._redaction.learn(secrets(headers)[0])
             live = Live(endpoint, self._read(body))
-            exchange = self._requests.take(live, self._is_given)
+            exchange = self._requests.take(live, self._is_answered)
             by_hand = self._go_live(live) if exchange is None else None
         if exchange is not None:
             return self._recorded(exchange)
         return by_hand or self._changes.applied(endpoint, body)
 
     def _go_live(self, live: Live) -> Answer | None:
-        """Go live. Return the answer that the user gave for the first live call, if this is that call."""
+        """Be live from this request on. If it is the first live call, return the answer that the user gave for it."""
         if not self.is_live:
             missing = self._missing()
             if missing and not self._requests.knows(live):
-                raise self.refused(explained(live, self.recording, missing))
+                raise self.refused(explain_mismatch(live, self.recording, missing))
             self._changes.replace_model_of(live.endpoint, live.body)
             self.is_live = True
         by_hand, self._by_hand = self._by_hand, None
         return by_hand if by_hand and self._claim(self.point.exchange.begin.seq) else None
 
     def _missing(self) -> list[RecordedExchange]:
-        behind = [one for one in self._requests.left if self.point.is_behind(one)]
-        return not_asked_for(behind, self.tools.given)
+        """Return the unused recorded calls before the fork, except calls inside tools that gave recorded results."""
+        before = [exchange for exchange in self._requests.unused if self.point.is_after(exchange)]
+        return calls_outside_tools(before, self.tools.used)
 
-    def _is_given(self, exchange: RecordedExchange) -> bool:
+    def _is_answered(self, exchange: RecordedExchange) -> bool:
         """Return whether a call gets its recorded answer.
 
-        The call has to have begun before the fork, and to have been answered. Once the fork is live, a call inside a
-        tool whose recorded result was used does not get its recorded answer.
+        The recorded call must have begun before the fork, and must have been answered. If the fork is live, the answers
+        of calls inside a tool are not used once the recorded result of the tool was used.
         """
-        behind = self.point.is_behind(exchange)
-        return behind and (not self.is_live or bool(not_asked_for([exchange], self.tools.given)))
+        if not self.point.is_after(exchange):
+            return False
+        return not self.is_live or bool(calls_outside_tools([exchange], self.tools.used))
 
     def tool_outcome(self, name: str, arguments: Mapping[str, object]) -> Outcome | None:
         """Return the outcome of a tool, or None if the tool is to be run.
@@ -211,31 +211,31 @@ class Fork(Replay):
         Raises ReplayMismatchError for a call before the fork that was not recorded.
         """
         with self._lock:
-            outcome = self.tools.find(name, arguments, self.point.is_behind_tool)
+            outcome = self.tools.find(name, arguments, self.point.is_after_tool)
             if outcome is None and not self._runs(name, arguments):
                 raise self.refused(str(self.tools.mismatch(name, arguments)))
         return outcome
 
     def _runs(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Whether to run a tool that has no recorded result before the fork."""
+        """Return whether to run a tool that has no recorded result before the fork."""
         if self.is_live or self.tools.knows(name, arguments):
             return True
         return not self._missing() and not self._missing_tools()
 
     def _missing_tools(self) -> list[RecordedTool]:
-        return [one for one in self.tools.left if self.point.is_behind_tool(one)]
+        return [tool for tool in self.tools.unused if self.point.is_after_tool(tool)]
 
 
 def report_not_reached(name: str, point: object) -> str:
     """Return the message that a fork of a recording did not reach its call."""
-    return f"the fork of {name} ended before {point}: nothing was asked for live."
+    return f"the fork of {name} ended before {point}: no live call was made."
 
 
 def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
-    """Make the answer that the user gave. Raises ValueError if the call needs JSON and gets a text, or the reverse."""
+    """Return the answer that the user gave. Raises ValueError unless it is a text for a stream, or else JSON."""
     if isinstance(answer, str) != point.exchange.streams:
-        wanted = "streams: answer= is the text of its stream" if point.exchange.streams else "wants JSON: answer= is it"
-        raise ValueError(f"{point} {wanted}, and not a {type(answer).__name__}")
+        needed = "the text of a stream" if point.exchange.streams else "the JSON of a response"
+        raise ValueError(f"answer= has to be {needed} for {point}, and is a {type(answer).__name__}")
     origin = ReplayedFrom(point.origin.trajectory_id, point.origin.interaction_id, by_hand=True)
     if not isinstance(answer, str):
         return Answer(200, {"content-type": "application/json"}, json.dumps(answer).encode(), origin=origin)

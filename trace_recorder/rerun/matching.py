@@ -90,7 +90,7 @@ def _key(members: dict[str, Payload]) -> str:
 Match: TypeAlias = Callable[[Payload, Payload], bool]
 """A function that says whether a live request (the first argument) equals a recorded request (the second)."""
 Claim: TypeAlias = Callable[[int], bool]
-"""A function that says whether the record with this number may be used. Another process may have used the record."""
+"""A function that says whether the record with this number may be used. Another process may have used it already."""
 Step: TypeAlias = str | int
 Path: TypeAlias = tuple[Step, ...]
 Digest: TypeAlias = bytes
@@ -123,11 +123,11 @@ def without(value: Payload, paths: Sequence[Path]) -> Payload:
     An element of a list becomes null, so that the other positions stay.
     """
     if isinstance(value, dict):
-        inner = ((name, one, _below(paths, name)) for name, one in value.items())
-        return {name: without(one, below) for name, one, below in inner if () not in below}
+        members = ((name, member, _below(paths, name)) for name, member in value.items())
+        return {name: without(member, below) for name, member, below in members if () not in below}
     if isinstance(value, list):
-        elements = ((one, _below(paths, at, at - len(value))) for at, one in enumerate(value))
-        return [None if () in below else without(one, below) for one, below in elements]
+        elements = ((element, _below(paths, index, index - len(value))) for index, element in enumerate(value))
+        return [None if () in below else without(element, below) for element, below in elements]
     return value
 
 
@@ -145,7 +145,7 @@ class Live:
 
 
 class Requests:
-    """The recorded calls that have not been used yet, by their requests."""
+    """The unused recorded calls of a replay. A call is found by a request that equals its own."""
 
     def __init__(
         self,
@@ -160,53 +160,54 @@ class Requests:
         self._in_any_order = match is results_in_any_order
         self._match = None if self._in_any_order else match
         self._item = recording.item
-        self._of_items: dict[int, _Element] = {}
-        self._left = {id(exchange): exchange for exchange in recording.exchanges}
+        self._item_digests: dict[int, _Element] = {}
+        self._unused = {id(exchange): exchange for exchange in recording.exchanges}
         self._by_key: dict[Digest, deque[RecordedExchange]] = {}
         for exchange in recording.exchanges if self._match is None else ():
             self._by_key.setdefault(self._recorded_key(exchange), deque()).append(exchange)
 
     @property
-    def left(self) -> list[RecordedExchange]:
+    def unused(self) -> list[RecordedExchange]:
         """Return the recorded calls that were not used yet, in the order in which they began."""
-        return [*self._left.values()]
+        return [*self._unused.values()]
 
-    def take(self, live: Live, among: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
-        """Return the first unused recorded call that equals this call, and mark it as used.
+    def take(self, live: Live, accepts: Callable[[RecordedExchange], bool] = lambda _: True) -> RecordedExchange | None:
+        """Return the first unused recorded call that equals this call and that `accepts` accepts, and mark it as used.
 
         Return None if there is no such call.
         """
         for exchange in self._candidates(live):
-            if among(exchange):
-                del self._left[id(exchange)]
+            if accepts(exchange):
+                del self._unused[id(exchange)]
                 if self._claim(exchange.begin.seq):
                     return exchange
         return None
 
     def knows(self, live: Live) -> bool:
-        """Whether an unused recorded call equals this call."""
+        """Return whether an unused recorded call equals this call."""
         return next(self._candidates(live), None) is not None
 
     def _candidates(self, live: Live) -> Iterator[RecordedExchange]:
         if self._match is not None:
-            yield from (one for one in self.left if self._match(live.body, self._recording.request(one)))
+            unused = self.unused
+            yield from (call for call in unused if self._match(live.body, self._recording.request(call)))
             return
         yield from self._equal(live)
-        yield from (one for one in self.left if one.is_masked and self._fits(live, one))
+        yield from (call for call in self.unused if call.is_masked and self._fits(live, call))
 
     def _equal(self, live: Live) -> Iterator[RecordedExchange]:
         same = self._by_key.get(self._key(live.endpoint, self._digests(live.body)), deque())
-        while same and id(same[0]) not in self._left:
+        while same and id(same[0]) not in self._unused:
             same.popleft()
-        return (one for one in same if id(one) in self._left)
+        return (exchange for exchange in same if id(exchange) in self._unused)
 
     def _fits(self, live: Live, exchange: RecordedExchange) -> bool:
         if _address(live.endpoint) != _address(exchange.endpoint):
             return False
-        recorded, asked = (without(body, self._ignored) for body in (self._recording.request(exchange), live.body))
+        recorded, body = (without(request, self._ignored) for request in (self._recording.request(exchange), live.body))
         if self._in_any_order:
-            recorded, asked = in_one_order(recorded), in_one_order(asked)
-        return fits(recorded, asked)
+            recorded, body = in_one_order(recorded), in_one_order(body)
+        return fits(recorded, body)
 
     def _recorded_key(self, exchange: RecordedExchange) -> Digest:
         if "items" not in exchange.begin.data:
@@ -226,40 +227,39 @@ class Requests:
                 continue
             items = numbers.get(name)
             if isinstance(items, list) and not paths:
-                yield name, self._of_list(map(self._of_item, items))
+                yield name, self._digest_of_list(map(self._digest_of_item, items))
                 continue
             whole = value if items is None else self._value(items)
-            yield name, self._of_member(without(whole, paths))
+            yield name, self._digest_of_member(without(whole, paths))
 
     def _value(self, items: int | list[int]) -> Payload:
         return self._item(items) if isinstance(items, int) else [*map(self._item, items)]
 
-    def _of_item(self, number: int) -> _Element:
-        if number not in self._of_items:
-            self._of_items[number] = self._of_element(self._item(number))
-        return self._of_items[number]
+    def _digest_of_item(self, number: int) -> _Element:
+        if number not in self._item_digests:
+            self._item_digests[number] = self._digest_of_element(self._item(number))
+        return self._item_digests[number]
 
-    def _of_element(self, value: Payload) -> _Element:
-        """Return the digest of an element of a list.
-
-        Also return its key if its position does not matter, or else None.
-        """
+    def _digest_of_element(self, value: Payload) -> _Element:
+        """Return the digest of an element of a list, after its sort key, which is None if the position matters."""
         if not self._in_any_order:
             return None, _digest(value)
         ordered = blocks_in_one_order(value)
         return result_key(ordered), _digest(ordered)
 
-    def _of_list(self, elements: Iterable[_Element]) -> Digest:
+    def _digest_of_list(self, elements: Iterable[_Element]) -> Digest:
         return blake2b(b"[" + b"".join(sorted_results(elements)), digest_size=16).digest()
 
-    def _of_member(self, value: Payload) -> Digest:
-        return self._of_list(map(self._of_element, value)) if isinstance(value, list) else _digest(value)
+    def _digest_of_member(self, value: Payload) -> Digest:
+        return self._digest_of_list(map(self._digest_of_element, value)) if isinstance(value, list) else _digest(value)
 
     def _digests(self, body: Payload) -> dict[str, Digest]:
         if not isinstance(body, dict):
             return {"": _digest(body)}
         paths = {name: _below(self._ignored, name) for name in body}
-        return {name: self._of_member(without(body[name], paths[name])) for name in body if () not in paths[name]}
+        return {
+            name: self._digest_of_member(without(body[name], paths[name])) for name in body if () not in paths[name]
+        }
 
     def _key(self, endpoint: Endpoint, digests: Mapping[str, Digest]) -> Digest:
         whole = blake2b(repr(_address(endpoint)).encode(), digest_size=16)
@@ -279,12 +279,12 @@ def _digest(value: Payload) -> Digest:
 
 
 def fits(recorded: Payload, live: Payload) -> bool:
-    """Whether two values are equal. A mask in a recorded text equals any text."""
+    """Return whether two values are equal. A mask in a recorded text equals any text."""
     match recorded, live:
         case str(), str():
             return recorded == live or _fits_masked(recorded, live)
         case dict(), dict():
-            return recorded.keys() == live.keys() and all(fits(one, live[name]) for name, one in recorded.items())
+            return recorded.keys() == live.keys() and all(fits(value, live[name]) for name, value in recorded.items())
         case list(), list():
             return len(recorded) == len(live) and all(map(fits, recorded, live))
     return type(recorded) is type(live) and recorded == live

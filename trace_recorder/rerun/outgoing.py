@@ -1,7 +1,7 @@
 """The changes that a fork makes to a live request before it is sent: another model, another system prompt, an edit.
 
-`forking.py` decides which requests are live. `fork_clients.py`, and the `…_answers.py` of the other HTTP libraries, put
-the changed body and the model in the address into a request of their library.
+`forking.py` decides which requests are live. `fork_clients.py`, and `…_answers.py` of the other HTTP libraries, put the
+changed body, and the model in the address, into a request of the library.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Changes:
     replaced: set[str] = field(default_factory=set)
 
     def replace_model_of(self, endpoint: Endpoint, body: Payload) -> None:
-        """Add the model that this request names to `replaced`. Requests that name it are changed when they are sent."""
+        """Add the model that this request names to `replaced`. From now on, requests for this model are changed."""
         self.replaced.update(filter(None, (model_of(endpoint, body),)))
 
     def applied(self, endpoint: Endpoint, body: bytes) -> Outgoing:
@@ -50,21 +50,17 @@ class Changes:
 
         Raises TypeError if `edit` does not return a dict.
         """
-        asked = self._is_replaced(endpoint.model)
+        model = self.model if endpoint.model in self.replaced else None
         try:
             value: Payload = json.loads(body)
         except ours(ValueError):
-            return Outgoing(body, asked)
+            return Outgoing(body, model)
         changed = self._edited(self._changed(endpoint, value)) if isinstance(value, dict) else value
-        same = changed is value
-        return Outgoing(body if same else json.dumps(changed, ensure_ascii=False).encode(), asked)
-
-    def _is_replaced(self, model: str | None) -> str | None:
-        return self.model if model in self.replaced else None
+        return Outgoing(body if changed is value else json.dumps(changed, ensure_ascii=False).encode(), model)
 
     def _changed(self, endpoint: Endpoint, body: dict[str, Payload]) -> dict[str, Payload]:
-        asked = body.get("model")
-        if self.model is not None and isinstance(asked, str) and asked in self.replaced:
+        model = body.get("model")
+        if self.model is not None and isinstance(model, str) and model in self.replaced:
             body = {**body, "model": self.model}
         dialect = dialect_of(endpoint.api)
         if self.system is None or dialect is None or dialect.with_system is None:
@@ -82,5 +78,5 @@ class Changes:
 
 def model_of(endpoint: Endpoint, body: Payload) -> str | None:
     """Return the model that a request names in its address or its body."""
-    said = body.get("model") if isinstance(body, dict) else None
-    return endpoint.model or (said if isinstance(said, str) else None)
+    model = body.get("model") if isinstance(body, dict) else None
+    return endpoint.model or (model if isinstance(model, str) else None)

@@ -1,4 +1,4 @@
-"""Records a block of code in a journal, or replays the block from the journal, depending on a mode.
+"""Records the calls of a block of code in a journal, or replays the block from the journal, depending on a mode.
 
 The modes are those of vcrpy. In each mode, the calls of the block are recorded in a scratch directory, so that the run
 can be read while the block runs. The new journal replaces the old one only if the block ended without an exception.
@@ -30,12 +30,12 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class RecordOrReplay:
-    """Records the LLM calls and tools of a block, or answers them from `journal`.
+    """A block whose LLM calls and tools are recorded in `journal`, or are answered from it.
 
     `mode` "once" replays if the journal exists, and records otherwise. "none" only replays; "all" only records.
-    "new_episodes" replays the calls that the journal has, and sends and records the others. This affects every client
-    of the process, of each supported library. `scratch` is a directory for the files of this run. `path` is the journal
-    of this run, which may be read at any time.
+    "new_episodes" replays the calls that the journal has, and sends and records the others. The block affects all HTTP
+    clients of the process. `scratch` is a directory for the files of this run. `path` is the journal of this run, which
+    may be read at any time.
 
     A replay raises ReplayMismatchError as `Replay` does, except in the mode "new_episodes". Raises
     TrajectoryFormatError if the mode is "none" and there is no journal, and RecorderStateError if
@@ -101,7 +101,7 @@ class RecordOrReplay:
             self._keep()
 
     def _recording(self, transport: Any, library: str, *, asynchronous: bool) -> Any:
-        """Record around the transport of a client: a replay, the network, or the transport of another recorder."""
+        """Return a recording transport around another transport: a replay, the network, or another recorder."""
         return recording_class(library, asynchronous=asynchronous)(transport, self._binding)
 
     def _keep(self) -> None:
@@ -109,7 +109,7 @@ class RecordOrReplay:
         data = self.path.read_bytes()
         if b'"kind":"llm_request"' not in data and b'"kind":"tool_call"' not in data:
             return
-        self.journal.parent.mkdir(parents=True, exist_ok=True)  # the recorder would also keep it out of git
+        self.journal.parent.mkdir(parents=True, exist_ok=True)  # a directory that a recorder makes is ignored by git
         replace_file(self.journal, [data])
         self.is_kept = True
 

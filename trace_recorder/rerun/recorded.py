@@ -77,12 +77,13 @@ class RecordedExchange:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The recorded headers without `content-encoding`, because the body is on file decoded.
+        """The recorded headers without `content-encoding`, because the recorded body is decoded.
 
-        A redirect has its target.
+        The `location` of a redirect is the address of the next attempt.
         """
-        headers = {name: one for name, one in as_dict(self._newest().get("headers")).items() if isinstance(one, str)}
-        kept = {name: value for name, value in headers.items() if name.lower() != "content-encoding"}
+        headers = as_dict(self._newest().get("headers"))
+        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
+        kept = {name: value for name, value in texts.items() if name.lower() != "content-encoding"}
         if self.status in _REDIRECTS and self.next_url:
             kept["location"] = self.next_url
         return kept
@@ -96,13 +97,12 @@ class RecordedExchange:
 
     @property
     def stopped(self) -> str | None:
-        """Return why the rest of the response is not on file, or None if all that came is on file."""
+        """Return why the rest of the response was not recorded, or None if everything that came was recorded."""
         if self.ending is None:
             return "the recording ends here"
         data = self.ending.data
-        if (
-            "assembled" in data and "chunks" not in data and not self.records.streams
-        ):  # a recording of ours counts its chunks
+        # this package counts the chunks of a stream, so this record was made from another tool's file
+        if "assembled" in data and "chunks" not in data and not self.records.streams:
             return "the events of its stream are not in the recording"
         if data.get("complete") is not False or "error" in data or data.get("ended_by") in ENDED_BY_SERVER:
             return None
@@ -129,8 +129,8 @@ class Recording:
             raise TrajectoryFormatError(f"{path} cannot be replayed: there is no such file.")
         if not self.path.is_file():
             raise TrajectoryFormatError(
-                f"{path} cannot be replayed without its journal, {self.path.name}: the document holds what was said, "
-                "and not the bytes that were sent. Keep both files of a run together."
+                f"{path} cannot be replayed without its journal, {self.path.name}: the document has the messages, but "
+                "not the bytes that were sent. Keep both files of a run together."
             )
         self._data = self.path.read_bytes()
         self._items = ItemTable()
@@ -152,7 +152,7 @@ class Recording:
             raise TrajectoryFormatError(f"{self.path} is not a journal: it has no first record of this package.")
 
     def _count_damaged(self, error: Exception) -> None:
-        """Count a record whose data has another form as damaged. A journal of a newer version is refused as a whole."""
+        """Count a record as damaged if its data cannot be read. A journal of a newer version is refused as a whole."""
         if isinstance(error, TrajectoryFormatError):
             raise error
         self.damaged += 1
@@ -207,7 +207,7 @@ class Recording:
             )
 
     def request(self, exchange: RecordedExchange) -> Payload:
-        """Return the JSON that was sent, or its text if it was not JSON; None if a line that it needs is damaged."""
+        """Return the JSON that was sent, or the text if it was not JSON. Return None if a needed line is damaged."""
         data = exchange.begin.data
         if "items" in data:
             return exchange.records.raw_request()
@@ -245,8 +245,8 @@ class Recording:
         data = exchange.records.bytes_in_parts(plain=plain)
         if data is None and exchange.records.is_damaged:
             raise TrajectoryFormatError(
-                f"A part of the response of {exchange.interaction_id} is damaged in {self.path}. "
-                "The response cannot be given."
+                f"A part of the response of {exchange.interaction_id} is damaged in {self.path}, "
+                "so the response cannot be replayed."
             )
         return data or b""
 
@@ -280,7 +280,7 @@ def _member(text: str, name: str) -> str:
 
 
 def _framed(chunks: Iterable[TimedBytes]) -> Iterator[TimedBytes]:
-    """Yield the chunks of a stream in its binary framing. On file, the frames are lines."""
+    """Yield the chunks of a stream in its binary framing. In the journal, each frame is a line."""
     for at, lines in chunks:
         yield at, b"".join(encode_line(line.decode()) for line in lines.split(b"\n") if line)
 

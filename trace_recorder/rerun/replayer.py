@@ -1,6 +1,7 @@
 """A replay: an agent runs again, and its calls are answered from the journal of an earlier run.
 
-with trace_recorder.replay("trajectories/run.json") as run: run_my_agent(run.wrap(OpenAI(api_key="none")))
+    with trace_recorder.replay("trajectories/run.json") as run:
+        run_my_agent(run.wrap(OpenAI(api_key="none")))
 
 Each recorded call answers one equal request. A request without an equal recorded call raises an error. Recorded calls
 that were never used are reported at the end.
@@ -25,7 +26,7 @@ from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.recording.stand_ins import Outcome, run_it, stand_in_for_tools
 from trace_recorder.rerun.answers import Answer, Missing
 from trace_recorder.rerun.clients import Installed
-from trace_recorder.rerun.differences import explained
+from trace_recorder.rerun.differences import explain_mismatch
 from trace_recorder.rerun.matching import Live, Match, Requests
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.tools import RecordedTools
@@ -44,16 +45,18 @@ logger = logging.getLogger("trace_recorder")
 
 
 class Replay:
-    """Answers LLM calls from one journal, each recorded call once. Threads and tasks may call it at the same time.
+    """A replay: answers LLM calls from one journal. Each recorded call answers one request.
+
+    Several threads and tasks may use a replay at the same time.
 
     `ignore` names members that may differ (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`). `match`
     is a function that compares a live request with a recorded request, in place of the usual comparison. With
     `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams this many
     times as fast as they came; None gives all chunks at once. With `strict`, unused recorded calls raise
-    ReplayMismatchError if the block ends without an exception. Otherwise they are logged. `missing` says what happens
-    to a call or a tool if no equal one is recorded: "error" raises ReplayMismatchError; "live" sends the call, and runs
-    the tool. With "live", a call whose recorded end is missing is sent too. `live_calls` counts the calls that were
-    sent and the tools that ran.
+    ReplayMismatchError if the block ends without an exception. Without `strict`, they are logged. `missing` says what
+    happens to a call or a tool that was not recorded: "error" raises ReplayMismatchError; "live" sends the call, and
+    runs the tool. With "live", a call whose recorded end is missing is sent too. `live_calls` counts the calls that
+    were sent and the tools that ran.
 
     Raises TrajectoryFormatError if there is no journal, or if this version cannot read the journal.
     """
@@ -84,7 +87,7 @@ class Replay:
         self.tools = RecordedTools(self.recording.tools, self.recording.path.name, self._masked, self._claim)
         self._stands_in = tools == "recorded"
         self.mismatch: ReplayMismatchError | None = None
-        """The first refused call, even if the agent caught the exception."""
+        """The mismatch of the first refused call, even if the agent caught the exception."""
         self._blocks = ExitStack()
 
     @property
@@ -98,7 +101,7 @@ class Replay:
 
         Calls that were made inside a tool do not count if that tool's recorded result was used.
         """
-        return [one.interaction_id for one in not_asked_for(self._requests.left, self.tools.given)]
+        return [call.interaction_id for call in calls_outside_tools(self._requests.unused, self.tools.used)]
 
     def __enter__(self) -> Self:
         if self._instruments:
@@ -113,15 +116,15 @@ class Replay:
         self._blocks.close()
         if error is not None:
             return
-        if self.mismatch is not None and self.strict:  # the agent handled it as a failure of a model or a tool
+        if self.mismatch is not None and self.strict:  # the agent may have caught it as a failure of a model or a tool
             raise self.mismatch
         unused = self.unused
         if not unused:
             return
-        said = report_unused(self.recording.path.name, unused)
+        message = report_unused(self.recording.path.name, unused)
         if self.strict:
-            raise ReplayMismatchError(said)
-        logger.warning("%s", said)
+            raise ReplayMismatchError(message)
+        logger.warning("%s", message)
 
     def wrap(self, client: Client) -> Client:
         """Answer a client from the recording until the block ends; return the same client.
@@ -137,7 +140,7 @@ class Replay:
         return self._installed.http_client(library, asynchronous=False, **arguments)
 
     def async_http_client(self, library: str | None = None, **arguments: Any) -> Any:
-        """Make such a client for an async SDK."""
+        """Make an async HTTP client of httpx or httpx2 that is answered from the recording."""
         return self._installed.http_client(library, asynchronous=True, **arguments)
 
     def answer(self, endpoint: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes) -> Answer | None:
@@ -151,17 +154,17 @@ class Replay:
                 return None
             if exchange is None:
                 damaged = self.recording.damaged
-                said = explained(live, self.recording, self._requests.left)
-                raise self.refused(said + (f"\n  {damaged} lines of it are damaged." if damaged else ""))
+                message = explain_mismatch(live, self.recording, self._requests.unused)
+                raise self.refused(message + (f"\n  {damaged} lines of the journal are damaged." if damaged else ""))
         return self._recorded(exchange)
 
     def polled(self, method: str, path: str) -> Answer | None:
         """Return the final answer to a poll of a recorded response; None for other requests.
 
-        For a resumed stream, this is the last event of the stream.
+        The answer to a request that resumes a stream is the last event of the stream.
         """
-        found = polled_response(method, path)
-        exchange = self.recording.polled.get(found[1]) if found else None
+        poll = polled_response(method, path)
+        exchange = self.recording.polled.get(poll[1]) if poll else None
         if exchange is None:
             return None
         body = self.recording.body(exchange)
@@ -185,17 +188,17 @@ class Replay:
                 raise self.refused(str(mismatch)) from None
 
     def _claim(self, _: int) -> bool:
-        """Return whether the record of this number may be used. Only other processes can make this False."""
+        """Return whether the record of this number may be used. It is always True if only one process replays."""
         return True
 
-    def refused(self, said: str) -> ReplayMismatchError:
-        """Return a mismatch to raise. The first one is raised again at the end, if the agent has caught it."""
-        mismatch = ReplayMismatchError(said)
+    def refused(self, message: str) -> ReplayMismatchError:
+        """Return a mismatch to raise. If the agent catches the first mismatch, it is raised again at the end."""
+        mismatch = ReplayMismatchError(message)
         self.mismatch = self.mismatch or mismatch
         return mismatch
 
     def _read(self, body: bytes) -> Payload:
-        """Return the body of a request, masked as on file: a JSON object, a text, or base64 of other bytes."""
+        """Return the body of a request, masked as in a journal: a JSON object, a text, or other bytes as base64."""
         try:
             text = body.decode()
         except ours(UnicodeDecodeError):
@@ -230,10 +233,10 @@ class Replay:
         return ReplayedFrom(self.recording.trajectory_id, exchange.interaction_id)
 
 
-def not_asked_for(left: Sequence[RecordedExchange], given: Sequence[RecordedTool]) -> list[RecordedExchange]:
-    """Return the unused calls, except the calls that were made inside a tool whose recorded result was used."""
-    inside = [(one.begin.seq, one.ending.seq if one.ending else math.inf) for one in given]
-    return [one for one in left if not any(begin < one.begin.seq < end for begin, end in inside)]
+def calls_outside_tools(calls: Sequence[RecordedExchange], tools: Sequence[RecordedTool]) -> list[RecordedExchange]:
+    """Return the recorded calls that were not made inside one of these tools."""
+    spans = [(tool.begin.seq, tool.ending.seq if tool.ending else math.inf) for tool in tools]
+    return [call for call in calls if not any(begin < call.begin.seq < end for begin, end in spans)]
 
 
 def report_unused(name: str, unused: Sequence[str]) -> str:

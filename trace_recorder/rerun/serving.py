@@ -1,8 +1,8 @@
 """A local provider from a recording: an HTTP server on 127.0.0.1 that answers LLM calls as a replay does.
 
-It is for programs in any language that cannot be replayed from inside: they use it as their provider. `Replay` decides
-what matches. A request that matches nothing gets status 404, because SDKs do not retry 404. The message lists the
-differences, in the error format of the dialect.
+Programs in any language use the server as their provider, so they can be replayed without code of this package inside
+them. `Replay` decides which recorded call a request equals. A request that equals no recorded call gets status 404,
+because SDKs do not retry after 404. The message lists the differences, in the error format of the dialect.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -19,18 +19,17 @@ from trace_recorder.dialects.dialect import DIALECTS, dialect_of
 from trace_recorder.dialects.endpoints import BASE_URL_VARIABLES, endpoint_of, sdk_of
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.loopback import HOST, why_refused
-from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Pace
+from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, FRAMING_HEADERS, Answer, Pace
 from trace_recorder.rerun.recorded import Recording
 from trace_recorder.rerun.replayer import Replay
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 NOT_FOUND = 404
-_FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
 
 
 class ReplayServer(ThreadingHTTPServer):
-    """Answers on a port of 127.0.0.1, with a thread for each connection.
+    """A server on a port of 127.0.0.1, with a thread for each connection.
 
     Port 0 is any free port. `url` is the address. `on_mismatch` is called with each mismatch, in the thread of the
     connection. Raises OSError if the port is taken.
@@ -47,7 +46,7 @@ class ReplayServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address of the server."""
         return f"http://{HOST}:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -74,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: ReplayServer
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Print nothing: mismatches are reported by the server."""
+        """Print nothing, because `on_mismatch` of the server reports mismatches."""
 
     def do_GET(self) -> None:
         """Answer a poll of a recorded response.
@@ -88,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._give(polled)
             return
         self.close_connection = True
-        self._refuse("", f"{self.command} {self.path} is no LLM call: nothing else is answered from a recording.")
+        self._refuse("", f"{self.command} {self.path} is not an LLM call. Only LLM calls are answered here.")
 
     def do_POST(self) -> None:
         """Answer one LLM call."""
@@ -163,24 +162,20 @@ class _Handler(BaseHTTPRequestHandler):
         frames = self.request_version != "HTTP/1.0"
         self._begin(answer.status, {**headers, **({"transfer-encoding": "chunked"} if frames else {})})
         self.close_connection = self.close_connection or not frames
-        self._send(_in_time(answer, pace), frames=frames)
+        for data in filter(None, _in_time(answer, pace)):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if frames else data)
         if answer.is_cut_off:
             self._cut_off(answer, pace)
         elif frames:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _send(self, chunks: Iterable[bytes], *, frames: bool) -> None:
-        for data in chunks:
-            if data:
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if frames else data)
-
     def _cut_off(self, answer: Answer, pace: Pace) -> None:
         """Close the connection where the recorded response broke off.
 
-        If the recorded call was cancelled by its caller, first give this caller the time to cancel it too.
+        If the recorded call was cancelled by its caller, wait first, so that this caller can cancel the call too.
         """
         if answer.stopped is not None or (answer.error is None and answer.status is None):
-            why = f"nothing is on file of what came next: {answer.stopped or 'no answer had come'}"
+            why = f"the rest of the answer is not on file: {answer.stopped or 'no answer had come'}"
             self.server.on_mismatch(str(self.server.replay.refused(why)))
         if answer.was_cancelled:
             select.select([self.connection], [], [], pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
@@ -188,9 +183,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _headers_of(answer: Answer) -> dict[str, str]:
-    """Return the headers of an answer without those that frame its body. A redirect leads to this server."""
+    """Return the headers of an answer, except those that say where the body ends. A redirect leads to this server."""
     origin = {} if answer.origin is None else answer.origin.to_headers()
-    headers = {name: value for name, value in (answer.headers | origin).items() if name.lower() not in _FRAMING}
+    headers = {name: value for name, value in (answer.headers | origin).items() if name.lower() not in FRAMING_HEADERS}
     if "location" in headers:
         headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
     return headers

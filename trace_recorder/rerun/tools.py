@@ -25,7 +25,7 @@ class ReplayedToolError(Exception):
 
 
 class RecordedTools:
-    """The recorded tool executions, each of which is used once. `left` are the unused ones, `given` the used ones."""
+    """The recorded executions of tools. Each is used once: `unused` and `used` are lists of executions."""
 
     def __init__(
         self,
@@ -34,16 +34,16 @@ class RecordedTools:
         mask: Callable[[Payload], Payload],
         claim: Claim = lambda _: True,
     ) -> None:
-        self._left = list(executions)
+        self._unused = list(executions)
         self._name = name
         self._mask = mask
         self._claim = claim
-        self.given: list[RecordedTool] = []
+        self.used: list[RecordedTool] = []
 
     @property
-    def left(self) -> list[RecordedTool]:
+    def unused(self) -> list[RecordedTool]:
         """Return the executions that no call has used yet, in the order in which they began."""
-        return [*self._left]
+        return [*self._unused]
 
     def take(self, name: str, arguments: Mapping[str, object]) -> Outcome:
         """Return the outcome of a tool for these arguments. Raises ReplayMismatchError if there is no outcome."""
@@ -56,48 +56,48 @@ class RecordedTools:
         self,
         name: str,
         arguments: Mapping[str, object],
-        among: Callable[[RecordedTool], bool] = lambda _: True,
+        accepts: Callable[[RecordedTool], bool] = lambda _: True,
     ) -> Outcome | None:
-        """Return the outcome of a tool for these arguments, or None. Only executions that `among` accepts are used.
+        """Return the outcome of a tool for these arguments, or None. Only executions that `accepts` accepts are used.
 
         Raises ReplayMismatchError if the result is not on file.
         """
         for tool in self._equal(name, arguments):
-            if among(tool):
-                self._left.remove(tool)
+            if accepts(tool):
+                self._unused.remove(tool)
                 if self._claim(tool.begin.seq):
-                    self.given.append(tool)
+                    self.used.append(tool)
                     return self._outcome(tool)
         return None
 
     def knows(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Whether an unused execution has these arguments."""
+        """Return whether an unused execution of this tool has these arguments."""
         return bool(self._equal(name, arguments))
 
     def mismatch(self, name: str, arguments: Mapping[str, object]) -> ReplayMismatchError:
-        """Explain why a call has no result."""
-        return ReplayMismatchError(self._explained(name, self._mask(to_jsonable(arguments))))
+        """Return a mismatch that says why a call has no result."""
+        return ReplayMismatchError(self._mismatch_message(name, self._mask(to_jsonable(arguments))))
 
     def _equal(self, name: str, arguments: Mapping[str, object]) -> list[RecordedTool]:
         live = self._mask(to_jsonable(arguments))
-        return [one for one in self._left if one.name == name and fits(one.arguments, live)]
+        return [tool for tool in self._unused if tool.name == name and fits(tool.arguments, live)]
 
     def _outcome(self, tool: RecordedTool) -> Outcome:
         if tool.ending is None:
-            raise ReplayMismatchError(f"{self._name} ends while the tool {tool.name} runs: its result is not on file.")
+            raise ReplayMismatchError(f"{self._name} ends while the tool {tool.name} runs: it has no recorded result.")
         data = tool.ending.data
         items = tuple(data["result"]) if "yielded" in data and isinstance(data["result"], list) else None
         result = data.get("returned") if items is not None else data.get("result")
         error = data.get("error")
         return Outcome(result, _exception(error) if isinstance(error, dict) else None, items)
 
-    def _explained(self, name: str, live: Payload) -> str:
-        called = f"{name}({json.dumps(live, ensure_ascii=False)[:400]})"
-        same = [one for one in self._left if one.name == name]
-        if not same:
-            return f"{self._name} has no result for {called}: no call of this tool is left. tools='live' runs tools."
-        changed = "\n  ".join(differences(same[0].arguments, live))
-        return f"{self._name} has no result for {called}. The next call of this tool was recorded with:\n  {changed}"
+    def _mismatch_message(self, name: str, live: Payload) -> str:
+        call = f"{name}({json.dumps(live, ensure_ascii=False)[:400]})"
+        of_tool = [tool for tool in self._unused if tool.name == name]
+        if not of_tool:
+            return f"{self._name} has no result for {call}: no call of this tool is left. tools='live' runs tools."
+        changes = "\n  ".join(differences(of_tool[0].arguments, live))
+        return f"{self._name} has no result for {call}. The next call of this tool was recorded with:\n  {changes}"
 
 
 def _exception(error: Mapping[str, Payload]) -> Exception:
@@ -108,5 +108,5 @@ def _exception(error: Mapping[str, Payload]) -> Exception:
 
 @cache
 def _replayed_class(name: str) -> type[ReplayedToolError]:
-    """Return a class of this name, so that a recording of the replay has the same class name."""
+    """Return a class of this name, so that a recording of the replay has the name of the recorded class."""
     return type(name, (ReplayedToolError,), {"__module__": __name__})

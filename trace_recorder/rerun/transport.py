@@ -58,7 +58,7 @@ class SyncReplaying:
 
 
 class AsyncReplaying:
-    """The same for an async client."""
+    """The transport of an async client."""
 
     def __init__(self, inner: Any, answers: Answers) -> None:
         self.inner = inner
@@ -74,7 +74,7 @@ class AsyncReplaying:
         answer = answer or _answer(self.answers, endpoint, request, await request.aread(), library)
         if answer is None:
             return await send_async(self.inner, request)
-        sleep = import_module("anyio").sleep  # what httpx sleeps with: asyncio's or trio's
+        sleep = import_module("anyio").sleep  # as httpx does, so that it works with asyncio and with trio
         await sleep(0)  # other tasks run here, as they do while a task waits for the network
         wait = Pace(self.answers.speed)
 
@@ -109,7 +109,7 @@ class AsyncReplaying:
 
 def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: bytes, library: Any) -> Answer | None:
     if endpoint is None:
-        why = f"{request.method} {request.url} is no LLM call: a client of replay() alone answers nothing else."
+        why = f"{request.method} {request.url} is not an LLM call. An HTTP client of replay() answers only LLM calls."
         raise httpx_errors(library, request).refusal(answers.refused(why))
     try:
         return answers.answer(endpoint, request.headers.raw, body)
@@ -124,7 +124,10 @@ def httpx_errors(library: Any, request: Any) -> Errors:
 
 
 def _extensions(answer: Answer) -> dict[str, Any]:
-    """Return the extensions of the response. Recording finds the origin there, and the headers stay as recorded."""
+    """Return the extensions of the response, where a recording transport finds the recorded call.
+
+    So the headers of the response are those that were recorded.
+    """
     return {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
 
 
@@ -141,8 +144,8 @@ def _stream(library: Any, chunks: Any) -> Any:
 def stream_class(library: str) -> type:
     """Return the class of response streams of a library, sync and async.
 
-    A stream is read once. A second iteration continues the first: the openai SDK iterates again to read what follows
-    `[DONE]`.
+    A stream is read once. A second iteration continues where the first one stopped, because the openai SDK iterates
+    again to read the bytes after `[DONE]`.
     """
     module = import_module(library)
 

@@ -1,7 +1,7 @@
-"""Recorded answers for urllib3, and so for requests and boto3: a connection whose socket is the recording.
+"""Recorded answers for urllib3, and so for requests and boto3: a connection whose socket gives the recorded bytes.
 
 urllib3 itself reads the answer from that socket and makes its own response. So types, reads, retries and pools are
-those of urllib3. The lengths of chunks and bodies are written again.
+those of urllib3. The lengths of the body and of chunks are not the recorded ones, because the recorded body is decoded.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from typing import Any
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
 from trace_recorder.capture.urllib3_pools import read_request
 from trace_recorder.dialects.endpoints import with_model
-from trace_recorder.rerun.answers import Answer, Answers, Errors, Pace, answer_to
+from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Errors, Pace, answer_to
 from trace_recorder.rerun.outgoing import Outgoing
 
 
 def answered(answers: Answers, original: Any, pool: Any, *arguments: Any, **named: Any) -> Any:
-    """Answer one attempt of a pool from the recording, or send it. Raises as the recorded call did."""
+    """Answer one attempt of a pool from the recording, or send it.
+
+    Raises the exception that ended the recorded call, if there was one.
+    """
     request = read(pool, arguments, named)
     answer = answer_to(answers, request, errors())
     if answer is None:
@@ -31,7 +34,7 @@ def answered(answers: Answers, original: Any, pool: Any, *arguments: Any, **name
         raise errors().ending(answer, answers)
     connection = import_module("urllib3.connection").HTTPConnection(pool.host, pool.port)
     connection.sock = _Socket(_responding(answer, answers))
-    connection.is_verified = True  # nothing is sent, so urllib3 must not warn of a certificate
+    connection.is_verified = True  # nothing is sent, so urllib3 must not warn about the certificate
     response = original(pool, connection, *arguments[1:], **named)
     setattr(response, ORIGIN_ATTRIBUTE, answer.origin)
     return response
@@ -65,9 +68,9 @@ def errors() -> Errors:
 
 def head(answer: Answer) -> bytes:
     """Return the status line and the headers of an answer as HTTP/1.1, with chunks or with a length."""
-    phrase = next((one.phrase for one in HTTPStatus if one.value == answer.status), "")
+    phrase = next((status.phrase for status in HTTPStatus if status.value == answer.status), "")
     framing = f"content-length: {len(answer.body)}" if is_whole(answer) else "transfer-encoding: chunked"
-    kept = (f"{name}: {value}" for name, value in answer.headers.items() if name.lower() not in _FRAMING)
+    kept = (f"{name}: {value}" for name, value in answer.headers.items() if name.lower() not in FRAMING_HEADERS)
     lines = [f"HTTP/1.1 {answer.status} {phrase}", *kept, framing]
     return "".join(f"{line}\r\n" for line in lines).encode("latin-1", "replace") + b"\r\n"
 
@@ -78,17 +81,14 @@ def chunk(data: bytes) -> bytes:
 
 
 def is_whole(answer: Answer) -> bool:
-    """Whether the body comes in one piece, to its end."""
+    """Return whether the body comes in one piece, to its end."""
     return answer.chunks is None and not answer.is_cut_off
-
-
-_FRAMING = ("content-length", "transfer-encoding", "connection", "keep-alive")
 
 
 def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
     """Yield the bytes that the server sends, each chunk at its time.
 
-    Raise at the end if the recorded call failed there.
+    If the recorded call failed after the last chunk, raise its exception.
     """
     pace = Pace(answers.speed)
     yield head(answer)
@@ -104,7 +104,7 @@ def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
 
 
 class _Socket:
-    """The methods of a socket that http.client calls. Sent bytes are dropped."""
+    """A socket with the methods that http.client calls. Sent bytes are dropped."""
 
     def __init__(self, received: Iterator[bytes]) -> None:
         self._received = received
@@ -127,14 +127,14 @@ class _Socket:
 
 
 class _Received(io.RawIOBase):
-    """A file of the received bytes. A read returns bytes of one piece at most."""
+    """A file of the received bytes. A read returns bytes of at most one piece."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._rest = b""
 
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """Return True, because the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:

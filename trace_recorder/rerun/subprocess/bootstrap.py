@@ -1,12 +1,11 @@
 """Replay inside a process of the program: its LLM calls and recorded tools are answered from the journal.
 
-The journal is read with the first call. `site/sitecustomize.py` of `attach/subprocess/` calls `begin` at the process's
-start. A process that cannot be replayed ends before it calls a model.
+The journal is read at the first call. `site/sitecustomize.py` of `attach/subprocess/` calls `begin` at the start of the
+process. A process that cannot be replayed ends before it calls a model.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from trace_recorder.dialects.endpoints import Endpoint, polled_response
@@ -20,12 +19,7 @@ from trace_recorder.values.origins import ReplayOf
 
 def begin() -> None:
     """Replay this process if the environment says so. May raise SystemExit."""
-    begin_process(_ordered, "replayed")
-
-
-def _ordered() -> _ProcessReplay | None:
-    handoff = ReplayHandoff.from_environment(os.environ)
-    return None if handoff is None else _ProcessReplay(handoff)
+    begin_process(ReplayHandoff, _ProcessReplay, "replayed")
 
 
 class _SharedReplay(Replay):
@@ -69,6 +63,6 @@ class _ProcessReplay(ProcessAnswers[_SharedReplay]):
     def polled(self, method: str, path: str) -> Answer | None:
         """Return the final answer to a poll of a recorded response.
 
-        Return None for a request that is not such a poll. No file is read to find that out.
+        Return None for a request that is not such a poll. Other requests do not cause the journal to be read.
         """
         return self._ask(lambda replay: replay.polled(method, path)) if polled_response(method, path) else None

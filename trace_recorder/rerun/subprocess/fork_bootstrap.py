@@ -1,6 +1,6 @@
 """Fork inside a process of the program: its LLM calls are answered up to the fork, and sent from then on.
 
-All calls are recorded. The processes share the recording: each recorded call is used once among them. When one process
+All calls are recorded. The processes share the recording: each recorded call is used by one of them. When one process
 has made a live call, all processes are live. Each process that makes a call has a file of its own, which names the
 continued run. A process that cannot be forked ends before it calls a model.
 """
@@ -8,7 +8,6 @@ continued run. A process that cannot be forked ends before it calls a model.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from trace_recorder.attach.lifecycle import RecorderTarget
@@ -21,23 +20,18 @@ from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.forking import Fork
 from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
-from trace_recorder.rerun.replayer import not_asked_for
+from trace_recorder.rerun.replayer import calls_outside_tools
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
 from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
 
 
 def begin() -> None:
     """Fork this process if the environment says so. May raise SystemExit."""
-    begin_process(_ordered, "forked")
-
-
-def _ordered() -> _ProcessFork | None:
-    handoff = ForkHandoff.from_environment(os.environ)
-    return None if handoff is None else _ProcessFork(handoff)
+    begin_process(ForkHandoff, _ProcessFork, "forked")
 
 
 class _SharedFork(Fork):
-    """A fork in which each recorded call is used once among all processes. When one process is live, all are."""
+    """A fork whose recorded calls are each used by one of all processes. When one process is live, all are."""
 
     def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
         self._handoff = handoff
@@ -56,7 +50,7 @@ class _SharedFork(Fork):
 
     @property
     def is_live(self) -> bool:
-        """Whether any process has made a live call."""
+        """Whether a process has made a live call."""
         return self._handoff.is_live()
 
     @is_live.setter
@@ -68,13 +62,13 @@ class _SharedFork(Fork):
         return self._handoff.claim(number)
 
     def _missing(self) -> list[RecordedExchange]:
-        given = self._handoff.given()
-        tools = [tool for tool in self.recording.tools if tool.begin.seq in given]
-        return not_asked_for([one for one in super()._missing() if one.begin.seq not in given], tools)
+        used = self._handoff.used_records()
+        tools = [tool for tool in self.recording.tools if tool.begin.seq in used]
+        return calls_outside_tools([call for call in super()._missing() if call.begin.seq not in used], tools)
 
     def _missing_tools(self) -> list[RecordedTool]:
-        given = self._handoff.given()
-        return [tool for tool in super()._missing_tools() if tool.begin.seq not in given]
+        used = self._handoff.used_records()
+        return [tool for tool in super()._missing_tools() if tool.begin.seq not in used]
 
 
 class _ProcessFork(ProcessAnswers[_SharedFork]):

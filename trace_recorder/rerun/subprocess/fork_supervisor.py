@@ -28,8 +28,8 @@ from trace_recorder.values.structs import asdict
 class ForkResult:
     """How a forked program ended, and the mismatches.
 
-    `mismatches` are the program's requests before the fork that were not recorded, each with the differences. `problem`
-    says that the program did not reach the fork, or lists the recorded calls before the fork that it did not make. If
+    `mismatches` are messages about the program's requests before the fork that were not recorded. `problem` says that
+    the program did not reach the fork, or lists the recorded calls before the fork that the program did not make. If
     there is no problem, `problem` is None.
     """
 
@@ -55,9 +55,9 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
 ) -> ForkResult:
     """Run a command that repeats a run up to a call, and is live and recorded from then on. Return how it ended.
 
-    `at` is the id of the call. The number of a step means the first call of that step. `answer` is the text of an
-    answer to the call: JSON, or the text of a stream if the call streams. The new file is in `directory`, or beside
-    the run.
+    `at` is the id of the call, or the number of a step, which stands for the first call of that step. `answer` is the
+    text of an answer to the call: JSON, or the text of a stream if the call streams. The new file is in `directory`, or
+    beside the run.
 
     Raises CommandError if the command cannot be started, and TrajectoryFormatError if the journal cannot be replayed.
     Raises ValueError if the journal has no such call, and for an invalid answer or an invalid path in `ignore`.
@@ -95,9 +95,9 @@ def _parse_answer(text: str, point: ForkPoint) -> Any:
         try:
             answer = json.loads(text)
         except ours(ValueError) as error:
-            raise ValueError(f"{point} wants JSON: {error}") from None
+            raise ValueError(f"the answer to {point} has to be JSON: {error}") from None
         if not isinstance(answer, dict):
-            raise ValueError(f"{point} wants a JSON object, the body of a response")
+            raise ValueError(f"the answer to {point} has to be a JSON object, the body of a response")
     answer_by_hand(answer, point)
     return answer
 
@@ -114,5 +114,5 @@ def _problem(recording: Recording, point: ForkPoint, handoff: ForkHandoff) -> st
     name = recording.path.name
     if not handoff.is_live():
         return report_not_reached(name, point)
-    behind = filter(point.is_behind, recording.exchanges)
-    return describe_unused(recording, behind, handoff.given(), f"{name}, up to {point},")
+    before = filter(point.is_after, recording.exchanges)
+    return describe_unused(recording, before, handoff.used_records(), f"{name}, up to {point},")

@@ -1,7 +1,7 @@
 """The instructions for the processes of a replayed or forked program, in one environment variable.
 
 All processes replay one journal. They note in files which recorded calls were used, so that no two processes use the
-same call. A process that is killed loses none of these notes.
+same call. The notes of a process remain if the process is killed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trace_recorder.rerun.matching import Match, results_in_any_order
 from trace_recorder.signal_handlers import ours, suppress
 from trace_recorder.values.origins import ForkedFrom
 
-_GIVEN = "given-"
+_USED = "used-"
 _MISMATCH = "mismatch-"
 _LIVE = "live"
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRecording:
-    """The instructions that all processes of a program share: which journal, and where to note the used records."""
+    """The instructions for all processes of a program: the journal, and the directory for notes and reports."""
 
     VARIABLE: ClassVar[str]
     """The environment variable with the instructions, as JSON."""
@@ -34,7 +34,7 @@ class SharedRecording:
     reports: str
     """A directory that exists until the program ends.
 
-    It has a file `given-N` for each used record N, and a file `mismatch-…` with the text of each mismatch.
+    It has a file `used-N` for each used record N, and a file `mismatch-…` with the message of each mismatch.
     """
     ignore: tuple[str, ...] = ()
     speed: float | None = None
@@ -61,8 +61,8 @@ class SharedRecording:
         return results_in_any_order if self.results_in_any_order else None
 
     def claim(self, number: int) -> bool:
-        """Note that the record of this number is used. Return False if any process has used it before."""
-        path = Path(self.reports, f"{_GIVEN}{number}")
+        """Note that the record of this number is used. Return False if a process has used it before."""
+        path = Path(self.reports, f"{_USED}{number}")
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except ours(FileExistsError):
@@ -71,18 +71,18 @@ class SharedRecording:
             return True
         return True
 
-    def given(self) -> set[int]:
+    def used_records(self) -> set[int]:
         """Return the numbers of the records that have been used."""
-        return {int(file.name.removeprefix(_GIVEN)) for file in Path(self.reports).glob(f"{_GIVEN}*")}
+        return {int(file.name.removeprefix(_USED)) for file in Path(self.reports).glob(f"{_USED}*")}
 
     def report_mismatch(self, text: str) -> None:
-        """Report a call that the recording does not answer."""
+        """Report the message about a call that the recording does not answer."""
         write_report(self.reports, _MISMATCH, text.encode("utf-8", "backslashreplace"))
 
     def mismatches(self) -> list[str]:
-        """Return the texts of all mismatches in order.
+        """Return the messages of all mismatches in order.
 
-        Equal texts appear once, because an SDK retries a failed request.
+        Equal messages appear once, because an SDK retries a failed request.
         """
         return [text.decode() for text in read_reports(self.reports, _MISMATCH)]
 
@@ -95,7 +95,7 @@ class ReplayHandoff(SharedRecording):
 
     tools: Literal["recorded", "live"] = "recorded"
     trajectory_id: str | None = None
-    """The run that is replayed."""
+    """The id of the run that is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,5 +128,5 @@ class ForkHandoff(SharedRecording):
             Path(self.reports, _LIVE).touch()
 
     def is_live(self) -> bool:
-        """Whether any process has made a live call."""
+        """Return whether a process has made a live call."""
         return Path(self.reports, _LIVE).exists()

@@ -1,11 +1,12 @@
 """The common part of a replayed and a forked process.
 
-The replay or the fork is made with the first call, and mismatches are reported to the supervisor. `bootstrap.py` has
-the replay of a process, `fork_bootstrap.py` the fork.
+The replay or the fork is made at the first call, and mismatches are reported to the supervisor. `bootstrap.py` has the
+replay of a process, `fork_bootstrap.py` the fork.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -30,12 +31,13 @@ class HasTools(Protocol):
         """Return the outcome of a tool, or None if the tool is to be run."""
 
 
+Instructions = TypeVar("Instructions", bound=SharedRecording)
 Made = TypeVar("Made", bound=HasTools)
 Result = TypeVar("Result")
 
 
 class ProcessAnswers(ABC, Generic[Made]):
-    """Answers one process from a replay or a fork, which is made with the first call."""
+    """The answers for one process, from a replay or a fork, which is made at the first call."""
 
     def __init__(self, handoff: SharedRecording) -> None:
         self.speed = handoff.speed
@@ -53,9 +55,9 @@ class ProcessAnswers(ABC, Generic[Made]):
         """Answer the HTTP clients and the tools of this process from now on."""
 
     def _ask(self, ask: Callable[[Made], Result]) -> Result:
-        """Ask the replay or the fork.
+        """Return what `ask` returns for the replay or the fork.
 
-        If there is no answer, report that to the supervisor and raise ReplayMismatchError.
+        If there is no answer, report the mismatch to the supervisor, and raise ReplayMismatchError.
         """
         with self._lock:
             if self._made is None:
@@ -69,26 +71,26 @@ class ProcessAnswers(ABC, Generic[Made]):
 
     def _stand_in_for_tools(self, origin: ReplayOf | None = None, *, run: bool = False) -> None:
         def ask(name: str, arguments: Mapping[str, object]) -> Outcome | None:
-            return self._ask(lambda it: it.tool_outcome(name, arguments))
+            return self._ask(lambda made: made.tool_outcome(name, arguments))
 
         self._stand_in = stand_in_for_tools(run_it if run else ask, origin)
         self._stand_in.__enter__()
 
-    def refused(self, text: str) -> ReplayMismatchError:
-        """Return a mismatch to raise, after reporting it."""
-        self._reports.report_mismatch(text)
-        return ReplayMismatchError(text)
+    def refused(self, message: str) -> ReplayMismatchError:
+        """Report a mismatch to the supervisor, and return it to be raised."""
+        self._reports.report_mismatch(message)
+        return ReplayMismatchError(message)
 
     def watch_connections(self) -> None:
         """From now on, refuse connections to models that the recording cannot answer, unless they are allowed.
 
-        If calls are live already, as after the first live call of a fork, report the connections instead.
+        Once calls are live, as after the first live call of a fork, report the connections instead of refusing them.
         """
         if not self._reports.allow_live:
             audit_connections(self._connecting)
 
     def _makes_calls(self) -> bool:
-        """Whether calls are now sent to their providers."""
+        """Return whether calls are now sent to their providers."""
         return False
 
     def _connecting(self, connection: UnseenConnection) -> None:
@@ -103,7 +105,7 @@ class ProcessAnswers(ABC, Generic[Made]):
         self._made = None
 
     def at_exit(self) -> None:
-        """Do nothing: the notes of used records are on file."""
+        """Do nothing, because the notes about used records are on file already."""
 
 
 def _refusal(connection: UnseenConnection, name: str) -> str:
@@ -113,20 +115,24 @@ def _refusal(connection: UnseenConnection, name: str) -> str:
     )
 
 
-_begun: list[ProcessAnswers[HasTools]] = []
+_kept_alive: list[object] = []
 
 
-def begin_process(make: Callable[[], ProcessAnswers[Made] | None], done: str) -> None:
-    """Install the result of `make`, unless it is None. `done` completes the message "this process cannot be …".
+def begin_process(
+    kind: type[Instructions], make: Callable[[Instructions], ProcessAnswers[Made]], participle: str
+) -> None:
+    """Replay or fork this process if the environment has instructions of this kind.
 
-    Raises SystemExit if this fails, because the process must not call a model then.
+    `participle` completes the message "this process cannot be …". Raises SystemExit if the process cannot be replayed
+    or forked, because then it must not call a model.
     """
     try:
-        answers = make()
-        if answers is not None:
-            _begun.append(answers)  # type: ignore[arg-type]  # it is only kept
+        handoff = kind.from_environment(os.environ)
+        if handoff is not None:
+            answers = make(handoff)
+            _kept_alive.append(answers)
             answers.install()
             answers.watch_connections()
     except ours(TraceRecorderError, OSError, ValueError, TypeError) as error:
-        sys.stderr.write(f"trace-recorder: this process cannot be {done}: {error}\n")
+        sys.stderr.write(f"trace-recorder: this process cannot be {participle}: {error}\n")
         raise SystemExit(1) from None

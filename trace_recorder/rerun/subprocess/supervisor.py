@@ -12,7 +12,7 @@ from typing import Literal
 from trace_recorder.attach.subprocess.supervisor import python_path, run_process
 from trace_recorder.rerun.matching import parse_path
 from trace_recorder.rerun.recorded import RecordedExchange, Recording
-from trace_recorder.rerun.replayer import not_asked_for, report_unused
+from trace_recorder.rerun.replayer import calls_outside_tools, report_unused
 from trace_recorder.rerun.subprocess.handoff import ReplayHandoff
 
 _PROVIDERS = "ANTHROPIC ARK AZURE_OPENAI DEEPSEEK GEMINI GOOGLE GROQ MISTRAL OPENAI OPENROUTER TOGETHER XAI"
@@ -26,8 +26,8 @@ PLACEHOLDER_KEYS: Mapping[str, str] = {
 class ReplayResult:
     """How a replayed program ended, and the mismatches. `code` is its exit code, or -n if signal n ended it.
 
-    `mismatches` are the program's calls that were not recorded, each with the differences. `unused` lists the recorded
-    calls that the program did not make, or is None.
+    `mismatches` are messages about the program's calls that were not recorded. `unused` is a message that lists the
+    recorded calls that the program did not make, or None.
     """
 
     code: int
@@ -66,18 +66,17 @@ def replay_program(
         )
         environment = {**PLACEHOLDER_KEYS, **os.environ, **handoff.to_environment(), "PYTHONPATH": python_path()}
         _, code = run_process(command, environment)
-        unused = describe_unused(recording, recording.exchanges, handoff.given(), recording.path.name)
+        unused = describe_unused(recording, recording.exchanges, handoff.used_records(), recording.path.name)
         return ReplayResult(code, handoff.mismatches(), unused)
 
 
 def describe_unused(
-    recording: Recording, expected: Iterable[RecordedExchange], answered: set[int], name: str
+    recording: Recording, expected: Iterable[RecordedExchange], used: set[int], name: str
 ) -> str | None:
-    """Describe which of the expected calls were not used, or return None if all were.
+    """Return a message that lists the expected calls that were not used, or None if all were used.
 
-    `name` names the recording in the text.
+    `used` has the numbers of used records. `name` is the name of the recording in the message.
     """
-    left = [one for one in expected if one.begin.seq not in answered]
-    tools = [tool for tool in recording.tools if tool.begin.seq in answered]
-    unused = [one.interaction_id for one in not_asked_for(left, tools)]
-    return report_unused(name, unused) if unused else None
+    tools = [tool for tool in recording.tools if tool.begin.seq in used]
+    calls = calls_outside_tools([call for call in expected if call.begin.seq not in used], tools)
+    return report_unused(name, [call.interaction_id for call in calls]) if calls else None
