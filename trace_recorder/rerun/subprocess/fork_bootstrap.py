@@ -21,8 +21,8 @@ from trace_recorder.rerun.forking import Fork
 from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import calls_outside_tools
+from trace_recorder.rerun.subprocess.bootstrap import ProcessAnswers, begin_process
 from trace_recorder.rerun.subprocess.handoff import ForkHandoff
-from trace_recorder.rerun.subprocess.process_answers import ProcessAnswers, begin_process
 
 
 def begin() -> None:
