@@ -1,8 +1,8 @@
 """The base of all clients: one conversation in, one response out, in four forms that differ by an `await`.
 
-A subclass names its provider, makes the SDK's clients and points at their methods. Its wire format builds the requests,
+A subclass names its provider, makes the SDK's clients and returns their methods. Its wire format builds the requests,
 and the reader of the same dialect reads the responses. Calls are recorded on the wire, as with any wrapped client, by
-the given recorder or else by the current one. No feature of the SDK is hidden: `sdk` and `async_sdk` are the SDK's
+the given recorder or else by the current recorder. No feature of the SDK is hidden: `sdk` and `async_sdk` are the SDK's
 clients, and every parameter is passed to the SDK's method.
 """
 
@@ -61,8 +61,8 @@ class Client(Generic[Sdk, AsyncSdk]):
     """A thin client of one provider; see `docs/clients.md`.
 
     At the end of a `with` block, sync or async, the client closes the SDK's clients that it made. `model` is the
-    default model of calls. Calls are recorded by `recorder`, else by the current one. A failed call is retried up to
-    `retries` times, by the table in `retries.py`. `options` are passed to the SDK's clients.
+    default model of calls. Calls are recorded by `recorder`, or else by the current recorder. A failed call is retried
+    up to `retries` times, by the table in `retries.py`. `options` are passed to the SDK's clients.
     """
 
     provider: ClassVar[str]
@@ -83,7 +83,7 @@ class Client(Generic[Sdk, AsyncSdk]):
         self._recorder = recorder
         self._retrying = Retrier(retries)
         self._options = options
-        self._noted: tuple[object, int] | None = None
+        self._annotated: tuple[object, int] | None = None
         self._module = self._import()
         self._made: dict[Side, Any] = {}
         self._made["sync"] = self._bound(self._make("sync"))
@@ -95,19 +95,19 @@ class Client(Generic[Sdk, AsyncSdk]):
 
         Raises the SDK's errors, and ClientError if the messages cannot be sent.
         """
-        asked = self._prepare(messages, tools, params)
-        return asked.read(self._retrying.call(lambda attempt: self._body_of(self._send("sync", asked, attempt))))
+        call = self._prepare(messages, tools, params)
+        return call.read(self._retrying.call(lambda attempt: self._body_of(self._send("sync", call, attempt))))
 
     async def achat(
         self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
     ) -> LLMResponse:
         """Do the same as `chat`, for async code."""
-        asked = self._prepare(messages, tools, params)
+        call = self._prepare(messages, tools, params)
 
         async def send(attempt: int) -> JsonObject:
-            return self._body_of(await self._send("async", asked, attempt))
+            return self._body_of(await self._send("async", call, attempt))
 
-        return asked.read(await self._retrying.acall(send))
+        return call.read(await self._retrying.acall(send))
 
     def stream(
         self, messages: MessagesInput, tools: Iterable[ToolInput] | None = None, **params: Any
@@ -124,7 +124,7 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
 
     def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
-        """Record later calls by this recorder. With None, the recorder that is current at each call records it."""
+        """Record later calls by this recorder. With None, each call is recorded by the current recorder."""
         self._recorder = recorder
         for sdk in self._made.values():
             self._bound(unwrap(sdk))
@@ -159,18 +159,18 @@ class Client(Generic[Sdk, AsyncSdk]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         await self.aclose()
 
-    # ── what a provider's client says ────────────────────────────────────────────────────────────────────────────
+    # ── the methods of a subclass ────────────────────────────────────────────────────────────────────────────────
 
     def _make(self, side: Side) -> Any:
         """Make the SDK's client, without its own retries."""
@@ -185,10 +185,10 @@ class Client(Generic[Sdk, AsyncSdk]):
         raise NotImplementedError
 
     def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:  # noqa: ARG002 - for subclasses
-        """Return the arguments of one attempt. Some SDKs state the number of the attempt."""
+        """Return the arguments of one attempt. Some SDKs send the number of the attempt."""
         return request
 
-    # ── what is the same for all ─────────────────────────────────────────────────────────────────────────────────
+    # ── shared by all subclasses ─────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject) -> PreparedCall:
         prepared, left_out = prepare_messages(to_messages(messages), self.wire_format, self.provider)
@@ -203,31 +203,31 @@ class Client(Generic[Sdk, AsyncSdk]):
         dialect = dialect_of(self.wire_format.api)
         if dialect is None:
             raise ClientError(f"There is no reader of {self.wire_format.api}.")
-        said = dialect.read_response(self._checked_body(body), made_up_calls)
-        return with_turn(said, self.wire_format, self.provider, body)
+        response = dialect.read_response(self._checked_body(body), made_up_calls)
+        return with_turn(response, self.wire_format, self.provider, body)
 
     def _source(
         self, side: Side, messages: MessagesInput, tools: Iterable[ToolInput] | None, params: JsonObject
     ) -> StreamSource:
-        asked = self._prepare(messages, tools, params)
+        call = self._prepare(messages, tools, params)
         return StreamSource(
             self.wire_format,
             self._retrying,
-            lambda attempt: self._send(side, asked, attempt, streams=True),
+            lambda attempt: self._send(side, call, attempt, streams=True),
             self._plain,
-            asked.read,
+            call.read,
         )
 
-    def _send(self, side: Side, asked: PreparedCall, attempt: int, *, streams: bool = False) -> Any:
+    def _send(self, side: Side, call: PreparedCall, attempt: int, *, streams: bool = False) -> Any:
         if side == "async":
-            _ = self.async_sdk
-        return self._method(side, streams=streams)(**self._for_attempt(asked.request, attempt))
+            _ = self.async_sdk  # makes the async client at the first call
+        return self._method(side, streams=streams)(**self._for_attempt(call.request, attempt))
 
     def _body_of(self, answer: Any) -> JsonObject:
         return self._checked_body(self._plain(answer))
 
     def _checked_body(self, body: JsonObject) -> JsonObject:
-        """Return the body, unless it states an error."""
+        """Return the body. Raises AnswerError if the body states an error."""
         if error := body.get("error"):
             raise AnswerError(self.provider, error)
         return body
@@ -237,11 +237,14 @@ class Client(Generic[Sdk, AsyncSdk]):
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:
-        """Record how many messages were sent without their reasoning, unless this number is on file. Never raise."""
+        """Annotate the run with the number of messages that were sent without their reasoning. Never raise.
+
+        The same number is not recorded again.
+        """
         recorder = self._recorder or current_recorder()
-        if recorder is None or self._noted == (recorder, left_out):
+        if recorder is None or self._annotated == (recorder, left_out):
             return
-        self._noted = (recorder, left_out)
+        self._annotated = (recorder, left_out)
         with suppress(TraceRecorderError):
             recorder.annotate(LEFT_OUT, {"provider": self.provider, "api": self.wire_format.api, "messages": left_out})
 
@@ -255,9 +258,9 @@ class Client(Generic[Sdk, AsyncSdk]):
             ) from error
 
     def _key(self, *others: str) -> str | None:
-        """Return the key: the option `api_key`, else the first variable that is set.
+        """Return the key: the option `api_key`, or else the first variable that is set.
 
-        `others` are options that replace the key.
+        `others` are options that replace the key. Raises MissingKeyError if there is neither a key nor such an option.
         """
         key = self._options.get("api_key") or next(filter(None, map(os.environ.get, self.key_names)), None)
         if key is None and not any(self._options.get(name) for name in others):

@@ -1,7 +1,7 @@
-"""The clients of the seven providers, and `create_client`, which makes one by the provider's name.
+"""The clients of the seven providers, and `create_client`, which makes a client by the provider's name.
 
-A provider that speaks OpenAI's dialects is a subclass of `OpenAICompatibleClient`: a name, an address and the names of
-its variables. The others are clients over SDKs of their own.
+The client of a provider that speaks OpenAI's dialects is a subclass of `OpenAICompatibleClient`, with a name, an
+address and the names of environment variables. The other providers have SDKs of their own.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:  # an SDK is imported when a client of it is made
     from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
 
 ATTEMPT_HEADER = "x-stainless-retry-count"
-"""The header in which this family of SDKs sends the number of an attempt; the recording reads it."""
+"""The header in which SDKs of Stainless send the number of an attempt. The recording reads it."""
 
 
 class StainlessClient(Client[Sdk, AsyncSdk]):
     """A client of an SDK that Stainless generates.
 
-    These SDKs share how answers become JSON and how attempts are stated.
+    These SDKs have the same method that converts an answer to JSON, and send the same header for the attempt.
     """
 
     def _plain(self, answer: Any) -> JsonObject:
@@ -44,7 +44,7 @@ class StainlessClient(Client[Sdk, AsyncSdk]):
         return body
 
     def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:
-        """State the attempt in the SDK's own header."""
+        """Send the number of the attempt in the SDK's own header."""
         if not attempt:
             return request
         return {**request, "extra_headers": {**(request.get("extra_headers") or {}), ATTEMPT_HEADER: str(attempt)}}
@@ -54,7 +54,7 @@ class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
     """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
 
     `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning.
-    The first one that is present is sent. `Client` describes the other arguments.
+    The first of these members that a message has is sent. `Client` describes the other arguments.
     """
 
     sdk_name = "openai"
@@ -102,7 +102,7 @@ class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
 
 
 class OpenAIClient(OpenAICompatibleClient):
-    """OpenAI: OPENAI_API_KEY, OPENAI_BASE_URL."""
+    """The client of OpenAI. It reads OPENAI_API_KEY and OPENAI_BASE_URL."""
 
     provider = "openai"
     key_names = ("OPENAI_API_KEY",)
@@ -112,9 +112,10 @@ _TOKENS = ("azure_ad_token", "azure_ad_token_provider")
 
 
 class AzureClient(OpenAICompatibleClient):
-    """Azure OpenAI: AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_VERSION (or OPENAI_API_VERSION), AZURE_OPENAI_API_KEY.
+    """The client of Azure OpenAI.
 
-    In place of the key: AZURE_OPENAI_AD_TOKEN, or the SDK's `azure_ad_token` and `azure_ad_token_provider`.
+    It reads AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_VERSION (or OPENAI_API_VERSION), and AZURE_OPENAI_API_KEY. Instead
+    of the key, it takes AZURE_OPENAI_AD_TOKEN, or the SDK's options `azure_ad_token` and `azure_ad_token_provider`.
     """
 
     provider = "azure"
@@ -123,8 +124,8 @@ class AzureClient(OpenAICompatibleClient):
     def _make(self, side: Side) -> Any:
         made = self._module.AzureOpenAI if side == "sync" else self._module.AsyncAzureOpenAI
         version = self._setting("api_version", "AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
-        where = {} if self._options.get("base_url") else self._setting("azure_endpoint", "AZURE_OPENAI_ENDPOINT")
-        return made(**{"max_retries": 0, **self._options, **version, **where, **self._credential()})
+        endpoint = {} if self._options.get("base_url") else self._setting("azure_endpoint", "AZURE_OPENAI_ENDPOINT")
+        return made(**{"max_retries": 0, **self._options, **version, **endpoint, **self._credential()})
 
     def _credential(self) -> dict[str, Any]:
         if any(self._options.get(name) for name in _TOKENS):
@@ -142,10 +143,10 @@ class AzureClient(OpenAICompatibleClient):
 
 
 class DoubaoClient(OpenAICompatibleClient):
-    """Doubao: ARK_API_KEY or DOUBAO_API_KEY; another address by ARK_BASE_URL or DOUBAO_BASE_URL.
+    """The client of Doubao. It reads ARK_API_KEY or DOUBAO_API_KEY, and ARK_BASE_URL or DOUBAO_BASE_URL.
 
-    Reasoning goes back as `reasoning_content`, which Ark documents for its models from doubao-seed-1.8 and
-    deepseek-v3.2 on; `reasoning_fields=()` sends none.
+    Reasoning is sent back as `reasoning_content`, which Ark documents for its models from doubao-seed-1.8 and
+    deepseek-v3.2 on. With `reasoning_fields=()`, no reasoning is sent back.
     """
 
     provider = "doubao"
@@ -156,7 +157,7 @@ class DoubaoClient(OpenAICompatibleClient):
 
 
 class OpenRouterClient(OpenAICompatibleClient):
-    """OpenRouter: OPENROUTER_API_KEY; another address by OPENROUTER_BASE_URL.
+    """The client of OpenRouter. It reads OPENROUTER_API_KEY and OPENROUTER_BASE_URL.
 
     Reasoning is sent back as `reasoning_details` with signatures, or as text if there are no details.
     """
@@ -169,7 +170,7 @@ class OpenRouterClient(OpenAICompatibleClient):
 
 
 class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
-    """Anthropic: ANTHROPIC_API_KEY, or other credentials that the SDK finds; ANTHROPIC_BASE_URL."""
+    """The client of Anthropic. It reads ANTHROPIC_BASE_URL, and ANTHROPIC_API_KEY or other credentials of the SDK."""
 
     provider = "anthropic"
     sdk_name = "anthropic"
@@ -193,12 +194,14 @@ class AnthropicClient(StainlessClient["Anthropic", "AsyncAnthropic"]):
 
 _VERTEX = ("vertexai", "credentials")
 _MADE_BY_SDK = {"sdk_http_response", "parsed", "automatic_function_calling_history"}
+"""The members of an answer that the SDK adds to the provider's JSON."""
 
 
 class GoogleClient(Client["genai.Client", "AsyncClient"]):
-    """Gemini: GOOGLE_API_KEY or GEMINI_API_KEY (the first wins, as in the SDK); Vertex AI by `vertexai=True`, ….
+    """The client of Gemini. It reads GOOGLE_API_KEY, or else GEMINI_API_KEY, as the SDK does.
 
-    Parameters of a call are members of the SDK's config: `chat(messages, temperature=0)`.
+    With `vertexai=True` and the other options of the SDK for Vertex AI, it calls Vertex AI. Parameters of a call are
+    members of the SDK's config: `chat(messages, temperature=0)`.
     """
 
     provider = "google"
@@ -226,7 +229,7 @@ class GoogleClient(Client["genai.Client", "AsyncClient"]):
 
 
 class OllamaClient(Client["ollama.Client", "ollama.AsyncClient"]):
-    """Ollama: OLLAMA_HOST (else 127.0.0.1:11434), and OLLAMA_API_KEY for ollama.com."""
+    """The client of Ollama. It reads OLLAMA_HOST (default: 127.0.0.1:11434), and OLLAMA_API_KEY for ollama.com."""
 
     provider = "ollama"
     sdk_name = "ollama"
@@ -280,7 +283,7 @@ def create_client(provider: str, model: str | None = None, **options: Any) -> Cl
     """Make the client of a provider. `options` are passed to its class. Raises UnknownProviderError."""
     if provider not in CLIENTS:
         raise UnknownProviderError(
-            f"There is no client for {provider!r}; there are {', '.join(CLIENTS)}. For another that speaks OpenAI's "
-            "dialect, make a subclass of OpenAICompatibleClient: four lines."
+            f"There is no client for {provider!r}; there are {', '.join(CLIENTS)}. For another provider that speaks "
+            "OpenAI's dialect, make a subclass of OpenAICompatibleClient: four lines."
         )
     return CLIENTS[provider](model, **options)

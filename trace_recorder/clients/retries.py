@@ -1,9 +1,9 @@
 """Retries: for which errors, and how long to wait.
 
 Only the table `RETRY_RULES` says which errors are retried. An error has several signs: a header, a code, a status, a
-class. They are looked up from the most specific to the least specific, and the first one in the table decides. An error
-without a sign in the table is not retried. The SDKs' own retries are off and tenacity retries instead. So all clients
-wait in the same way, and each attempt is sent and recorded separately.
+class. They are looked up from the most specific to the least specific, and the first sign in the table decides. An
+error without a sign in the table is not retried. The SDKs' own retries are off, and tenacity retries instead. So all
+clients wait in the same way, and each attempt is sent and recorded separately.
 """
 
 from __future__ import annotations
@@ -46,13 +46,10 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
     "builtins.ConnectionError": (True, "ollama: no connection"),
     "builtins.TimeoutError": (True, "a timeout"),
 }
-"""The sign of an error → whether it is retried, and why."""
+"""The sign of an error → whether the call is retried, and why."""
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
-"""Seconds.
-
-The wait doubles with each attempt, up to the longest. A random part of up to a quarter is subtracted from each wait.
-"""
+"""The wait doubles with each attempt, up to the longest wait. A random part, up to a quarter, is subtracted from it."""
 MAX_SERVER_WAIT_SECONDS = 120.0
 """If a server requests a longer wait, the error is raised at once, and the caller decides."""
 
@@ -93,19 +90,19 @@ class Retrier:
 
 
 def is_retried(error: BaseException) -> bool:
-    """Whether an error is retried: by the table, and by the wait that the server requests."""
+    """Return whether a call is retried after an error: by the table, and by the wait that the server requests."""
     if not isinstance(error, Exception) or (server_wait_seconds(error) or 0.0) > MAX_SERVER_WAIT_SECONDS:
         return False
     return next((RETRY_RULES[sign][0] for sign in _signs(error) if sign in RETRY_RULES), False)
 
 
 def wait_seconds(error: BaseException, attempts: int) -> float:
-    """Return the wait after an attempt (the first is 1): as the server requests, else exponential with jitter."""
-    asked = server_wait_seconds(error)
-    if asked is not None:
-        return asked
+    """Return the seconds to wait after a number of attempts: as the server requests, or exponential with jitter."""
+    requested = server_wait_seconds(error)
+    if requested is not None:
+        return requested
     wait: float = min(MAX_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempts - 1))
-    return wait * uniform(0.75, 1.0)  # noqa: S311 - jitter is no secret
+    return wait * uniform(0.75, 1.0)  # noqa: S311 - jitter is not a secret
 
 
 def server_wait_seconds(error: BaseException) -> float | None:
@@ -128,8 +125,8 @@ def server_wait_seconds(error: BaseException) -> float | None:
 
 
 def _signs(error: Exception) -> Iterator[str]:
-    if said := _headers(error).get("x-should-retry"):
-        yield f"x-should-retry: {said}"
+    if value := _headers(error).get("x-should-retry"):
+        yield f"x-should-retry: {value}"
     if isinstance(code := getattr(error, "code", None), str):
         yield code
     if status := _status(error):
@@ -140,13 +137,13 @@ def _signs(error: Exception) -> Iterator[str]:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status, under any of the names that the SDKs use."""
-    found = (getattr(error, name, None) for name in ("status_code", "code"))
-    return next((status for status in found if isinstance(status, int) and status >= 400), None)
+    """Return the HTTP status of an error, for which SDKs have two names, or None."""
+    codes = (getattr(error, name, None) for name in ("status_code", "code"))
+    return next((code for code in codes if isinstance(code, int) and code >= 400), None)
 
 
 def _headers(error: BaseException) -> dict[str, str]:
-    """Return the response's headers. Ollama's error has none; then they are those of the HTTP error that caused it."""
+    """Return the headers of the response. Ollama's error has no response, but the HTTP error that caused it has one."""
     response = getattr(error, "response", None) or getattr(error.__context__, "response", None)
     headers = getattr(response, "headers", None) or {}
     return {str(name).lower(): str(value) for name, value in headers.items()}
@@ -154,4 +151,4 @@ def _headers(error: BaseException) -> dict[str, str]:
 
 def _google_retry_delay(error: BaseException) -> Payload:
     details = as_dict(as_dict(getattr(error, "details", None)).get("error")).get("details")
-    return next((one["retryDelay"] for one in map(as_dict, as_list(details)) if "retryDelay" in one), None)
+    return next((detail["retryDelay"] for detail in map(as_dict, as_list(details)) if "retryDelay" in detail), None)

@@ -1,8 +1,8 @@
 """Streams: the pieces of an answer as they arrive, and at the end the same response that `chat` returns.
 
 The response is not assembled from the pieces. The text of the stream is kept, and the dialect's reader joins it, as it
-does for the file. Opening a stream is retried up to its first event. A later error is raised, because the caller
-already has pieces.
+joins a recorded stream. An error before the first event is retried. A later error is raised, because the caller already
+has pieces.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ResponseStream(StreamState):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class AsyncResponseStream(StreamState):
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         await self.aclose()
 

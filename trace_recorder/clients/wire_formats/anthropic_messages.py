@@ -1,8 +1,8 @@
 """Anthropic's Messages.
 
-System messages are sent separately, wherever they were. The results of one turn's tools are one user message. Thinking
-is sent back with its signature, redacted thinking unchanged, both before the text. The API requires `max_tokens`: the
-default is 8,192.
+System messages are sent separately, from any place in the conversation. The results of one turn's tools are one user
+message. Thinking is sent back before the text, with its signature. Redacted thinking is sent back unchanged. The API
+requires `max_tokens`, so the default is 8,192.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.inputs import (
     SYSTEM,
-    besides,
+    declaration,
     is_function,
     media_type_of,
-    named,
+    message_groups,
     object_of,
+    other_members,
     parts_of,
     rest_of,
-    runs,
 )
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.wire_format import (
@@ -41,7 +41,7 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
     """Build the arguments of `messages.create`."""
     system = [message for message in messages if message.role in SYSTEM]
     spoken = [message for message in messages if message.role not in SYSTEM]
-    request = {"max_tokens": MAX_TOKENS, **params, "messages": [_message(run) for run in runs(spoken)]}
+    request = {"max_tokens": MAX_TOKENS, **params, "messages": [_message(group) for group in message_groups(spoken)]}
     if system:
         request["system"] = _system(system)
     return request | ({"tools": [_tool(tool) for tool in tools]} if tools else {})
@@ -60,10 +60,10 @@ def _system(messages: list[Message]) -> Payload:
     return [part for message in messages for part in parts_of(message)]
 
 
-def _message(run: list[Message]) -> JsonObject:
-    message = run[0]
+def _message(group: list[Message]) -> JsonObject:
+    message = group[0]
     if message.role == "tool":
-        return {"role": "user", "content": [_result(each) for each in run]}
+        return {"role": "user", "content": [_result(each) for each in group]}
     if message.role == "assistant":
         blocks = as_list(turn_of_message(message)) or assistant(message)
         return {"role": "assistant", "content": message.content if _is_text(message, blocks) else blocks}
@@ -72,7 +72,7 @@ def _message(run: list[Message]) -> JsonObject:
 
 
 def _is_text(message: Message, blocks: list[JsonObject]) -> bool:
-    """Whether a turn consists of one text."""
+    """Return whether a turn consists of one text."""
     return isinstance(message.content, str) and blocks == [{"type": "text", "text": message.content}]
 
 
@@ -97,12 +97,12 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _identity(call_id: str) -> str:
-    """Return an id in the form that Anthropic allows. Other providers' ids may have points and colons."""
+    """Return an id with only characters that Anthropic allows. Ids of other providers may have points and colons."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
 
 
 def _tool(tool: Tool) -> JsonObject:
-    return {**named(tool, "input_schema"), **besides(tool)} if is_function(tool) else as_dict(tool.raw)
+    return {**declaration(tool, "input_schema"), **other_members(tool)} if is_function(tool) else as_dict(tool.raw)
 
 
 def _turn_of(body: JsonObject) -> Payload:

@@ -1,8 +1,8 @@
 """Google's generateContent in its wire JSON, which the SDK accepts.
 
-Parameters other than `model` and `config` are members of the config. Signatures are sent back on their own parts.
-Gemini 3 refuses a first function call without a signature. A call of another provider gets the placeholder that Google
-documents for this case (https://ai.google.dev/gemini-api/docs/thought-signatures). Made-up ids are not sent.
+Parameters other than `model` and `config` are members of the config. A signature is sent back on the part that had it.
+Gemini 3 refuses a first function call without a signature, so a call of another provider gets the placeholder that
+Google documents for this case (https://ai.google.dev/gemini-api/docs/thought-signatures). Made-up ids are not sent.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.inputs import (
     SYSTEM,
+    declaration,
     is_function,
     media_type_of,
-    named,
+    message_groups,
     names_of_calls,
     object_of,
     parts_of,
     rest_of,
-    runs,
     text_of,
 )
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
@@ -52,7 +52,7 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
 def _contents(messages: list[Message]) -> list[JsonObject]:
     names = names_of_calls(messages)
     made_up = {call.call_id for message in messages for call in message.tool_calls if call.call_id_made_up}
-    return [_content(run, names, made_up) for run in runs(messages)]
+    return [_content(group, names, made_up) for group in message_groups(messages)]
 
 
 def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> JsonObject:
@@ -75,10 +75,10 @@ def assistant(message: Message) -> JsonObject:
     return {"role": "model", "parts": [*signed, *map(_part, parts_of(message)), *calls]}
 
 
-def _content(run: list[Message], names: dict[str, str], made_up: set[str]) -> JsonObject:
-    message = run[0]
+def _content(group: list[Message], names: dict[str, str], made_up: set[str]) -> JsonObject:
+    message = group[0]
     if message.role == "tool":
-        return {"role": "user", "parts": [_response(each, names, made_up) for each in run]}
+        return {"role": "user", "parts": [_response(each, names, made_up) for each in group]}
     if message.role == "assistant":
         return as_dict(turn_of_message(message)) or assistant(message)
     return {"role": "user", "parts": [_part(part) for part in parts_of(message)]}
@@ -101,7 +101,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _response(message: Message, names: dict[str, str], made_up: set[str]) -> JsonObject:
-    """Return a tool's result: in the form of the recorded request, an object unchanged, or a text under one name."""
+    """Return the part with a tool's result: the part of a recorded request if there is one, or else a new part."""
     if "functionResponse" in message.extra:
         return {name: value for name, value in message.extra.items() if name != "is_error"}
     images = [part for part in parts_of(message) if part.get("type") == "image"]
@@ -116,7 +116,7 @@ def _texts_of(message: Message) -> str:
 
 
 def _result(text: str, *, is_error: bool) -> JsonObject:
-    """Return a function's result: a JSON object unchanged, or a text under one name."""
+    """Return a function's result as an object. A text that is not a JSON object is its member `result` or `error`."""
     if is_error:
         return {"error": text}
     parsed = json_value(text)
@@ -124,15 +124,15 @@ def _result(text: str, *, is_error: bool) -> JsonObject:
 
 
 def _tools(tools: list[Tool]) -> list[JsonObject]:
-    functions = [named(tool, _schema_name(tool)) for tool in tools if is_function(tool)]
+    functions = [declaration(tool, _schema_name(tool)) for tool in tools if is_function(tool)]
     own = [as_dict(tool.raw) for tool in tools if not is_function(tool)]
     return [*([{"functionDeclarations": functions}] if functions else []), *own]
 
 
 def _schema_name(tool: Tool) -> str:
-    """Return the member for a schema.
+    """Return the name of the member for a tool's schema.
 
-    Google's own form, as in recorded declarations, has types in capitals or as numbers.
+    A schema in Google's own form, as in recorded declarations, has types in capitals or as numbers.
     """
     kind = as_dict(tool.parameters).get("type", "object")
     return "parametersJsonSchema" if isinstance(kind, list) or str(kind).islower() else "parameters"
@@ -141,9 +141,8 @@ def _schema_name(tool: Tool) -> str:
 def _turn_of(body: JsonObject) -> Payload:
     candidates = as_list(body.get("candidates"))
     content = as_dict(as_dict(candidates[0]).get("content")) if candidates else {}
-    parts = [
-        part for part in as_list(content.get("parts")) if part != {"text": ""}
-    ]  # streams end with it, but the API refuses it as input
+    # a stream ends with an empty text, but the API refuses an empty text in a request
+    parts = [part for part in as_list(content.get("parts")) if part != {"text": ""}]
     return {"role": "model", **content, "parts": parts} if parts else None
 
 

@@ -1,10 +1,10 @@
-"""Reads the messages and the tools that a caller passes into the forms that all clients share.
+"""Converts the messages and the tools that a caller passes to the forms that all clients share.
 
 Messages may be Message values, the plain dicts of the document (`role`, `content`, `tool_calls`, `call_id`, …), an
 LLMResponse as the assistant's turn, a ToolResult as a tool message, or a text as the user's message. An image is one
 part, `{"type": "image", "media_type": …, "data": …}` or `{"type": "image", "url": …}`. The providers' own forms of
-images are read too, so a recorded conversation can continue with any provider. Any other part is unchanged. `dialects/`
-has the form of each provider's requests.
+images are read too, so a recorded conversation can continue with any provider. Any other part is unchanged. The other
+files of this folder build each provider's requests.
 
 Tools may be functions, or JSON Schemas in OpenAI's form or a plain form. pydantic reads a function's parameters from
 its signature. The docstring is the description. A tool that the provider runs itself is passed unchanged.
@@ -32,13 +32,13 @@ SYSTEM = ("system", "developer")
 ROLES = ("system", "developer", "user", "assistant", "tool")
 _RESULT = {"result", "success", "error"}
 _MADE_UP = re.compile(r"call_\d{1,5}")
-"""The ids that `dialects/call_ids.py` makes up. A caller's dicts may have lost the mark of made-up ids."""
+"""The form of the ids that `dialects/call_ids.py` makes up. A caller's dicts may lack the mark `call_id_made_up`."""
 
 
 def to_messages(messages: MessagesInput) -> list[Message]:
-    """Return messages in the form that all builders accept. Raises MessageFormatError for anything else."""
+    """Return messages in the form that all builders accept. Raises MessageFormatError for an unknown form."""
     listed = [messages] if isinstance(messages, str) else list(messages)
-    return [_checked(place, _message(place, given)) for place, given in enumerate(listed)]
+    return [_checked(index, _message(index, message)) for index, message in enumerate(listed)]
 
 
 def text_of(message: Message) -> str:
@@ -49,7 +49,7 @@ def text_of(message: Message) -> str:
     if other:
         raise MessageFormatError(
             f"A {message.role} message can hold only text here, but this one has {_kind(other[0])}. "
-            "Put it in a user message after it."
+            "Put this part in a user message after that message."
         )
     return "".join(as_text(part.get("text")) or "" for part in map(as_dict, message.content))
 
@@ -64,7 +64,7 @@ def parts_of(message: Message) -> list[dict[str, Payload]]:
 def object_of(call: ToolCall) -> dict[str, Payload]:
     """Return the arguments of a call as an object, as some dialects require.
 
-    Other text becomes a member of an object.
+    Arguments that are not an object become a member of an object.
     """
     return call.arguments if isinstance(call.arguments, dict) else {"arguments": call.arguments}
 
@@ -79,7 +79,7 @@ def count_made_up_ids(messages: Iterable[Message]) -> int:
     return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
 
 
-def _message(place: int, message: MessageInput) -> Message:
+def _message(index: int, message: MessageInput) -> Message:
     if isinstance(message, Message):
         return message
     if isinstance(message, LLMResponse):
@@ -88,26 +88,26 @@ def _message(place: int, message: MessageInput) -> Message:
             message.content,
             message.tool_calls,
             reasoning=message.reasoning,
-            extra=_of_response(message.extra),
+            extra=_extra_of_response(message.extra),
         )
     if isinstance(message, ToolResult):
-        return _of_result(message)
+        return _message_of_result(message)
     if isinstance(message, str):
         return Message("user", message)
     if not isinstance(message, Mapping):
         raise MessageFormatError(
-            f"Message {place} is of type {type(message).__name__}. Pass a Message, a dict with role and content, an "
+            f"Message {index} is of type {type(message).__name__}. Pass a Message, a dict with role and content, an "
             "LLMResponse, a ToolResult, or a text."
         )
     if "role" not in message and _RESULT & message.keys():
-        return _of_result(by_hand.read_tool_result(dict(message)))
-    return _of_dict(dict(message))
+        return _message_of_result(by_hand.read_tool_result(dict(message)))
+    return _message_of_dict(dict(message))
 
 
-def _of_dict(given: dict[str, Payload]) -> Message:
-    calls = tuple(map(_call, as_list(given.get("tool_calls"))))
-    read = by_hand.message_of({**given, "tool_calls": None})
-    extra = as_dict(given.get("extra")) | without_none(is_error=given.get("is_error"))
+def _message_of_dict(members: dict[str, Payload]) -> Message:
+    calls = tuple(map(_call, as_list(members.get("tool_calls"))))
+    read = by_hand.message_of({**members, "tool_calls": None})
+    extra = as_dict(members.get("extra")) | without_none(is_error=members.get("is_error"))
     return Message(read.role, read.content, calls, read.call_id, read.name, read.reasoning, extra)
 
 
@@ -119,13 +119,13 @@ def _call(call: ToolCall | dict[str, Payload]) -> ToolCall:
     return ToolCall(read.call_id, read.name, read.arguments, made_up, as_dict(call.get("extra")))
 
 
-def _of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
-    """Return the `extra` of a response for its message. Reasoning of the Responses API becomes `reasoning`."""
+def _extra_of_response(extra: dict[str, Payload]) -> dict[str, Payload]:
+    """Return the `extra` of a response for its message. Reasoning items of the Responses API become `reasoning`."""
     thinking = [item for item in as_list(extra.get("output")) if as_dict(item).get("type") == "reasoning"]
     return extra | without_none(reasoning=thinking or None)
 
 
-def _of_result(result: ToolResult) -> Message:
+def _message_of_result(result: ToolResult) -> Message:
     failed = result.success is False or (result.success is None and result.error is not None)
     content = result.error if failed else result.result
     if not isinstance(content, str) and not _is_parts(content):
@@ -138,26 +138,26 @@ def _is_parts(value: Payload) -> bool:
     return isinstance(value, list) and bool(value) and all(as_text(as_dict(part).get("type")) for part in value)
 
 
-def _checked(place: int, message: Message) -> Message:
+def _checked(index: int, message: Message) -> Message:
     role = role_of(message.role)
     if role not in ROLES:
-        raise MessageFormatError(f"Message {place} has the role {message.role!r}; roles are {', '.join(ROLES)}.")
+        raise MessageFormatError(f"Message {index} has the role {message.role!r}; roles are {', '.join(ROLES)}.")
     if role == "tool" and not message.call_id:
-        raise MessageFormatError(f"Message {place} is a tool message without a call_id: state which call it answers.")
+        raise MessageFormatError(f"Message {index} is a tool message without a call_id: state which call it answers.")
     if not isinstance(message.content, list):
         return message
-    content = content_of([_part(place, part) for part in message.content])
+    content = content_of([_part(index, part) for part in message.content])
     return Message(role, content, message.tool_calls, message.call_id, message.name, message.reasoning, message.extra)
 
 
-def _part(place: int, part: Payload) -> dict[str, Payload]:
+def _part(index: int, part: Payload) -> dict[str, Payload]:
     if isinstance(part, str):
         return text_part(part)
     if not isinstance(part, dict):
-        raise MessageFormatError(f"Message {place} has a part of type {type(part).__name__}; parts are dicts.")
+        raise MessageFormatError(f"Message {index} has a part of type {type(part).__name__}; parts are dicts.")
     image = next(filter(None, (read(part) for read in _IMAGES)), None)
     if image is None and part.get("type") == "image" and not ({"data", "url"} & part.keys()):
-        raise MessageFormatError(f"Message {place} has an image with neither data (base64) nor url.")
+        raise MessageFormatError(f"Message {index} has an image with neither data (base64) nor url.")
     return image or part
 
 
@@ -209,12 +209,12 @@ def address_of(image: dict[str, Payload]) -> str:
 
 
 def media_type_of(image: dict[str, Payload]) -> str:
-    """Return an image's media type. The default is PNG."""
+    """Return the media type of an image. The default is PNG."""
     return as_text(image.get("media_type")) or "image/png"
 
 
 def rest_of(part: dict[str, Payload], *taken: str) -> dict[str, Payload]:
-    """Return the other members of a part: `cache_control`, `detail`, a signature."""
+    """Return the members of a part that were not taken, such as `cache_control`, `detail` or a signature."""
     return {name: value for name, value in part.items() if name not in taken}
 
 
@@ -222,7 +222,7 @@ def _kind(part: Payload) -> str:
     return as_text(as_dict(part).get("type")) or next(iter(as_dict(part)), "nothing")
 
 
-def runs(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def message_groups(messages: Iterable[Message]) -> Iterator[list[Message]]:
     """Yield groups of messages. Adjacent tool messages form one group, because they answer one turn."""
     results: list[Message] = []
     for message in messages:
@@ -244,23 +244,23 @@ _TAKEN = ("type", "function", "name", "description", "parameters", "input_schema
 
 
 def to_tools(tools: Iterable[ToolInput] | None) -> list[Tool]:
-    """Return tools in the form that all builders accept. Raises MessageFormatError for anything else."""
-    return [_tool(place, tool) for place, tool in enumerate(tools or ())]
+    """Return tools in the form that all builders accept. Raises MessageFormatError for an unknown form."""
+    return [_tool(index, tool) for index, tool in enumerate(tools or ())]
 
 
 def is_function(tool: Tool) -> bool:
-    """Whether the caller runs the tool. If the provider runs it, only `raw` is sent."""
+    """Return whether the caller runs the tool. If the provider runs the tool, only `raw` is sent."""
     return tool.parameters is not None or tool.raw is None
 
 
-def besides(tool: Tool) -> dict[str, Payload]:
+def other_members(tool: Tool) -> dict[str, Payload]:
     """Return the members of a declaration other than name, description and parameters: `strict`, `cache_control`."""
     raw = as_dict(tool.raw)
     members = raw | as_dict(raw.get("function"))
     return {name: value for name, value in members.items() if name not in _TAKEN}
 
 
-def named(tool: Tool, parameters: str) -> dict[str, Payload]:
+def declaration(tool: Tool, parameters: str) -> dict[str, Payload]:
     """Return the declaration that most dialects share, with the schema under the dialect's name `parameters`."""
     return {"name": tool.name, **without_none(description=tool.description), parameters: tool.parameters or _NOTHING}
 
@@ -269,19 +269,19 @@ _NOTHING = {"type": "object", "properties": {}}
 """The schema of a function without parameters."""
 
 
-def _tool(place: int, tool: ToolInput) -> Tool:
+def _tool(index: int, tool: ToolInput) -> Tool:
     if isinstance(tool, Tool):
         return tool
     if isinstance(tool, Mapping):
-        return _of_schema(dict(tool))
+        return _tool_of_schema(dict(tool))
     if callable(tool):
-        return _of_function(tool)
+        return _tool_of_function(tool)
     raise MessageFormatError(
-        f"Tool {place} is of type {type(tool).__name__}. Pass a function, or a dict with a schema."
+        f"Tool {index} is of type {type(tool).__name__}. Pass a function, or a dict with a schema."
     )
 
 
-def _of_schema(schema: dict[str, Payload]) -> Tool:
+def _tool_of_schema(schema: dict[str, Payload]) -> Tool:
     members = as_dict(schema.get("function")) or schema
     name = as_text(members.get("name"))
     parameters = members.get("parameters", members.get("input_schema"))
@@ -290,8 +290,8 @@ def _of_schema(schema: dict[str, Payload]) -> Tool:
     return Tool(name or "", as_text(members.get("description")), parameters if name else None, schema)
 
 
-def _of_function(function: Callable[..., object]) -> Tool:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - importing the clients is quick
+def _tool_of_function(function: Callable[..., object]) -> Tool:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - so that importing the clients is quick
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - likewise
 
     name = getattr(function, "__name__", type(function).__name__)
@@ -307,7 +307,7 @@ def _of_function(function: Callable[..., object]) -> Tool:
 
 
 def _untitled(schema: Payload) -> Payload:
-    """Drop the titles that pydantic makes from the names. A property that is called title stays."""
+    """Return a schema without the titles that pydantic makes from names. A property that is called title remains."""
     if not isinstance(schema, dict):
         return map_inside(_untitled, schema)
     return {

@@ -1,14 +1,14 @@
 """Ollama's /api/chat: flat messages, images next to the text, arguments as objects, results by the tool's name.
 
-Calls have no ids in the SDK's form. Thinking is sent back as text. An image must be data, because the server fetches
-nothing.
+Calls have no ids in the SDK's form. Thinking is sent back as text. An image must be passed as data, because the server
+does not fetch addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.inputs import is_function, named, names_of_calls, object_of, parts_of
+from trace_recorder.clients.wire_formats.inputs import declaration, is_function, names_of_calls, object_of, parts_of
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
@@ -63,7 +63,7 @@ def _data(image: JsonObject) -> Payload:
 
 
 def _tool(tool: Tool) -> JsonObject:
-    return {"type": "function", "function": named(tool, "parameters")} if is_function(tool) else as_dict(tool.raw)
+    return {"type": "function", "function": declaration(tool, "parameters")} if is_function(tool) else as_dict(tool.raw)
 
 
 def _turn_of(body: JsonObject) -> Payload:

@@ -1,7 +1,7 @@
 """OpenAI's chat completions, which Azure, Doubao, OpenRouter and many others accept too.
 
-The dialect itself accepts no earlier reasoning. A provider that accepts it has a member of its own for it in the
-assistant's message. `reasoning_fields` lists such names, and the first one that is present is sent.
+The dialect itself accepts no earlier reasoning. Some providers accept it in members of their own in the assistant's
+message. `reasoning_fields` names such members. The first of them that a message has is sent.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import partial
 
 from trace_recorder.clients.wire_formats.inputs import (
     address_of,
-    besides,
+    declaration,
     is_function,
-    named,
+    other_members,
     parts_of,
     rest_of,
     text_of,
@@ -49,9 +49,8 @@ def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Paylo
     """Build an assistant's message from its values."""
     content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
     calls = [_call(call) for call in message.tool_calls]
-    said = {"role": "assistant", "content": content} | without_none(refusal=message.extra.get("refusal"))
-    thought = _thought(message, reasoning_fields)
-    return said | ({"tool_calls": calls} if calls else {}) | thought
+    members = {"role": "assistant", "content": content} | without_none(refusal=message.extra.get("refusal"))
+    return members | ({"tool_calls": calls} if calls else {}) | _thought(message, reasoning_fields)
 
 
 def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
@@ -65,7 +64,7 @@ def wire_format(reasoning_fields: tuple[str, ...] = ()) -> WireFormat:
 
 
 def _thought(message: Message, reasoning_fields: tuple[str, ...]) -> JsonObject:
-    """Return the reasoning to send back: the first of these members that the provider sent."""
+    """Return the reasoning to send back: the first of these members that is in the message's `extra`."""
     for name in reasoning_fields:
         if value := message.extra.get(name):
             return {name: value}
@@ -93,16 +92,16 @@ def _part(part: JsonObject) -> JsonObject:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    said = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+    text = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
     if call.extra.get("type") == "custom":
-        return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": said}}
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": said}}
+        return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": text}}
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
 def _tool(tool: Tool) -> JsonObject:
     if not is_function(tool):
         return as_dict(tool.raw)
-    return {"type": "function", "function": {**named(tool, "parameters"), **besides(tool)}}
+    return {"type": "function", "function": {**declaration(tool, "parameters"), **other_members(tool)}}
 
 
 def _turn_of(body: JsonObject) -> Payload:

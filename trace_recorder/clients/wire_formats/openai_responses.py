@@ -1,15 +1,22 @@
 """OpenAI's Responses API: items in, items out.
 
-An assistant's turn is sent back as the received items, including encrypted reasoning. A reasoning item with content
-that is neither encrypted nor stored by the server (`store=False`) is left out, because the server would not find it.
-One system message at the beginning becomes `instructions`.
+An assistant's turn is sent back as the received items, including encrypted reasoning. With `store=False`, the server
+stores no items. Then a reasoning item without encrypted content is left out, because the server would not find it. A
+system message at the beginning becomes `instructions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trace_recorder.clients.wire_formats.inputs import address_of, besides, is_function, named, parts_of, rest_of
+from trace_recorder.clients.wire_formats.inputs import (
+    address_of,
+    declaration,
+    is_function,
+    other_members,
+    parts_of,
+    rest_of,
+)
 from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
@@ -39,7 +46,7 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
 
 
 def _instructions(messages: list[Message]) -> str | None:
-    """Return the system message at the beginning, if it is a text."""
+    """Return the system message at the beginning if it is a text, or else None."""
     content = messages[0].content if messages and messages[0].role == "system" else None
     return content if isinstance(content, str) else None
 
@@ -47,10 +54,10 @@ def _instructions(messages: list[Message]) -> str | None:
 def assistant(message: Message) -> list[JsonObject]:
     """Build the items of an assistant's turn from its values: thinking, content, calls."""
     parts = parts_of(message)
-    said = [part for part in parts if part.get("type") in _IN_MESSAGES]
-    items = [{"role": "assistant", "content": _content(message, said)}] if said else []
-    apart = [part for part in parts if part.get("type") not in _IN_MESSAGES]
-    return [*as_list(message.extra.get("reasoning")), *items, *apart, *map(_call, message.tool_calls)]
+    contents = [part for part in parts if part.get("type") in _IN_MESSAGES]
+    items = [{"role": "assistant", "content": _content(message, contents)}] if contents else []
+    items += [part for part in parts if part.get("type") not in _IN_MESSAGES]
+    return [*as_list(message.extra.get("reasoning")), *items, *map(_call, message.tool_calls)]
 
 
 def _items(message: Message) -> list[JsonObject]:
@@ -86,15 +93,15 @@ def _call(call: ToolCall) -> JsonObject:
     )
     if kind not in ("function_call", "custom_tool_call"):
         return members | (call.arguments if isinstance(call.arguments, dict) else {})
-    said = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
-    return members | {"name": call.name, ("arguments" if kind == "function_call" else "input"): said}
+    text = call.arguments if isinstance(call.arguments, str) else to_json(call.arguments)
+    return members | {"name": call.name, ("arguments" if kind == "function_call" else "input"): text}
 
 
 def _tool(tool: Tool) -> JsonObject:
-    """Return a declaration. It is strict only if that is stated, as in the other dialects."""
+    """Return a declaration. It is strict only if the tool states that, as in the other dialects."""
     if not is_function(tool):
         return as_dict(tool.raw)
-    return {"type": "function", **named(tool, "parameters"), "strict": False, **besides(tool)}
+    return {"type": "function", **declaration(tool, "parameters"), "strict": False, **other_members(tool)}
 
 
 def _is_lost(item: JsonObject) -> bool:

@@ -38,19 +38,19 @@ def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, bod
 def prepare_messages(messages: list[Message], wire_format: WireFormat, provider: str) -> tuple[list[Message], int]:
     """Return messages in a form that this provider accepts, and how many of them lose their reasoning."""
     left_out = 0
-    taken: list[Message] = []
+    prepared: list[Message] = []
     for message in messages:
         if message.role == "assistant":
-            kept = _kept(message, wire_format, provider)
-            left_out += _has_reasoning(message) and not _takes_back(kept, wire_format)
-            taken.append(kept)
+            accepted = _accepted(message, wire_format, provider)
+            left_out += _has_reasoning(message) and not _takes_back(accepted, wire_format)
+            prepared.append(accepted)
         else:
-            taken.append(message)
-    return taken, left_out
+            prepared.append(message)
+    return prepared, left_out
 
 
 def turn_of_message(message: Message) -> Payload:
-    """Return the provider's turn of a message that `prepare_messages` returned, or None if it has none."""
+    """Return the provider's own turn in a message that `prepare_messages` returned, or None."""
     return as_dict(message.extra.get(TURN)).get("said")
 
 
@@ -71,7 +71,8 @@ def _without_lists(value: Payload) -> Payload:
     return map_inside(_without_lists, kept)
 
 
-def _kept(message: Message, wire_format: WireFormat, provider: str) -> Message:
+def _accepted(message: Message, wire_format: WireFormat, provider: str) -> Message:
+    """Return an assistant message without its turn, or without its reasoning, if the provider must not get them."""
     turn = as_dict(message.extra.get(TURN))
     if not turn:
         return message
@@ -84,13 +85,14 @@ def _kept(message: Message, wire_format: WireFormat, provider: str) -> Message:
 
 
 def _is_unchanged(turn: Payload, message: Message, wire_format: WireFormat) -> bool:
-    """Whether a message still has the content and the tool calls of its turn. The caller may have changed it."""
+    """Return whether a message still has the content and the tool calls of its turn. A caller may change messages."""
     dialect = dialect_of(wire_format.api)
     if dialect is None:
         return False
-    said = dialect.read_response(wire_format.body_of(turn))
-    same_calls = [_sent_values(call) for call in said.tool_calls] == [_sent_values(call) for call in message.tool_calls]
-    return same_calls and (said.content or None) == (message.content or None)
+    answer = dialect.read_response(wire_format.body_of(turn))
+    calls = [_sent_values(call) for call in answer.tool_calls]
+    same_calls = calls == [_sent_values(call) for call in message.tool_calls]
+    return same_calls and (answer.content or None) == (message.content or None)
 
 
 def _sent_values(call: ToolCall) -> tuple[str | None, str, Payload]:
@@ -98,12 +100,13 @@ def _sent_values(call: ToolCall) -> tuple[str | None, str, Payload]:
 
 
 def _has_reasoning(message: Message) -> bool:
-    """Whether a message has reasoning that a provider may need back: its text, its blocks, or its signatures."""
+    """Return whether a message has reasoning that a provider may need back: a text, blocks, or signatures."""
     signed = any(_SIGNATURE in call.extra for call in message.tool_calls)
     return bool(message.reasoning) or signed or any(message.extra.get(name) for name in _REASONING)
 
 
 def _takes_back(message: Message, wire_format: WireFormat) -> bool:
+    """Return whether a request in this format has the reasoning of a message."""
     signed = "parts" in wire_format.reasoning_fields and any(_SIGNATURE in call.extra for call in message.tool_calls)
     return (
         signed or bool(message.extra.get(TURN)) or any(message.extra.get(name) for name in wire_format.reasoning_fields)
