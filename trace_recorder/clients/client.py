@@ -27,8 +27,7 @@ from trace_recorder.clients.wire_formats.inputs import (
     to_messages,
     to_tools,
 )
-from trace_recorder.clients.wire_formats.provider_turn import prepare_messages, with_turn
-from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat
+from trace_recorder.clients.wire_formats.wire_format import JsonObject, WireFormat, prepare_messages, with_turn
 from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
 from trace_recorder.values.messages import LLMResponse, Payload

@@ -21,7 +21,6 @@ from trace_recorder.clients.wire_formats.inputs import (
     parts_of,
     rest_of,
 )
-from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
     JsonObject,
@@ -29,6 +28,7 @@ from trace_recorder.clients.wire_formats.wire_format import (
     TextDelta,
     ToolCallDelta,
     WireFormat,
+    turn_of_message,
 )
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall

@@ -22,7 +22,6 @@ from trace_recorder.clients.wire_formats.inputs import (
     rest_of,
     text_of,
 )
-from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
     JsonObject,
@@ -30,6 +29,7 @@ from trace_recorder.clients.wire_formats.wire_format import (
     TextDelta,
     ToolCallDelta,
     WireFormat,
+    turn_of_message,
 )
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text, json_value
 from trace_recorder.values.jsonable import to_json

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trace_recorder.clients.wire_formats.inputs import declaration, is_function, names_of_calls, object_of, parts_of
-from trace_recorder.clients.wire_formats.provider_turn import turn_of_message
 from trace_recorder.clients.wire_formats.wire_format import (
     Delta,
     JsonObject,
@@ -17,6 +16,7 @@ from trace_recorder.clients.wire_formats.wire_format import (
     TextDelta,
     ToolCallDelta,
     WireFormat,
+    turn_of_message,
 )
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.errors import MessageFormatError

@@ -2,6 +2,13 @@
 
 The readers in `dialects/` convert a response to an LLMResponse. A wire format has only the functions that readers do
 not need. Each module of a dialect in this folder makes one `WireFormat`.
+
+This file also keeps a provider's own form of an assistant turn, in `extra["turn"]` of a response and of the message
+that is made from it, because a conversation can continue only if signed reasoning is sent back unchanged. If the values
+of a message rebuild the assistant's turn exactly, no turn is kept. Otherwise the turn is kept as the provider sent it,
+with its dialect and provider. It is sent back only to the same provider in the same dialect. A message that was changed
+later is rebuilt from its values. A message from another provider loses its reasoning; the client annotates the run with
+the number of such messages.
 """
 
 from __future__ import annotations
@@ -9,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool
+from trace_recorder.dialects.dialect import dialect_of
+from trace_recorder.dialects.json_access import as_dict, map_inside
+from trace_recorder.values.messages import LLMResponse, Message, Payload, Tool, ToolCall
+from trace_recorder.values.structs import replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +82,102 @@ class WireFormat:
     deltas: Callable[[JsonObject, int], Iterable[Delta]]
     frame: str = "data: %s\n\n"
     reasoning_fields: tuple[str, ...] = ()
+
+
+TURN = "turn"
+"""The member of `extra` that has the provider's turn, with its dialect and its provider."""
+_REASONING = ("reasoning", "reasoning_details", "content", "parts")
+"""The members of a message's `extra` in which readers keep structured reasoning."""
+_ARGUMENTS = ("input", "args", "arguments")
+"""The names of a tool call's arguments in the dialects."""
+_SIGNATURE = "thoughtSignature"
+"""The member of a tool call's `extra` in which Google's reader keeps its signature."""
+
+
+def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, body: dict[str, Payload]) -> LLMResponse:
+    """Return the response with the provider's turn, if its values alone would not rebuild it."""
+    turn = _without_nulls(wire_format.turn_of(body))
+    rebuilt = wire_format.assistant(Message("assistant", response.content, response.tool_calls, extra=response.extra))
+    if turn is None or _without_lists(turn) == _without_lists(_without_nulls(rebuilt)):
+        return response
+    return replace(
+        response, extra=response.extra | {TURN: {"api": wire_format.api, "provider": provider, "said": turn}}
+    )
+
+
+def prepare_messages(messages: list[Message], wire_format: WireFormat, provider: str) -> tuple[list[Message], int]:
+    """Return messages in a form that this provider accepts, and how many of them lose their reasoning."""
+    left_out = 0
+    prepared: list[Message] = []
+    for message in messages:
+        if message.role == "assistant":
+            accepted = _accepted(message, wire_format, provider)
+            left_out += _has_reasoning(message) and not _takes_back(accepted, wire_format)
+            prepared.append(accepted)
+        else:
+            prepared.append(message)
+    return prepared, left_out
+
+
+def turn_of_message(message: Message) -> Payload:
+    """Return the provider's own turn in a message that `prepare_messages` returned, or None."""
+    return as_dict(message.extra.get(TURN)).get("said")
+
+
+def _without_nulls(value: Payload) -> Payload:
+    """Return a value without nulls, which only responses have. The arguments of tool calls are not changed."""
+    if not isinstance(value, dict):
+        return map_inside(_without_nulls, value)
+    kept = {name: each for name, each in value.items() if each is not None}
+    return {name: each if name in _ARGUMENTS else _without_nulls(each) for name, each in kept.items()}
+
+
+def _without_lists(value: Payload) -> Payload:
+    """Return a value without members that are empty lists, for comparison.
+
+    An empty list means the same as no member.
+    """
+    kept = {name: each for name, each in value.items() if each != []} if isinstance(value, dict) else value
+    return map_inside(_without_lists, kept)
+
+
+def _accepted(message: Message, wire_format: WireFormat, provider: str) -> Message:
+    """Return an assistant message without its turn, or without its reasoning, if the provider must not get them."""
+    turn = as_dict(message.extra.get(TURN))
+    if not turn:
+        return message
+    if (turn.get("api"), turn.get("provider")) != (wire_format.api, provider):
+        calls = tuple(replace(call, extra={}) for call in message.tool_calls)
+        return replace(message, tool_calls=calls, reasoning=None, extra={})
+    if not _is_unchanged(turn.get("said"), message, wire_format):
+        return replace(message, extra={name: value for name, value in message.extra.items() if name != TURN})
+    return message
+
+
+def _is_unchanged(turn: Payload, message: Message, wire_format: WireFormat) -> bool:
+    """Return whether a message still has the content and the tool calls of its turn. A caller may change messages."""
+    dialect = dialect_of(wire_format.api)
+    if dialect is None:
+        return False
+    answer = dialect.read_response(wire_format.body_of(turn))
+    calls = [_sent_values(call) for call in answer.tool_calls]
+    same_calls = calls == [_sent_values(call) for call in message.tool_calls]
+    return same_calls and (answer.content or None) == (message.content or None)
+
+
+def _sent_values(call: ToolCall) -> tuple[str | None, str, Payload]:
+    return None if call.call_id_made_up else call.call_id, call.name, call.arguments
+
+
+def _has_reasoning(message: Message) -> bool:
+    """Return whether a message has reasoning that a provider may need back: a text, blocks, or signatures."""
+    signed = any(_SIGNATURE in call.extra for call in message.tool_calls)
+    return bool(message.reasoning) or signed or any(message.extra.get(name) for name in _REASONING)
+
+
+def _takes_back(message: Message, wire_format: WireFormat) -> bool:
+    """Return whether a request in this format has the reasoning of a message."""
+    signed = "parts" in wire_format.reasoning_fields and any(_SIGNATURE in call.extra for call in message.tool_calls)
+    return (
+        signed or bool(message.extra.get(TURN)) or any(message.extra.get(name) for name in wire_format.reasoning_fields)
+    )
