@@ -1,8 +1,8 @@
 """Compares two runs step by step, and puts two to ten runs into one table.
 
 `views/comparison/` aligns the steps. The answers here have the numbers of the aligned steps, and the kinds of their
-differences. `difference_of` has the changes of one pair, value by value. In the table each run is compared with the
-first one. A step that the first run does not have is a row of its own, at its place between the others.
+differences. `difference_of` returns the changes of one pair, value by value. In the table each run is compared with the
+first run. A step that the first run does not have is a row of its own, between the rows of the first run's steps.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StepNumbers:
 
     def __init__(self, run: Trajectory) -> None:
         self._steps = {id(step): number for number, step in enumerate(run.agent_steps, start=1)}
-        self._calls = {one.interaction_id: number for number, one in enumerate(run.llm_interactions, start=1)}
+        self._calls = {call.interaction_id: number for number, call in enumerate(run.llm_interactions, start=1)}
 
     def of(self, side: DiffSide | None) -> Json | None:
         """Return the numbers of a step and its interaction; None for no step."""
@@ -73,26 +73,23 @@ class StepNumbers:
 
 MAX_RUNS = 10
 MAX_CHARACTERS = 300
+"""How many characters of an answer a cell has."""
 
 Cell = Json | None
 
 
-def aligned(runs: Sequence[Trajectory]) -> Json:
+def comparison_table(runs: Sequence[Trajectory]) -> Json:
     """Return the rows of the table. Each row has a cell for each run, or None if the run has no such step."""
     first, *others = runs
     columns = [_StepsOfRun(first, other) for other in others]
-    own = _own_cells(first)
+    numbers = StepNumbers(first)
+    own_cells = [_cell(numbers, pair.a, []) for pair in diff(first, first).steps if pair.a is not None]
     rows: list[list[Cell]] = []
-    for place, cell in enumerate([*own, None]):
-        rows += [[None, *cells] for cells in zip_longest(*(column.before.get(place, []) for column in columns))]
+    for position, cell in enumerate([*own_cells, None]):
+        rows += [[None, *cells] for cells in zip_longest(*(column.before.get(position, []) for column in columns))]
         if cell is not None:
-            rows.append([cell, *(column.beside.get(place) for column in columns)])
+            rows.append([cell, *(column.beside.get(position) for column in columns)])
     return {"rows": rows}
-
-
-def _own_cells(run: Trajectory) -> list[Json]:
-    numbers = StepNumbers(run)
-    return [_cell(numbers, pair.a, []) for pair in diff(run, run).steps if pair.a is not None]
 
 
 class _StepsOfRun:
@@ -105,14 +102,14 @@ class _StepsOfRun:
     def __init__(self, first: Trajectory, other: Trajectory) -> None:
         self.beside: dict[int, Json] = {}
         self.before: dict[int, list[Json]] = {}
-        numbers, place = StepNumbers(other), 0
+        numbers, position = StepNumbers(other), 0
         for pair in diff(first, other).steps:
             kinds = [*dict.fromkeys(difference.kind for difference in pair.differences)]
             if pair.b is not None and pair.a is None:
-                self.before.setdefault(place, []).append(_cell(numbers, pair.b, kinds))
+                self.before.setdefault(position, []).append(_cell(numbers, pair.b, kinds))
             elif pair.b is not None:
-                self.beside[place] = _cell(numbers, pair.b, kinds)
-            place += pair.a is not None
+                self.beside[position] = _cell(numbers, pair.b, kinds)
+            position += pair.a is not None
 
 
 def _cell(numbers: StepNumbers, side: DiffSide, differs: Sequence[str]) -> Json:

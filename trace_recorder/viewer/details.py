@@ -82,10 +82,10 @@ def _own_response(step: AgentStep, limits: TextLimits) -> Json | None:
 
 
 def _call(call: ToolCall | None, result: ToolResult | None, limits: TextLimits) -> Json:
-    named = call or result
+    source = call or result
     return {
-        "call_id": named and named.call_id,
-        "name": named and named.name,
+        "call_id": source and source.call_id,
+        "name": source and source.name,
         "arguments": call and json_part(call.arguments, limits),
         "result": result and result_json(result, limits),
     } | ({} if call else {"unrequested": True})

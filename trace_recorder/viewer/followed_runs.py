@@ -1,11 +1,11 @@
 """Follows the runs of a directory, or some files of it. Only runs whose files changed since the last look are read.
 
 The list has the same runs as the command `list` (`storage/run_files.py`). The name of a run is its path from the
-directory. If a file cannot be read, the list has the reason. A link that leads out of the directory is never served.
-The same holds for a run whose file became such a link after it was listed.
+directory. If a file cannot be read, the list has the reason. A link that leads out of the directory is never served,
+even if a file became such a link after its run was listed.
 
-A look compares the states of all files. Then `read_one` reads one changed run at a time, so a caller can stop at any
-moment. One thread at a time looks and reads. A thread that uses the members holds `lock` for a moment.
+A look compares the states of all files. Then `read_one` reads one changed run at a time, so a caller can stop after any
+run. Only one thread at a time looks and reads. Every thread holds `lock` while it uses the members.
 
 The costs of a run are the sum of the costs of its calls (`views/cost.py`). The calls have to be read for that,
 while a row needs only the ends of the run's files. So costs are read run by run, the newest runs first.
@@ -39,7 +39,7 @@ from trace_recorder.views.cost import RunCosts, run_costs_or_unknown
 class ServedFiles:
     """The runs in and below one directory, or some files of one directory.
 
-    `places` is one directory, or files of one directory; for anything else, ValueError is raised.
+    `places` is one directory, or files of one directory. Raises ValueError for other paths.
     """
 
     def __init__(self, places: tuple[Path, ...]) -> None:
@@ -61,7 +61,7 @@ class ServedFiles:
                     yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
 
     def state_of(self, name: str) -> State | None:
-        """Return the state of the files of one run; None if the run is gone or leads out of the directory."""
+        """Return the state of the files of one run; None if the run is gone or its path leads out of the directory."""
         path = self.directory / name
         journal = journal_path_for(path)
         document_state = self._state(path)
@@ -69,7 +69,7 @@ class ServedFiles:
         return None if document_state is None or journal_state is None else (*document_state, *journal_state)
 
     def path_of(self, name: str) -> Path | None:
-        """Return the path of a run that was listed; None if it leads out of the directory by now."""
+        """Return the path of a run that was listed; None if the path now leads out of the directory."""
         path = self.directory / name
         is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
         return path if is_here else None
@@ -87,7 +87,7 @@ class ServedFiles:
         return state.st_mtime_ns, state.st_size
 
     def _is_within(self, file: Path) -> bool:
-        """Whether a path leads to a file in or below the directory."""
+        """Return whether a path leads to a file in or below the directory."""
         try:
             real = file.resolve(strict=True)
             return real.is_file() and real.is_relative_to(self.directory.resolve())
@@ -104,7 +104,7 @@ _Result = tuple[Json, Json | None] | str
 
 
 class FollowedRuns:
-    """The runs of some files. `index` is the path of their directory's index, if that is in another directory."""
+    """The runs of some files. `index` is the path of the directory's index, if the index is in another directory."""
 
     def __init__(self, files: ServedFiles, index: Path | None = None) -> None:
         self.lock = threading.RLock()
@@ -136,13 +136,13 @@ class FollowedRuns:
     def __contains__(self, name: str) -> bool:
         return name in self.runs or name in self.unreadable or name in self.unread
 
-    def is_look_due(self, oldest: float | None = None) -> bool:
-        """Whether to look again: after a pause that depends on the time of the last look, at most `oldest` seconds."""
+    def is_look_due(self, max_pause: float | None = None) -> bool:
+        """Return whether to look again. The pause depends on how long the last look took, up to `max_pause` seconds."""
         if self.is_looking:
             return True
         age = time.monotonic() - self._looked_at
         pause = 0.0 if self._look_seconds < SHORT_SECONDS else SHARE * self._look_seconds
-        return self._kept is None or age >= (pause if oldest is None else min(pause, oldest))
+        return self._kept is None or age >= (pause if max_pause is None else min(pause, max_pause))
 
     @property
     def is_looking(self) -> bool:
@@ -216,12 +216,12 @@ class FollowedRuns:
             self.version += 1
 
     def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
-        """Return the runs of the index by their names: their states, and the kept text of those that match `terms`."""
+        """Return the runs of the index by their names: the state of each, and its kept text if it matches `terms`."""
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 
     def _is_changed(self, name: str, state: State) -> bool:
-        """Whether a run is new, or its files changed since it was read."""
+        """Return whether a run is new, or its files changed since it was read."""
         run = self.runs.get(name) or self.unreadable.get(name)
         return run is None or run[0] != state
 
@@ -274,5 +274,5 @@ def why_unreadable(path: Path, error: Exception) -> str:
 
 
 def costs_of(path: Path) -> Json:
-    """Return the costs of all calls of a run. They are unknown if the run cannot be read."""
+    """Return the costs of all calls of a run. If the run cannot be read, the costs are unknown."""
     return costs_json(run_costs_or_unknown(path))

@@ -1,8 +1,8 @@
 """The answers about one run as JSON (`docs/viewer-interface.md`), made from its `Trajectory`.
 
 `RunAnswers` depends only on the trajectory of its last `update`. When the run has grown, `update` keeps the entries
-that did not change and the numbers of messages, and `since` returns the changes. This file reads no files and knows no
-HTTP.
+that did not change and the numbers of messages, and `since` returns the changes. This module reads no files and does
+not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class RunAnswers:
         self._parameters = _Distinct()
         self._interactions = _Entries()
         self._steps = _Entries()
-        self._made_of: list[tuple[LLMInteraction, References]] = []
-        self._steps_made_of: Sequence[AgentStep] = ()
+        self._entry_sources: list[tuple[LLMInteraction, References]] = []
+        self._step_sources: Sequence[AgentStep] = ()
         self._agents = Agents()
         self.update(trajectory)
 
@@ -63,77 +63,77 @@ class RunAnswers:
         """Compare new prompts with earlier ones. If an earlier request changed, compare all prompts again."""
         if not self._are_same_prompts(interactions):
             self._prompts = self._prompts.begin_again()
-        made = self._prompts.made
+        shown = self._prompts.shown
         for number, interaction in enumerate(interactions, start=1):
-            if number > len(made):
+            if number > len(shown):
                 self._prompts.add(interaction)
-            if number > len(self._made_of) or self._made_of[number - 1][0] is not interaction:
+            if number > len(self._entry_sources) or self._entry_sources[number - 1][0] is not interaction:
                 self._prompts.add_answer(number, interaction)
 
     def _are_same_prompts(self, interactions: Sequence[LLMInteraction]) -> bool:
-        made = self._prompts.made
-        if len(made) > len(interactions):
+        shown = self._prompts.shown
+        if len(shown) > len(interactions):
             return False
         return all(
             before[0] is interaction
             or (interaction.source.has_request() and prompt.messages is interaction.source.request().messages)
-            for prompt, before, interaction in zip(made, self._made_of, interactions, strict=False)
+            for prompt, before, interaction in zip(shown, self._entry_sources, interactions, strict=False)
         )
 
     def _update_interactions(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = step_of_interaction(trajectory.agent_steps)
         side_calls = self._prompts.side_calls(trajectory)
-        entries, made_of = [], []
+        entries, sources = [], []
         for number, interaction in enumerate(trajectory.llm_interactions, start=1):
-            refers = self._references(number, interaction, steps.get(interaction.interaction_id), side_calls)
-            before = self._made_of[number - 1] if number <= len(self._made_of) else None
-            is_same = before is not None and before[0] is interaction and before[1] == refers
+            references = self._references(number, interaction, steps.get(interaction.interaction_id), side_calls)
+            before = self._entry_sources[number - 1] if number <= len(self._entry_sources) else None
+            is_same = before is not None and before[0] is interaction and before[1] == references
             entries.append(
                 self._interactions.entries[number - 1]
                 if is_same
-                else interaction_entry(interaction, refers, clock, self._price)
+                else interaction_entry(interaction, references, clock, self._price)
             )
-            made_of.append((interaction, refers))
-        self._made_of = made_of
+            sources.append((interaction, references))
+        self._entry_sources = sources
         self._interactions.replace(entries, self.version)
 
     def _references(
         self, number: int, interaction: LLMInteraction, step: int | None, side_calls: frozenset[str]
     ) -> References:
-        reading = interaction.source.request_without_messages() if interaction.source.has_request() else None
+        request = interaction.source.request_without_messages() if interaction.source.has_request() else None
         return References(
             number,
             step,
-            self._prompts.made[number - 1],
-            None if reading is None else self._tool_lists.number(reading.tools, _tool_list, self.version),
-            None if reading is None else self._parameters.number(reading.parameters, _unchanged, self.version),
+            self._prompts.shown[number - 1],
+            None if request is None else self._tool_lists.number(request.tools, _tool_list, self.version),
+            None if request is None else self._parameters.number(request.parameters, _as_it_is, self.version),
             interaction.interaction_id in side_calls,
             self.trajectory.status == "running",
         )
 
     def _update_steps(self, trajectory: Trajectory, clock: Clock) -> None:
         steps = trajectory.agent_steps
-        numbers = {one.interaction_id: number for number, one in enumerate(trajectory.llm_interactions, start=1)}
-        known = zip(self._steps_made_of, self._steps.entries, strict=True)
+        numbers = {call.interaction_id: number for number, call in enumerate(trajectory.llm_interactions, start=1)}
+        known = zip(self._step_sources, self._steps.entries, strict=True)
         kept = [
-            entry if _is_settled(before, step) else None for (before, entry), step in zip(known, steps, strict=False)
+            entry if _is_same_step(before, step) else None for (before, entry), step in zip(known, steps, strict=False)
         ]
         entries = [
-            (kept[at] if at < len(kept) else None) or step_entry(at + 1, step, numbers, clock, self._agents)
-            for at, step in enumerate(steps)
+            (kept[index] if index < len(kept) else None) or step_entry(index + 1, step, numbers, clock, self._agents)
+            for index, step in enumerate(steps)
         ]
-        self._steps_made_of = steps
+        self._step_sources = steps
         self._steps.replace(entries, self.version)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def outline(self, limits: TextLimits = CUT) -> Json:
         """Return the outline of the run."""
-        return {**self._facts(limits), **self._beyond(0), **self._changed(0)}
+        return {**self._facts(limits), **self._new_values(0), **self._changed_entries(0)}
 
     def since(self, version: int) -> Json:
         """Return the changes since an earlier `version`."""
-        return {**self._facts(CUT), **self._beyond(version), **self._changed(version)}
+        return {**self._facts(CUT), **self._new_values(version), **self._changed_entries(version)}
 
     def _facts(self, limits: TextLimits) -> Json:
         facts = run_facts(self.trajectory, limits)
@@ -151,18 +151,18 @@ class RunAnswers:
             "items": RawItems.of(self.trajectory).count,
         }
 
-    def _beyond(self, version: int) -> Json:
+    def _new_values(self, version: int) -> Json:
         return {
             "tool_lists": self._tool_lists.since(version),
             "parameters": self._parameters.since(version),
         }
 
-    def _changed(self, version: int) -> Json:
+    def _changed_entries(self, version: int) -> Json:
         return {"interactions": self._interactions.since(version), "steps": self._steps.since(version)}
 
     def messages(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
         """Return messages by their numbers. Raises IndexError if a number does not exist."""
-        return [message_json(number, _at(self._prompts.messages, number), limits) for number in numbers]
+        return [message_json(number, _element(self._prompts.messages, number), limits) for number in numbers]
 
     def interactions(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
         """Return answers and attempts of interactions. Raises IndexError."""
@@ -183,23 +183,21 @@ class RunAnswers:
 
     def steps(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
         """Return steps with their tool calls and results. Raises IndexError."""
-        return [step_detail(number, self._step(number), limits) for number in numbers]
+        steps = self.trajectory.agent_steps
+        return [step_detail(number, _element(steps, number - 1), limits) for number in numbers]
 
     def _interaction(self, number: int) -> LLMInteraction:
-        return _at(self.trajectory.llm_interactions, number - 1)
-
-    def _step(self, number: int) -> AgentStep:
-        return _at(self.trajectory.agent_steps, number - 1)
+        return _element(self.trajectory.llm_interactions, number - 1)
 
 
-def _at(elements: Sequence[Element], place: int) -> Element:
-    if not 0 <= place < len(elements):
+def _element(elements: Sequence[Element], index: int) -> Element:
+    if not 0 <= index < len(elements):
         raise IndexError(f"there are {len(elements)}")
-    return elements[place]
+    return elements[index]
 
 
-def _is_settled(before: AgentStep, step: AgentStep) -> bool:
-    """Whether the entry of a step is still correct. A tool with an execution id may have started more sub-agents."""
+def _is_same_step(before: AgentStep, step: AgentStep) -> bool:
+    """Return whether a step has the same entry as before. If it has an execution id, a tool may start sub-agents."""
     if before.interaction is not step.interaction or any(result.execution_id for result in step.tool_results):
         return False
     return before == step
@@ -209,7 +207,7 @@ def _tool_list(tools: Sequence[Tool]) -> Payload:
     return [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
 
 
-def _unchanged(parameters: Payload) -> Payload:
+def _as_it_is(parameters: Payload) -> Payload:
     return parameters
 
 
@@ -224,8 +222,10 @@ class _Entries:
         """Replace the entries by those of a newer version."""
         before = self.entries
         self._changed_in = [
-            self._changed_in[at] if at < len(before) and (before[at] is entry or before[at] == entry) else version
-            for at, entry in enumerate(entries)
+            self._changed_in[index]
+            if index < len(before) and (before[index] is entry or before[index] == entry)
+            else version
+            for index, entry in enumerate(entries)
         ]
         self.entries = entries
 
@@ -249,10 +249,10 @@ class _Distinct:
         known = self._by_identity.get(id(value))
         if known is not None:
             return known[1]
-        made = to_json(value)
-        number = self._by_text.setdefault(json.dumps(made, sort_keys=True), len(self.values))
+        json_value = to_json(value)
+        number = self._by_text.setdefault(json.dumps(json_value, sort_keys=True), len(self.values))
         if number == len(self.values):
-            self.values.append(made)
+            self.values.append(json_value)
             self._added_in.append(version)
         self._by_identity[id(value)] = value, number
         return number

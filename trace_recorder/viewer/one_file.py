@@ -1,9 +1,9 @@
 """A run as one self-contained HTML file, which works from disk and offline; also in a notebook's cell.
 
 The file is the page with all answers about the run. Its data are sections, each of compressed JSON. A tool's result is
-in a message, in a step and in a raw request. So the section `texts` has every long text once, and the other sections
-name the text: by a string of `MARK` and its number. A recorded text that begins with `MARK` is in `texts` too, however
-short, so no recorded text is taken for a name.
+in a message, in a step and in a raw request. So the section `texts` has every long text once. In the other sections, a
+name stands for the text: a string of `MARK` and the number of the text. A recorded text that begins with `MARK` is in
+`texts` too, however short, so no recorded text is read as a name.
 
 In a notebook the file is in a frame that may only run the page's script. The frame has no origin, so it reaches neither
 the notebook nor its cookies, and the page's policy forbids connections.
@@ -63,6 +63,7 @@ def run_data(trajectory: Trajectory, name: str) -> Json:
 
 
 MARK = "\u0001"
+"""The character with which the name of a text begins."""
 LONG_CHARACTERS = 128
 """Texts of at least this length are in `texts`."""
 _LEVEL = 3
@@ -88,7 +89,7 @@ class _LongTexts:
         self._names: dict[str, str] = {}
 
     def replaced_in(self, value: Payload) -> Payload:
-        """Return a copy of a value with names for its long texts. There is no recursion, so any depth is possible."""
+        """Return a copy of a value with names for its long texts. It works at any depth, as it uses no recursion."""
         whole: list[Payload] = [value]
         waiting: list[dict[str, Payload] | list[Payload]] = [whole]
         while waiting:

@@ -1,6 +1,6 @@
-"""Open runs: each is read once, and afterwards only as far as it has grown.
+"""The runs that clients have opened. A run is read once, and afterwards only the records that were added.
 
-A run with a journal is followed record by record. A document without a journal is loaded again when it changed. The
+A run with a journal is followed record by record. A document without a journal is loaded again if it has changed. The
 runs that were opened last stay in memory. Any other run is read again when it is opened, and gets a new version.
 """
 
@@ -21,7 +21,7 @@ MAX_OPEN_RUNS = 8
 
 
 class OpenRun:
-    """One run as of the last `refresh`. The first `refresh` reads it. Hold `lock` while its answers are used."""
+    """One run in the state of the last `refresh`. A thread must hold `lock` while it uses the answers."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class OpenRun:
         return f"{self._epoch}.{self.answers.version}"
 
     def refresh(self) -> None:
-        """Read what was added to the files. Raises what `load` raises, and OSError."""
+        """Read the run, or the records that were added. Raises OSError, and the exceptions of `load`."""
         with self.lock:
             if not self._epoch or journal_path_for(self.path).is_file() is (self._journal is None):
                 self._begin()
@@ -46,17 +46,14 @@ class OpenRun:
                 if self._document_state() != self._state:
                     self._begin()
             else:
-                self._read_more(self._journal)
-
-    def _read_more(self, journal: GrowingJournal) -> None:
-        try:
-            if journal.read_more():
-                self.answers.update(journal.trajectory())
-        except ReplacedError:
-            self._begin()
+                try:
+                    if self._journal.read_more():
+                        self.answers.update(self._journal.trajectory())
+                except ReplacedError:
+                    self._begin()
 
     def _begin(self) -> None:
-        self._epoch = ""  # a run that cannot be read is read again from its beginning
+        self._epoch = ""  # if the run cannot be read now, the next `refresh` reads it from its beginning
         path = journal_path_for(self.path)
         self._journal = GrowingJournal(path) if path.is_file() else None
         self._state = None
@@ -91,7 +88,7 @@ class OpenRun:
 
 
 class OpenRuns:
-    """The runs that were opened last. Several threads may use it. While a run is read, other runs can be opened."""
+    """The runs that were opened last. Several threads may open runs. While a run is read, others can be opened."""
 
     def __init__(self, most: int = MAX_OPEN_RUNS) -> None:
         self._most = most
@@ -99,7 +96,7 @@ class OpenRuns:
         self._runs: dict[Path, OpenRun] = {}
 
     def open(self, path: Path, name: str) -> OpenRun:
-        """Return a run, up to date. Raises what `load` raises, and OSError."""
+        """Return a run, up to date. Raises OSError, and the exceptions of `load`."""
         with self._lock:
             run = self._runs.pop(path, None) or OpenRun(path, name)
             self._runs[path] = run

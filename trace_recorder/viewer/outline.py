@@ -78,17 +78,17 @@ class References:
 
 
 def interaction_entry(
-    interaction: LLMInteraction, refers: References, clock: Clock, price: Price | None = None
+    interaction: LLMInteraction, references: References, clock: Clock, price: Price | None = None
 ) -> Json:
     """Return the entry of an interaction."""
     response = interaction.response
     return {
-        "number": refers.number,
+        "number": references.number,
         "id": interaction.interaction_id,
         "agent": agent_key(interaction),
-        "step": refers.step,
+        "step": references.step,
         "timestamp": interaction.timestamp,
-        "side_call": refers.is_side_call,
+        "side_call": references.is_side_call,
         "start_seconds": clock.seconds(interaction.timestamp),
         "duration_seconds": interaction.duration_seconds,
         "time_to_first_token_seconds": interaction.time_to_first_token_seconds,
@@ -98,7 +98,7 @@ def interaction_entry(
         "stream": interaction.stream,
         "complete": interaction.complete,
         "ended_by": interaction.ended_by,
-        "incomplete": incomplete_reason(interaction, is_running=refers.is_running),
+        "incomplete": incomplete_reason(interaction, is_running=references.is_running),
         "replayed_from": interaction.replayed_from and interaction.replayed_from.to_document(),
         "error": interaction.error and interaction.error.to_document(),
         "attempts": [_attempt(attempt, clock) for attempt in interaction.attempts],
@@ -109,9 +109,9 @@ def interaction_entry(
             {"call_id": call.call_id, "name": call.name, "argument": first_argument(call.arguments)}
             for call in response.tool_calls
         ],
-        "prompt": refers.prompt.to_json(),
-        "tool_list": refers.tool_list,
-        "parameters": refers.parameters,
+        "prompt": references.prompt.to_json(),
+        "tool_list": references.tool_list,
+        "parameters": references.parameters,
     }
 
 
@@ -190,7 +190,7 @@ def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, 
 
 
 def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
-    """Return the number of the step that shows each interaction, by its id."""
+    """Return the numbers of steps by the ids of the interactions that they show."""
     numbers: dict[str, int] = {}
     for number, step in enumerate(steps, start=1):
         own_ids = [step.interaction.interaction_id] if step.interaction else []
@@ -201,7 +201,7 @@ def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Agents:
-    """The agents of a run by their keys, and for each execution of a tool the keys of the agents that it started."""
+    """The agents of a run by their keys, and the keys of the agents that a tool started, by the tool's execution id."""
 
     by_key: dict[str | None, Json] = field(default_factory=dict)
     by_execution: dict[str, dict[str | None, None]] = field(default_factory=dict)

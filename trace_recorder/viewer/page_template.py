@@ -1,7 +1,7 @@
 """The built page with its data, and the policy that lets only the page's own code run.
 
-Recorded text may contain anything. In the page it is JSON in a script element for data. The JSON has no `<`, so
-recorded text cannot end the element. The policy allows the page's one script and one style by their hashes.
+Recorded text may contain anything. In the page it is JSON in a script element that browsers do not run. The JSON has no
+`<`, so recorded text cannot end the element. The policy allows the page's one script and one style by their hashes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def template() -> str:
 
 @cache
 def content_security_policy(connect: str = "'none'") -> str:
-    """Return the policy of the page. `connect` says where the code of the page may connect to."""
+    """Return the policy of the page. `connect` names the addresses to which the code of the page may connect."""
     script, style = _hash_of('<script type="module">', "</script>"), _hash_of("<style>", "</style>")
     return "; ".join(
         [
@@ -70,7 +70,7 @@ def _hash_of(begin: str, end: str) -> str:
 
 
 def page_with(data: Payload, policy: str | None = None) -> str:
-    """Return the page with its data. A page that is opened from disk has its `policy` inside."""
+    """Return the page with its data, and with the `policy` if no server sends the policy in a header."""
     page = template().replace(_POLICY.format(""), _POLICY.format(policy) if policy else "", 1)
     text = json_text(data)
     for character, escape in _ESCAPES.items():

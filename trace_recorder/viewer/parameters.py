@@ -1,6 +1,6 @@
 """Checks the parameters of requests, and posted rewards and annotations.
 
-The filters of the list become terms of the query language of `find`, if the language has such terms.
+Those filters of the list that the query language of `find` has become terms of that language.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
 
 
 def seconds_in(text: str, at_most: float) -> float:
-    """Return how many seconds a client wants to wait, at most `at_most`."""
+    """Return how many seconds a client asks to wait, up to `at_most`."""
     return min(number_in(text.partition(".")[0] or "0", "wait"), at_most)
 
 
@@ -68,7 +68,7 @@ def posted_object(data: bytes) -> dict[str, Payload]:
 
 def reward_in(posted: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return the posted reward. Raises BadRequestError."""
-    _only(posted, {"name", "value", "weight", "step_number", "explanation"})
+    _refuse_unknown(posted, {"name", "value", "weight", "step_number", "explanation"})
     name, value, weight = posted.get("name"), posted.get("value"), posted.get("weight", 1.0)
     number, explanation = posted.get("step_number"), posted.get("explanation")
     if not isinstance(name, str) or not name.strip():
@@ -84,7 +84,7 @@ def reward_in(posted: Mapping[str, Payload]) -> dict[str, Payload]:
 
 def annotation_in(posted: Mapping[str, Payload]) -> tuple[str, Payload]:
     """Return the key and the value of the posted annotation. Raises BadRequestError."""
-    _only(posted, {"key", "value"})
+    _refuse_unknown(posted, {"key", "value"})
     key = posted.get("key")
     if not isinstance(key, str) or not key.strip():
         raise BadRequestError("an annotation needs a key.")
@@ -93,7 +93,7 @@ def annotation_in(posted: Mapping[str, Payload]) -> tuple[str, Payload]:
     return key, posted["value"]
 
 
-def _only(posted: Mapping[str, Payload], known: set[str]) -> None:
+def _refuse_unknown(posted: Mapping[str, Payload], known: set[str]) -> None:
     if others := posted.keys() - known:
         raise BadRequestError(f"{min(others)!r} is not known here.")
 
@@ -123,10 +123,10 @@ class ListRequest:
 
     filters: tuple[Term, ...] = ()
     text: str = ""
-    """Words of the task, the file, the model or the provider, or parts of these words."""
+    """Words or parts of words of the task, the file, the model or the provider."""
     model: str | None = None
     began_since: float | None = None
-    """Seconds since 1970. If the start of a run is unknown, the time of its files counts."""
+    """Seconds since 1970. For a run without a start time, the time of its files is compared."""
     began_until: float | None = None
     query: str = ""
     """A search in the language of `find`."""
@@ -141,7 +141,7 @@ class ListRequest:
 
     @property
     def arrangement(self) -> ListRequest:
-        """Return the request with only the members that decide the rows and their order."""
+        """Return the request with only the members that decide which rows the list has, and their order."""
         return replace(self, first=0, last=0, since=None, version=None)
 
 
@@ -157,8 +157,8 @@ def list_request_in(parameters: Mapping[str, str]) -> ListRequest:
         filters=tuple(_filters(parameters)),
         text=parameters.get("text", ""),
         model=parameters.get("model") or None,
-        began_since=_moment(parameters.get("began_since")),
-        began_until=_moment(parameters.get("began_until")),
+        began_since=_timestamp(parameters.get("began_since")),
+        began_until=_timestamp(parameters.get("began_until")),
         query=parameters.get("query", "").strip(),
         column=column,
         descending=sort.startswith("-"),
@@ -169,7 +169,7 @@ def list_request_in(parameters: Mapping[str, str]) -> ListRequest:
     )
 
 
-def _moment(text: str | None) -> float | None:
+def _timestamp(text: str | None) -> float | None:
     return time_of(text).timestamp() if text else None
 
 

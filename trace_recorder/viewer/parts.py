@@ -27,7 +27,7 @@ Json = dict[str, Payload]
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """The most characters that an answer has of a text or of JSON, and of an image's base64. None is no limit."""
+    """How many characters an answer has at most: of a text or of JSON, and of an image's base64. None is no limit."""
 
     text: int | None = 20_000
     image: int | None = 400_000
@@ -164,8 +164,9 @@ def excerpt(value: Payload) -> str | None:
     """Return the beginning of a text, or of a value's JSON, on one line. Return None if there is no text."""
     if value is None or value == "":
         return None
-    text = value if isinstance(value, str) else _beginning_of(_encoder.iterencode(value))
-    return " ".join(text[: 8 * EXCERPT_CHARACTERS].split())[:EXCERPT_CHARACTERS]
+    limit = 8 * EXCERPT_CHARACTERS
+    text = value if isinstance(value, str) else "".join(_up_to(_encoder.iterencode(value), limit))
+    return " ".join(text[:limit].split())[:EXCERPT_CHARACTERS]
 
 
 def first_argument(arguments: Payload) -> str | None:
@@ -191,12 +192,8 @@ def _argument_text(value: Payload) -> str | None:
     return None if text is None else text[:ARGUMENT_CHARACTERS]
 
 
-def _beginning_of(pieces: Iterable[str]) -> str:
-    return "".join(_up_to(pieces, 8 * EXCERPT_CHARACTERS))
-
-
 def _up_to(pieces: Iterable[str], limit: int) -> Iterator[str]:
-    """Yield pieces until they have `limit` characters, so that a large value is not written as a whole."""
+    """Yield pieces until they have `limit` characters, so that a large value is not encoded as a whole."""
     for piece in pieces:
         yield piece[:limit]
         limit -= len(piece)

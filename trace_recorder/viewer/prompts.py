@@ -1,7 +1,7 @@
-"""The prompt of each interaction as its difference to an earlier prompt, so that no history is written twice.
+"""The prompt of each interaction as its difference from an earlier prompt, so that no history is sent twice.
 
-`views/conversations/compared_prompts.py` finds the earlier prompt, and says whether the prompt extends it, edits or
-rewrites its history, or refers to it.
+`views/conversations/compared_prompts.py` finds the earlier prompt, and says how the two relate: the new prompt extends
+the earlier prompt, edits or rewrites its history, or refers to it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from trace_recorder.views.conversations.turns_of_run import side_calls
 class ShownPrompt:
     """The prompt of one interaction, as its difference from the prompt of the interaction `base`.
 
-    `answers` are inserted messages that repeat earlier answers of the model. `messages` is the whole prompt.
+    `answers` are the numbers of inserted messages that repeat earlier answers of the model. `messages` is the whole
+    prompt.
     """
 
     known: bool = True
@@ -54,10 +55,10 @@ class ShownPrompt:
 
 
 class Prompts:
-    """The prompts of a run, one interaction after another."""
+    """The prompts of a run, which are added interaction by interaction."""
 
     def __init__(self, compared: ComparedPrompts | None = None) -> None:
-        self.made: list[ShownPrompt] = []
+        self.shown: list[ShownPrompt] = []
         self._compared = compared or ComparedPrompts()
         self._characters: list[int] = []
         self._numbers_by_id: dict[str, int] = {}
@@ -78,10 +79,10 @@ class Prompts:
     def numbers_of(self, number: int) -> Numbers:
         """Return the message numbers of a prompt."""
         chain: list[ShownPrompt] = []
-        at: int | None = number
-        while at is not None:
-            chain.append(self.made[at - 1])
-            at = None if chain[-1].relation == "refers" else chain[-1].base
+        current: int | None = number
+        while current is not None:
+            chain.append(self.shown[current - 1])
+            current = None if chain[-1].relation == "refers" else chain[-1].base
         numbers: Numbers = array("q")
         for prompt in reversed(chain):
             numbers = applied(numbers, prompt.changes)
@@ -89,16 +90,16 @@ class Prompts:
 
     def add(self, interaction: LLMInteraction) -> ShownPrompt:
         """Return the prompt of the next interaction, and remember it for later prompts."""
-        number = len(self.made) + 1
+        number = len(self.shown) + 1
         prompt = ShownPrompt(known=False)
         if interaction.source.has_request():
             prompt = self._prompt(interaction, self._compared.add_call(interaction, self._turn(interaction, number)))
             self._numbers_by_id[interaction.interaction_id] = number
-        self.made.append(prompt)
+        self.shown.append(prompt)
         return prompt
 
     def add_answer(self, number: int, interaction: LLMInteraction) -> None:
-        """Remember the answer of an interaction, because later prompts repeat it."""
+        """Remember the answer of an interaction, so that it is recognised in later prompts."""
         if interaction.answered:
             self._answers.update([answer_text(interaction.response), *map(answer_text, interaction.response.choices)])
         if interaction.answered and number in self._unanswered:
@@ -120,7 +121,7 @@ class Prompts:
         return frozenset(turn.interaction.interaction_id for turn in side_calls(trajectory, turns))
 
     def _prompt(self, interaction: LLMInteraction, prompt: ComparedPrompt) -> ShownPrompt:
-        reading = interaction.source.request()
+        request = interaction.source.request()
         base = self._numbers_by_id.get(prompt.base or "")
         changes = tuple(prompt.comparison.changes)
         if base is None or prompt.relation == "refers":
@@ -132,8 +133,8 @@ class Prompts:
             relation=prompt.relation,
             changes=changes,
             answers=self._repeated_answers(changes),
-            instructions=reading.instructions,
-            messages=reading.messages,
+            instructions=request.instructions,
+            messages=request.messages,
         )
 
     def _characters_of(self, prompt: ComparedPrompt, base: int | None) -> int:
@@ -141,7 +142,7 @@ class Prompts:
         if base is None or prompt.relation == "refers":
             return sum(map(self._length, prompt.numbers))
         gone, new = prompt.comparison.gone, map(prompt.numbers.__getitem__, prompt.comparison.new)
-        return self.made[base - 1].characters - sum(map(self._length, gone)) + sum(map(self._length, new))
+        return self.shown[base - 1].characters - sum(map(self._length, gone)) + sum(map(self._length, new))
 
     def _length(self, number: int) -> int:
         for message in self.messages[len(self._characters) :]:

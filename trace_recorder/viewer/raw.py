@@ -22,7 +22,6 @@ from trace_recorder.dialects.endpoints import provider_of_host
 from trace_recorder.dialects.json_access import as_text
 from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.llm_interaction import LLMInteraction
-from trace_recorder.values.messages import Payload
 from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.parts import Json
@@ -78,11 +77,8 @@ def _request(source: CallRecords) -> Json | None:
     if source.is_manual or not source.has_request():
         return None
     body, items = source.request_in_items()
-    return {"body": body, "items": {name: _numbers(part) for name, part in items.items()}}
-
-
-def _numbers(part: int | Sequence[int]) -> Payload:
-    return part if isinstance(part, int) else ranges_of(part)
+    numbers = {name: part if isinstance(part, int) else ranges_of(part) for name, part in items.items()}
+    return {"body": body, "items": numbers}
 
 
 def _stream(interaction: LLMInteraction) -> Json | None:
@@ -93,8 +89,8 @@ def _stream(interaction: LLMInteraction) -> Json | None:
     return {
         "characters": len(text),
         "events": [
-            {"seconds": None if at is None else round(at, 6), "text": event.decode("utf-8", "replace")}
-            for at, event in events_of(chunks)
+            {"seconds": None if seconds is None else round(seconds, 6), "text": event.decode("utf-8", "replace")}
+            for seconds, event in events_of(chunks)
         ],
     }
 
@@ -140,9 +136,9 @@ _VARIABLES = {
     "qwen": "DASHSCOPE_API_KEY",
     "vercel": "AI_GATEWAY_API_KEY",
 }
-"""Environment variables that have the keys. For any other provider, it is the provider's name with `_API_KEY`."""
+"""Environment variables that have the keys. The variable of any other provider is its name with `_API_KEY`."""
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
-"""The header that carries a provider's key in the provider's own dialect. Otherwise it is `Authorization: Bearer`."""
+"""The header that carries a provider's key in the provider's own dialect. All others use `Authorization: Bearer`."""
 
 
 def sending_of(url: str | None, api: str | None) -> Json:

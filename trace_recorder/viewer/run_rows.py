@@ -1,7 +1,7 @@
 """The rows of the list of runs, in a table of SQLite in memory, which filters, sorts and counts them.
 
 The table has the columns of the index (`SINGLE`) with the same names and meanings. So a filter of the list is a term of
-the query language, and `catalog/query.py` makes its SQL. Only one thread at a time may use it.
+the query language, and `catalog/query.py` makes its SQL. Only one thread at a time may use the table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RunRows:
         before = self._connection.execute("SELECT row, needs_costs FROM runs WHERE name = ?", (name,)).fetchone()
         if before == (text, needs_costs):
             return False
-        own = _listed_at(row), _text(row.get("model")), _searched(row), _sum_of_rewards(row), *_origins(row)
+        own = _listed_at(row), _text(row.get("model")), _searched_text(row), _sum_of_rewards(row), *_origins(row)
         self._connection.execute(_PUT, (name, *_single(row), *own, needs_costs, text))
         return True
 
@@ -110,9 +110,9 @@ class RunRows:
         return array("q", (number for number, name in matches if os.fsdecode(name) in names))
 
     def rows(self, numbers: Numbers) -> list[Json | None]:
-        """Return rows by their numbers. `origin` of a row is the run of the list that the run continues or repeats.
+        """Return rows by their numbers. The row of a run that is gone is None.
 
-        The row of a run that is gone is None.
+        The member `origin` of a row names the run of the list that this run continues or repeats, or is None.
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_PARENT} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
@@ -141,11 +141,11 @@ class RunRows:
         return int(count)
 
     def without_costs(self, numbers: Numbers | None = None) -> str | None:
-        """Return the newest run whose costs are not known, among the rows with these numbers or among all."""
+        """Return the name of the newest run with unknown costs, among the rows with these numbers or among all rows."""
         among = "" if numbers is None else f"AND number IN ({', '.join('?' for _ in numbers)})"
         sql = f"SELECT name FROM runs WHERE needs_costs {among} ORDER BY listed DESC LIMIT 1"  # noqa: S608 - question marks
-        found = self._connection.execute(sql, [*(numbers or ())]).fetchone()
-        return None if found is None else os.fsdecode(found[0])
+        row = self._connection.execute(sql, [*(numbers or ())]).fetchone()
+        return None if row is None else os.fsdecode(row[0])
 
     def relations(self, name: str, sources: Collection[str]) -> Json:
         """Return the names of the related runs: the continued or repeated run, forks, replays, and `sources`."""
@@ -153,18 +153,18 @@ class RunRows:
         identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None)
         forks = self._related("forked_from", identity)
         return {
-            "forked_from": self._named(origins[0]),
-            "replay_of": self._named(origins[1]),
+            "forked_from": self._name_of(origins[0]),
+            "replay_of": self._name_of(origins[1]),
             "forks": [{"id": row["id"], "step_number": row["forked_from"].get("step_number")} for row in forks],
             "replays": [row["id"] for row in self._related("replay_of", identity)],
-            "sources": {source: run for source in sources if (run := self._named(_text(source))) is not None},
+            "sources": {source: run for source in sources if (run := self._name_of(_text(source))) is not None},
         }
 
-    def _named(self, identity: str | None) -> str | None:
-        """Return the name of the oldest run with a trajectory id."""
+    def _name_of(self, identity: str | None) -> str | None:
+        """Return the name of the oldest run with this trajectory id, or None."""
         sql = "SELECT name FROM runs WHERE trajectory_id = ? ORDER BY listed, name LIMIT 1"
-        found = self._connection.execute(sql, (identity,)).fetchone()
-        return None if found is None else os.fsdecode(found[0])
+        row = self._connection.execute(sql, (identity,)).fetchone()
+        return None if row is None else os.fsdecode(row[0])
 
     def _related(self, column: str, identity: str | None) -> list[Json]:
         sql = f"SELECT row FROM runs WHERE {column} = ? ORDER BY listed, name"  # noqa: S608 - a name of ours
@@ -197,7 +197,7 @@ def _listed_at(row: Json) -> float | None:
     return seconds_of(row.get("modified"))[0] if began is None else began
 
 
-def _searched(row: Json) -> str:
+def _searched_text(row: Json) -> str:
     """Return the text that the filter by text searches."""
     texts = (row["task"], row["id"], row["model"], row["provider"])
     return storable(" ".join(text for text in texts if isinstance(text, str)).casefold())

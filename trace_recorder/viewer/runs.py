@@ -1,8 +1,9 @@
 """The list of runs for the page: some rows at a time, filtered, sorted, searched and counted here.
 
 The cost of an answer is bounded. All clients share one look at the files, and looks are rare if there are many files
-(`followed_runs.py`). An answer reads runs for a third of a second at most. It says how many runs are still to be read,
-and when to ask again. Rows come from the table in `run_rows.py`. Their order is kept until the list changes.
+(`followed_runs.py`). Runs are read for a third of a second at most while a client waits for an answer. The answer says
+how many runs are still to be read, and when to ask again. Rows come from the table in `run_rows.py`. Their order is
+kept until the list changes.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from trace_recorder.viewer.run_rows import Numbers
 from trace_recorder.views.cost import table_name
 
 WORK_SECONDS = 0.3
-"""The longest time in which an answer reads runs that a client waits for."""
+"""For how long runs are read at most while a client waits for an answer."""
 ASIDE_SECONDS = 0.1
-"""The longest time in which an answer reads calls to find the costs of rows that no client shows."""
+"""For how long calls are read at most for costs that no client waits for, before an answer."""
 POLL_SECONDS = 2.0
 """The shortest pause until the next request, if nothing is to be read."""
 AGAIN_SECONDS = 0.05
 """The pause until the next request, if runs are still to be read and no other thread reads them."""
 MAX_COSTS_AT_ONCE = 2000
-"""If more runs have unknown costs, the runs that are not on a screen are read slowly."""
+"""If more runs than this have unknown costs, the runs that are not on a client's screen are read slowly."""
 MAX_UNREADABLE = 100
 """The largest number of unreadable files that an answer names."""
 _MAX_SEARCHES = 32
@@ -43,10 +44,10 @@ _WAIT_SECONDS = 5.0
 
 
 class RunList:
-    """The runs in and below one directory, or some files of it. Several threads may use it.
+    """The list of the runs in and below one directory, or of some files of it. Several threads may use the list.
 
-    `places` is one directory, or files of one directory; for anything else, ValueError is raised. `index` is the path
-    of the directory's index, if the index is in another directory.
+    `places` is one directory, or files of one directory. Raises ValueError for other paths. `index` is the path of the
+    directory's index, if the index is in another directory.
     """
 
     def __init__(self, *places: Path, index: Path | None = None) -> None:
@@ -72,8 +73,8 @@ class RunList:
     def path_of(self, name: str) -> Path | None:
         """Return the path of a run, or None if it is not in the list or its path now leads out of the directory."""
         if name not in self._followed:
-            with self._working(_WAIT_SECONDS) as is_mine:
-                if is_mine and self._followed.is_look_due():
+            with self._working(_WAIT_SECONDS) as may_read:
+                if may_read and self._followed.is_look_due():
                     self._followed.look()
         return self._files.path_of(name) if name in self._followed else None
 
@@ -83,10 +84,10 @@ class RunList:
         These are the run that this run continues or repeats, its forks, its replays, and the runs with the trajectory
         ids `sources`, which gave answers to its calls.
         """
-        with self._working() as is_mine:
-            if is_mine and self._followed.is_look_due():
+        with self._working() as may_read:
+            if may_read and self._followed.is_look_due():
                 self._followed.look()
-            if is_mine:
+            if may_read:
                 self._read_runs(until=time.monotonic() + WORK_SECONDS)
         with self._followed.lock:
             return self._followed.rows.relations(name, sources)
@@ -111,36 +112,36 @@ class RunList:
     def page(self, request: ListRequest) -> Json:
         """Return rows of the list. Raises QueryError, and OSError if the directory cannot be read.
 
-        Without a version, all runs that changed are read first. If the caller states the version that it has (`since`),
-        some of them are read. If the caller asks for rows of a `version`, no run is read.
+        Without a version, all runs that changed are read first. If the request states the version that the client has
+        (`since`), only some of the changed runs are read. If it asks for rows of a `version`, no run is read.
         """
-        began, is_mine = time.thread_time(), False
+        began, may_read = time.thread_time(), False
         parse_query(request.query)
         if request.since is None and request.version is None:
-            with self._working(None) as is_mine:
+            with self._working(None) as may_read:
                 self._read_all()
                 if request.query:
                     self._read_for(self._search(request.query))
         elif request.version is None:
-            with self._working() as is_mine:
-                if is_mine:
+            with self._working() as may_read:
+                if may_read:
                     began += self._work_for(request)
         with self._followed.lock:
             answer = self._answer(request)
         is_unfinished = answer["unread"] or answer["unsearched"] or self._waits_for_costs(request)
         pause = max(POLL_SECONDS, SHARE * (time.thread_time() - began))
-        return {**answer, "next_seconds": AGAIN_SECONDS if is_mine and is_unfinished else round(pause, 3)}
+        return {**answer, "next_seconds": AGAIN_SECONDS if may_read and is_unfinished else round(pause, 3)}
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
         """Yield whether this thread may read. Wait at most `seconds` for another thread that reads."""
-        is_mine = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
+        may_read = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
         try:
-            yield is_mine
+            yield may_read
         finally:
-            if is_mine:
+            if may_read:
                 self._work_lock.release()
 
     def _read_all(self) -> None:
@@ -170,7 +171,7 @@ class RunList:
             self._followed.read_one()
 
     def _recheck_running(self, until: float = math.inf) -> None:
-        """Read running runs that did not change. No client waits for these, so all other work comes first."""
+        """Read running runs that did not change. No client waits for this, so all other reading is done before."""
         while self._followed.rechecks and time.monotonic() < until:
             self._followed.read_one()
 
@@ -187,7 +188,7 @@ class RunList:
                 followed.version += search.take(name, counted)
 
     def _read_costs(self, request: ListRequest, until: float) -> None:
-        """Read the calls of runs for their costs: first of the rows that were shown last, then of the newest runs."""
+        """Read the calls of runs for their costs: first for the rows that were shown last, then for the newest runs."""
         if not self._waits_for_costs(request):
             until = min(until, time.monotonic() + ASIDE_SECONDS)
         while time.monotonic() < until:
@@ -199,7 +200,11 @@ class RunList:
             self._followed.read_costs(name)
 
     def _waits_for_costs(self, request: ListRequest) -> bool:
-        """Whether a client waits for costs: they are on the screen, decide order or filter, or are soon known."""
+        """Return whether a client waits for costs.
+
+        It waits if unknown costs are on its screen, decide the order or a filter, or can soon be read because few runs
+        have unknown costs.
+        """
         with self._followed.lock:
             rows = self._followed.rows
             unknown = rows.counts_without_costs()
@@ -227,7 +232,7 @@ class RunList:
         unsearched = len(followed.runs) if search is None else len(search.waiting)
         counts = self._counted()
         state = {
-            "version": self._named(followed.version),
+            "version": self._version_text(followed.version),
             "unread": len(followed.unread) + followed.is_looking,
             "unsearched": unsearched if request.query else 0,
             "without_costs": counts["without_costs"],
@@ -239,7 +244,7 @@ class RunList:
         return {
             **state,
             **counts,
-            "version": self._named(version),
+            "version": self._version_text(version),
             "changed": True,
             "directory": str(self.directory),
             "count": len(numbers),
@@ -257,11 +262,9 @@ class RunList:
         The version is the requested one if its rows are kept, or else the newest one.
         """
         key = request.arrangement
-        named = next(
-            (version for of, version in self._arrangements if of == key and request.version == self._named(version)),
-            None,
-        )
-        version = self._followed.version if named is None else named
+        kept = [version for kept_key, version in self._arrangements if kept_key == key]
+        requested = (version for version in kept if request.version == self._version_text(version))
+        version = next(requested, self._followed.version)
         numbers = self._arrangements.pop((key, version), None)
         if numbers is None:
             search = self._searches.get(request.query)
@@ -273,7 +276,7 @@ class RunList:
         return version, numbers
 
     def _shown(self, request: ListRequest) -> Numbers:
-        """Return the rows that a client was shown last."""
+        """Return the numbers of the rows that a client was shown last."""
         kept = (numbers for (key, _), numbers in reversed(self._arrangements.items()) if key == request.arrangement)
         return next(kept, ())[request.first : request.last + 1]
 
@@ -282,6 +285,6 @@ class RunList:
             self._counts = self._followed.version, self._followed.rows.counts()
         return self._counts[1]
 
-    def _named(self, version: int) -> str:
+    def _version_text(self, version: int) -> str:
         """Return a version as a text that no other server uses."""
         return f"{self._epoch}.{version}"

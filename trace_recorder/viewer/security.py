@@ -50,7 +50,7 @@ class Access:
         return f"trace_recorder_{self.port}"
 
     def is_token(self, text: str | None) -> bool:
-        """Whether a text is the token."""
+        """Return whether a text is the token."""
         return text is not None and compare_digest(text.encode("utf-8", "replace"), self.token.encode())
 
 
@@ -62,7 +62,7 @@ class AccessControl:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request. Pass the server's start and end on. Ignore everything else."""
+        """Answer one HTTP request. Pass on the messages about the server's start and end. Ignore everything else."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -112,7 +112,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _refusal_for(headers: Headers, status: int, error: str) -> Response:
-    """Return a refusal. A browser that opens an address gets the page without data, which says what to do."""
+    """Return a refusal. A browser that opens an address gets the page without a run, which shows the error."""
     if "text/html" not in headers.get("accept", ""):
         return refusal(status, error)
     return HTMLResponse(page_with({"kind": "refused", "error": error}), status_code=status)

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trace_recorder.errors import QueryError, RecorderStateError, TraceRecorderError
 from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
-from trace_recorder.viewer.comparing import MAX_RUNS, RunComparison, aligned
+from trace_recorder.viewer.comparing import MAX_RUNS, RunComparison, comparison_table
 from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.one_file import one_file
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
@@ -74,24 +74,24 @@ class ViewerServer:
         run = "/api/runs/{run}"
         routes = [
             Route("/", self._page),
-            Route("/api/runs", _answering(self._list)),
-            Route("/api/find", _answering(self._find)),
+            Route("/api/runs", _answering(lambda request: self._runs.page(list_request_in(request.query_params)))),
+            Route("/api/find", _answering(lambda request: self._runs.find(request.query_params.get("query", "")))),
             Route("/api/table", _answering(self._table)),
             Route("/api/compare", _answering(lambda request: self._compared(request).to_json())),
             Route("/api/compare/pairs/{number}", _answering(self._pair)),
             Route(run, self._of_run(lambda run, _: self._outline(run))),
             Route(f"{run}/since", self._since),
             Route(f"{run}/file", self._file),
-            Route(f"{run}/messages", self._of_run(_several("messages"))),
-            Route(f"{run}/messages/{{number}}", self._of_run(_one("messages", _message))),
-            Route(f"{run}/interactions", self._of_run(_several("interactions"))),
-            Route(f"{run}/interactions/{{number}}", self._of_run(_one("interactions", RunAnswers.interaction))),
-            Route(f"{run}/interactions/{{number}}/raw", self._of_run(_one("interactions", RunAnswers.raw))),
-            Route(f"{run}/items", self._of_run(_several("items"))),
-            Route(f"{run}/steps", self._of_run(_several("steps"))),
-            Route(f"{run}/steps/{{number}}", self._of_run(_one("steps", _step))),
-            Route(f"{run}/rewards", self._posting(self._add_reward), methods=["POST"]),
-            Route(f"{run}/annotations", self._posting(self._add_annotation), methods=["POST"]),
+            Route(f"{run}/messages", self._of_run(_about_several("messages"))),
+            Route(f"{run}/messages/{{number}}", self._of_run(_about_one("messages", _message))),
+            Route(f"{run}/interactions", self._of_run(_about_several("interactions"))),
+            Route(f"{run}/interactions/{{number}}", self._of_run(_about_one("interactions", RunAnswers.interaction))),
+            Route(f"{run}/interactions/{{number}}/raw", self._of_run(_about_one("interactions", RunAnswers.raw))),
+            Route(f"{run}/items", self._of_run(_about_several("items"))),
+            Route(f"{run}/steps", self._of_run(_about_several("steps"))),
+            Route(f"{run}/steps/{{number}}", self._of_run(_about_one("steps", _step))),
+            Route(f"{run}/rewards", self._posting(_add_reward), methods=["POST"]),
+            Route(f"{run}/annotations", self._posting(_add_annotation), methods=["POST"]),
         ]
         handlers = {404: _no_such_address, 405: _no_such_address}
         return AccessControl(_with_encoded_path(Starlette(routes=routes, exception_handlers=handlers)), access)
@@ -100,24 +100,16 @@ class ViewerServer:
         first = None if self._runs.only is None else self._runs.first_name()
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
-    def _list(self, request: Request) -> Json:
-        """Answer with rows of the list."""
-        return self._runs.page(list_request_in(request.query_params))
-
-    def _find(self, request: Request) -> Json:
-        """Answer with the ids and the counts of the runs that match a query."""
-        return self._runs.find(request.query_params.get("query", ""))
-
     def _table(self, request: Request) -> Json:
         names = request.query_params.getlist("run")
         if not 2 <= len(names) <= MAX_RUNS:
             raise BadRequestError(f"a table has two to {MAX_RUNS} runs.")
-        return aligned([self._opened_as(name).answers.trajectory for name in names])
+        return comparison_table([self._opened_as(name).answers.trajectory for name in names])
 
     # ── one run ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _of_run(self, answer: Callable[[OpenRun, Request], Json]) -> Handler:
-        """Return a handler that opens the run of the address, and answers from it."""
+        """Return a handler that opens the run that the address names, and answers from it."""
 
         def handle(request: Request) -> Json:
             run = self._opened(request)
@@ -127,7 +119,7 @@ class ViewerServer:
         return _answering(handle)
 
     def _compared(self, request: Request) -> RunComparison:
-        """Return the comparison of the runs `a` and `b`; the last one is kept."""
+        """Return the comparison of the runs `a` and `b`. The last comparison is kept for the next request."""
         runs = [self._opened_as(request.query_params.get(name, "")) for name in ("a", "b")]
         key = tuple((run.name, run.version) for run in runs)
         kept = self._last_comparison
@@ -154,7 +146,7 @@ class ViewerServer:
     def _outline(self, run: OpenRun) -> Json:
         outline = run.outline()
         origins = (call["replayed_from"] or {} for call in outline["interactions"])
-        sources = {one["trajectory_id"] for one in origins if "trajectory_id" in one}
+        sources = {origin["trajectory_id"] for origin in origins if "trajectory_id" in origin}
         relations = self._runs.relations_of(run.name, sources)
         return {**outline, "writable": self._is_writable(run), "relations": relations}
 
@@ -173,8 +165,8 @@ class ViewerServer:
             with run.lock:
                 return None if run.version == version and not is_last else _json(self._changes(run, version))
 
-        asked = request.query_params.get("wait", "0")
-        wait = await run_in_threadpool(_or_refusal, partial(seconds_in, asked, MAX_WAIT_SECONDS))
+        seconds = request.query_params.get("wait", "0")
+        wait = await run_in_threadpool(_or_refusal, partial(seconds_in, seconds, MAX_WAIT_SECONDS))
         if isinstance(wait, Response):
             return wait
         until = time.monotonic() + wait
@@ -188,19 +180,19 @@ class ViewerServer:
     async def _file(self, request: Request) -> Response:
         """Answer with the run as one self-contained file, to be saved."""
 
-        def made() -> Response:
+        def answer() -> Response:
             run = self._opened(request)
             with run.lock:
                 html = one_file(run.answers.trajectory, run.name)
             name = quote(f"{Path(run.name).stem}.html", errors="replace")
             return HTMLResponse(html, headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"})
 
-        return await run_in_threadpool(_or_refusal, made)
+        return await run_in_threadpool(_or_refusal, answer)
 
     # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _posting(self, add: Callable[[OpenRun, Json], None]) -> Handler:
-        """Return a handler that adds to the run of the address, and answers with the changes."""
+        """Return a handler that adds to the run that the address names, and answers with the changes."""
 
         def handle(request: Request, data: bytes) -> Response:
             run = self._opened(request)
@@ -220,11 +212,13 @@ class ViewerServer:
 
         return answer
 
-    def _add_reward(self, run: OpenRun, posted: Json) -> None:
-        append_rewards(run.path, [reward_in(posted)])
 
-    def _add_annotation(self, run: OpenRun, posted: Json) -> None:
-        append_annotation(run.path, *annotation_in(posted))
+def _add_reward(run: OpenRun, posted: Json) -> None:
+    append_rewards(run.path, [reward_in(posted)])
+
+
+def _add_annotation(run: OpenRun, posted: Json) -> None:
+    append_annotation(run.path, *annotation_in(posted))
 
 
 # ── answers about one run ────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +228,7 @@ _FIRST = {"messages": 0, "items": 0, "interactions": 1, "steps": 1}
 """The number of the first element of each kind."""
 
 
-def _several(kind: str) -> Callable[[OpenRun, Request], Json]:
+def _about_several(kind: str) -> Callable[[OpenRun, Request], Json]:
     """Return a function that answers with several messages, interactions, steps or items."""
 
     def answer(run: OpenRun, request: Request) -> Json:
@@ -243,8 +237,8 @@ def _several(kind: str) -> Callable[[OpenRun, Request], Json]:
     return answer
 
 
-def _one(kind: str, answer: Callable[[RunAnswers, int], Json]) -> Callable[[OpenRun, Request], Json]:
-    """Return a function that answers about the one message, interaction or step that the address names."""
+def _about_one(kind: str, answer: Callable[[RunAnswers, int], Json]) -> Callable[[OpenRun, Request], Json]:
+    """Return a function that answers about the message, interaction or step that the address names."""
     return lambda run, request: answer(run.answers, _numbers(run, kind, {"numbers": request.path_params["number"]})[0])
 
 
@@ -256,8 +250,8 @@ def _step(answers: RunAnswers, number: int) -> Json:
     return answers.steps([number], WHOLE)[0]
 
 
-def _numbers(run: OpenRun, kind: str, asked: Mapping[str, str]) -> Sequence[int]:
-    return numbers_in(asked, _FIRST[kind], run.answers.counts[kind] + _FIRST[kind])
+def _numbers(run: OpenRun, kind: str, query: Mapping[str, str]) -> Sequence[int]:
+    return numbers_in(query, _FIRST[kind], run.answers.counts[kind] + _FIRST[kind])
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
