@@ -15,7 +15,6 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, Tool
 from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.viewer.details import interaction_detail, step_detail
 from trace_recorder.viewer.outline import (
     Agents,
     Clock,
@@ -25,7 +24,7 @@ from trace_recorder.viewer.outline import (
     step_entry,
     step_of_interaction,
 )
-from trace_recorder.viewer.parts import CUT, WHOLE, Json, TextLimits, message_json
+from trace_recorder.viewer.parts import CUT, WHOLE, Json, TextLimits, interaction_detail, message_json, step_detail
 from trace_recorder.viewer.prompts import Prompts
 from trace_recorder.viewer.raw import RawItems, raw_answer
 from trace_recorder.views.cost import Price
