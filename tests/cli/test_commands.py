@@ -329,7 +329,7 @@ def test_help_names_the_commands() -> None:
         ["stats", "Count calls, tokens, costs, tools and failures over runs."],
         ["diff", "Compare two runs: where they first differ, and what each cost."],
         ["grep", "Search the prompts, answers and tools of runs."],
-        ["find", "Search runs by what they are and by what was said."],
+        ["find", "Search runs by their facts and their texts."],
         ["index", "Make the index of a directory of runs, or bring it up to date."],
         ["sql", "Query runs with SQL."],
         ["validate", "Check that files are complete and consistent."],

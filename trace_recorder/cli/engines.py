@@ -122,13 +122,13 @@ def _size(path: Path) -> int:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return the way to start processes: by a fork if that is safe, because a new process has to import all modules."""
+    """Return the way to start processes: by a fork if it is safe, because a forked process has all imported modules."""
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")
 
 
 def _begin_worker() -> None:
-    """Ignore Ctrl-C, because the parent process handles it. If the parent process is killed, end too."""
+    """Ignore Ctrl-C, because the parent process handles it. If the parent process is killed, end this process too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -105,7 +105,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue an export or a 
 NoContent = Annotated[
     bool,
     typer.Option(
-        "--no-content", help="otlp and services: leave out prompts, answers, and what tools got and returned."
+        "--no-content", help="otlp and services: leave out prompts, answers, and the arguments and results of tools."
     ),
 ]
 NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: only the new messages of each prompt.")]

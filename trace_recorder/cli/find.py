@@ -36,10 +36,11 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
     index: IndexPath = None,
     jobs: Jobs = None,
 ) -> None:
-    """Search runs by what they are and by what was said.
+    """Search runs by their facts and their texts.
 
-    docs/many-runs.md has the language. A query that begins with - must follow --. Runs that the index lacks, or that
-    changed since, are read. Exits with 0 if a run matches, 1 if no run does, 2 if a run cannot be read.
+    docs/many-runs.md describes the query language. A query that begins with - must follow --. Runs that are not in the
+    index, or have changed since they were indexed, are read. Exits with 0 if a run matches, 1 if no run does, 2 if a
+    run cannot be read.
     """
     terms = parse_query(query)
     paths = paths_or_default(paths)
@@ -64,7 +65,7 @@ def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError
 
 
 def _matching_rows(path: Path, terms: tuple[Term, ...]) -> list[Row]:
-    """Return the rows of the matching runs in a file. Raises what `load` raises. Not called for runs in an index."""
+    """Return the rows of the matching runs in a file that no index knows. Raises the exceptions of `load`."""
     from trace_recorder.catalog.index import row_of_run  # noqa: PLC0415
     from trace_recorder.imports.loader import load_each  # noqa: PLC0415
     from trace_recorder.tables.remote_files import load_remote, url_of  # noqa: PLC0415

@@ -64,7 +64,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     Runs the command. Calls and tools before that call get their recorded answers. That call and all later ones are made
     with the keys in the environment. All calls and tools are recorded in a new run, which names the run that it
     continues. Exits as the command did, or with 1 if the command exited with 0 without repeating the run up to that
-    call. The help of `run` says which processes cannot be recorded; these cannot be answered either.
+    call. The help of `run` says which processes cannot be recorded; their calls cannot be answered either.
     """
     command = required(command, "fork [RUN] --at 7")
     check_speed(speed)

@@ -128,9 +128,9 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only when its size or its time of change is another. `counts` has the numbers of runs and files
-    by their outcome. An unchanged run is counted once, however often it is looked at. The same message about a service
-    is not repeated.
+    A file is read again only if its size or its modification time has changed. `counts` has the numbers of runs and
+    files by their outcome. An unchanged run is counted once, however often its file is looked at. The same message
+    about a service is not repeated.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:

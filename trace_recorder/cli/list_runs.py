@@ -149,7 +149,7 @@ def runs_of(paths: Sequence[Path], *, recursive: bool = True) -> list[Path]:
 
 
 def _matcher(terms: Sequence[Term]) -> Matcher:
-    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does without it
+    from trace_recorder.catalog.matching import Matcher  # noqa: PLC0415 - a list of all runs does not need it
 
     return Matcher(terms)
 

@@ -89,7 +89,7 @@ def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
 
 
 class _JsonWriter:
-    """Makes the JSON text of a value in small pieces. It keeps the texts of shared objects, and each such object."""
+    """Makes the JSON text of a value in small pieces. It keeps each shared object, together with the object's text."""
 
     def __init__(self, *, ascii_only: bool) -> None:
         self._ascii_only = ascii_only

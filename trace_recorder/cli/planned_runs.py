@@ -1,4 +1,4 @@
-"""The runs at several paths: the facts of those that an index knows, and work on all others, which have to be read."""
+"""The runs at several paths. Indexes have the facts of the runs that they know. All other runs have to be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class PlannedRuns:
-    """The runs that may match a query, each once. `count` is the number of all runs, including other ones."""
+    """The runs that may match a query, each once. `count` includes the runs that cannot match."""
 
     candidates: list[Planned] = field(default_factory=list)
     count: int = 0

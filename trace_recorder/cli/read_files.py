@@ -114,7 +114,7 @@ def each_once(
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether a path is a directory. Return False if the system refuses the path, because it is too long."""
+    """Return whether a path is a directory. A path that the system refuses, such as a too long path, is not."""
     try:
         return path.is_dir()
     except OSError:

@@ -41,7 +41,7 @@ _MAX_INLINE_ARGUMENTS = 100
 
 
 TurnOf = Callable[[LLMInteraction], Turn | None]
-"""Returns the turn of a call, or None if the call is in no conversation."""
+"""A function that returns the turn of a call, or None if the call is in no conversation."""
 
 
 class Show:
@@ -61,7 +61,7 @@ class Show:
         self._side_calls = side_calls_of(trajectory)
 
     def part(self, part: StepOrCall) -> Iterator[Entry]:
-        """Yield the entries of a step or a call. Must be called for all of them, in order."""
+        """Yield the entries of a step or a call. The caller must pass all steps and calls, in order."""
         yield heading(self._title(part))
         if part.call:
             yield from self._call(part.call)
@@ -319,9 +319,9 @@ class ShownPrompts:
 
 
 def _stored_call_continued_by(turn: Turn | None) -> str:
-    """Return the id of the call that a request continues by the id of its response, or an empty text.
+    """Return the id of the earlier call whose response a request names, or an empty text.
 
-    The server stores such a response, so the request does not repeat the conversation.
+    The server has stored that response, so the request does not repeat the conversation.
     """
     refers = turn is not None and turn.relation == "refers" and turn.interaction.api is not None
     return turn.previous.interaction.interaction_id if turn and turn.previous and refers else ""

@@ -2,8 +2,8 @@
 
 With --errors it shows whole steps in which something failed. With --raw it prints the requests and responses of a step
 as they were sent, with masked secrets; only the journal has them. If a call has several attempts, those of the last
-attempt are printed. With --turns it shows ToolBrain's turns, as a reward function gets them: those that
-`export --format toolbrain` writes, and replayed ones. Calls that are not turns, such as failed ones, are counted.
+attempt are printed. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
+`export --format toolbrain` writes, and replayed turns. Calls that are not turns, such as failed calls, are counted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def show(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _refuse_damaged(file: Path, error: Exception) -> None:
-    """Report an error in a file's contents. An error of the output is passed on."""
+    """Raise UnreadableError for an error in a file's contents. An error of the output is raised unchanged."""
     if isinstance(error, OSError | UnreadableError):
         raise error
     why = f"{type(error).__name__}: {error}"
@@ -128,14 +128,14 @@ def _check_step_options(step: int | None, *, errors: bool, raw: bool, whole: boo
 
 
 def _newest(directory: Path) -> Path:
-    from trace_recorder.cli.list_runs import run_at  # noqa: PLC0415 - a file is shown without it
+    from trace_recorder.cli.list_runs import run_at  # noqa: PLC0415 - only a directory needs it
 
     return run_at(directory)
 
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
     """Print ToolBrain's turns: as `export` writes them, or for people. With `full`, no line is shortened."""
-    from trace_recorder.views.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - few need it
+    from trace_recorder.views.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - only --turns needs it
 
     parse = PARSERS[parser or DEFAULT_PARSER]
     turns, left_out = turns_one_by_one.with_report(trajectory, parse, include_replayed=True)

@@ -85,7 +85,7 @@ def rows_of_run(tables: tuple[TableName, ...], path: Path) -> Batches | Unreadab
 
 
 def _print_json(columns: Sequence[str], groups: Iterator[Rows]) -> None:
-    """Print a list of objects, one a line."""
+    """Print the rows as a JSON list, with one object on each line."""
     before, names = "[", _member_names(columns)
     for rows in groups:
         for row in rows:

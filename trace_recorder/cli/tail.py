@@ -248,7 +248,7 @@ class Follower:
         self._journal = GrowingJournal(path)
 
     def read(self) -> Trajectory:
-        """Return the run as far as it is on file.
+        """Return the run as far as it is recorded.
 
         Raises OSError, and TrajectoryFormatError if the file is not a journal.
         """

@@ -71,7 +71,7 @@ def _with_short_strings(value: Payload) -> Payload:
 
 
 def text_of(value: Payload, *, full: bool = True) -> str:
-    """Return any value as text: a text unchanged, a list as its elements, anything else as JSON."""
+    """Return any value as text: a text unchanged, a list as the texts of its elements, anything else as JSON."""
     return plain_text.text_of(value, partial(compact, full=full))
 
 

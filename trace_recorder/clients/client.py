@@ -32,7 +32,7 @@ from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.errors import AnswerError, ClientError, MissingExtraError, MissingKeyError, TraceRecorderError
 from trace_recorder.values.messages import LLMResponse, Payload
 
-if TYPE_CHECKING:  # the default needs Python 3.13, or a package that is not needed at run time
+if TYPE_CHECKING:  # a TypeVar with a default needs Python 3.13, or a package that is not needed at run time
     from typing_extensions import TypeVar
 
     Sdk = TypeVar("Sdk", default=Any)

@@ -119,7 +119,7 @@ def server_wait_seconds(error: BaseException) -> float | None:
             seconds = read(text) if isinstance(text, str) else None
         except (ValueError, OverflowError):
             continue
-        if seconds is not None and seconds == seconds:  # noqa: PLR0124 - not a number is not equal to itself
+        if seconds is not None and seconds == seconds:  # noqa: PLR0124 - NaN is not equal to itself
             return max(0.0, seconds)
     return None
 

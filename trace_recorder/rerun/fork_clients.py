@@ -39,7 +39,7 @@ class Decides(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _DecidedAnswer:
-    """The answer that a fork has decided for one request, as `Answers`. If it is None, the request is sent."""
+    """The answer that a fork has decided for one request, with the methods of `Answers`. None sends the request."""
 
     decided: Answer | None
     fork: Decides

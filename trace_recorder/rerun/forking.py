@@ -180,7 +180,7 @@ class Fork(Replay):
         return by_hand or self._changes.applied(endpoint, body)
 
     def _go_live(self, live: Live) -> Answer | None:
-        """Be live from this request on. If it is the first live call, return the answer that the user gave for it."""
+        """Be live from this request on. If this is the first live call, return the answer that the user gave for it."""
         if not self.is_live:
             missing = self._missing()
             if missing and not self._requests.knows(live):
@@ -232,7 +232,7 @@ def report_not_reached(name: str, point: object) -> str:
 
 
 def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
-    """Return the answer that the user gave. Raises ValueError unless it is a text for a stream, or else JSON."""
+    """Return the answer that the user gave. Raises ValueError if a stream gets no text, or any other call a text."""
     if isinstance(answer, str) != point.exchange.streams:
         needed = "the text of a stream" if point.exchange.streams else "the JSON of a response"
         raise ValueError(f"answer= has to be {needed} for {point}, and is a {type(answer).__name__}")

@@ -241,7 +241,7 @@ class Requests:
         return self._item_digests[number]
 
     def _digest_of_element(self, value: Payload) -> _Element:
-        """Return the digest of an element of a list, after its sort key, which is None if the position matters."""
+        """Return the sort key and the digest of a list's element. The key is None if the position matters."""
         if not self._in_any_order:
             return None, _digest(value)
         ordered = blocks_in_one_order(value)

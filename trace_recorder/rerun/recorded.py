@@ -253,7 +253,7 @@ class Recording:
 
 @dataclass(slots=True)
 class RecordedTool:
-    """One execution of a tool: the record of its call, and that of its result if there is one."""
+    """One execution of a tool: the record of its call, and the record of its result if there is one."""
 
     begin: Record
     ending: Record | None = None

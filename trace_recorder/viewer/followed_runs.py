@@ -118,7 +118,7 @@ class FollowedRuns:
         self.rechecks: dict[str, State] = {}
         """Running runs that did not change. Their writers may be gone. The run that was read longest ago is last."""
         self.names: list[str] = []
-        """The names as of the last look, in the order of `load_all`."""
+        """The names of all runs at the last look, in the order of `load_all`."""
         self.version = 0
         """A number that grows with each change of a row or of an unreadable file."""
         self._files = files

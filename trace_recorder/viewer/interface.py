@@ -196,7 +196,7 @@ def _element(elements: Sequence[Element], index: int) -> Element:
 
 
 def _is_same_step(before: AgentStep, step: AgentStep) -> bool:
-    """Return whether a step has the same entry as before. If it has an execution id, a tool may start sub-agents."""
+    """Return whether a step has the same entry as before. A tool with an execution id may start more sub-agents."""
     if before.interaction is not step.interaction or any(result.execution_id for result in step.tool_results):
         return False
     return before == step

@@ -1,4 +1,4 @@
-"""The runs that clients have opened. A run is read once, and afterwards only the records that were added.
+"""The runs that clients have opened. A run is read once. Afterwards, only the records that were added are read.
 
 A run with a journal is followed record by record. A document without a journal is loaded again if it has changed. The
 runs that were opened last stay in memory. Any other run is read again when it is opened, and gets a new version.

@@ -1,6 +1,6 @@
 """Checks the parameters of requests, and posted rewards and annotations.
 
-Those filters of the list that the query language of `find` has become terms of that language.
+A filter of the list becomes a term of the query language of `find` if the language has such a term.
 """
 
 from __future__ import annotations

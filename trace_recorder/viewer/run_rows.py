@@ -103,7 +103,7 @@ class RunRows:
             parameters.append(storable(word))
         key = _SORTED[request.column]
         order = f"{key} IS NULL, {key} {'DESC' if request.descending else 'ASC'}, r.listed DESC, r.name DESC"
-        sql = f"SELECT r.number, r.name FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are apart
+        sql = f"SELECT r.number, r.name FROM runs r WHERE {' AND '.join(parts)} ORDER BY {order}"  # noqa: S608 - parameters are passed separately
         matches = self._connection.execute(sql, parameters)
         if names is None:
             return array("q", (number for number, _ in matches))
@@ -148,7 +148,10 @@ class RunRows:
         return None if row is None else os.fsdecode(row[0])
 
     def relations(self, name: str, sources: Collection[str]) -> Json:
-        """Return the names of the related runs: the continued or repeated run, forks, replays, and `sources`."""
+        """Return the names of related runs: the continued or repeated run, forks, replays, and the runs of `sources`.
+
+        `sources` are trajectory ids.
+        """
         columns = "SELECT trajectory_id, forked_from, replay_of FROM runs WHERE name = ?"
         identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None)
         forks = self._related("forked_from", identity)

@@ -29,7 +29,7 @@ from trace_recorder.views.cost import table_name
 WORK_SECONDS = 0.3
 """For how long runs are read at most while a client waits for an answer."""
 ASIDE_SECONDS = 0.1
-"""For how long calls are read at most for costs that no client waits for, before an answer."""
+"""For how long calls are read at most before an answer, if no client waits for the costs of these calls."""
 POLL_SECONDS = 2.0
 """The shortest pause until the next request, if nothing is to be read."""
 AGAIN_SECONDS = 0.05

@@ -105,14 +105,6 @@ def _tool(tool: Tool) -> JsonObject:
     return {**declaration(tool, "input_schema"), **other_members(tool)} if is_function(tool) else as_dict(tool.raw)
 
 
-def _turn_of(body: JsonObject) -> Payload:
-    return as_list(body.get("content")) or None
-
-
-def _body_of(turn: Payload) -> JsonObject:
-    return {"type": "message", "content": turn}
-
-
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
     delta, block = as_dict(event.get("delta")), as_dict(event.get("content_block"))
     if block.get("type") == "tool_use":
@@ -126,5 +118,11 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
 
 
 WIRE_FORMAT = WireFormat(
-    "anthropic-messages", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("content",)
+    "anthropic-messages",
+    build_request,
+    assistant,
+    turn_of=lambda body: as_list(body.get("content")) or None,
+    body_of=lambda turn: {"type": "message", "content": turn},
+    deltas=_deltas,
+    reasoning_fields=("content",),
 )

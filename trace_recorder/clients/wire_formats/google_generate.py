@@ -146,10 +146,6 @@ def _turn_of(body: JsonObject) -> Payload:
     return {"role": "model", **content, "parts": parts} if parts else None
 
 
-def _body_of(turn: Payload) -> JsonObject:
-    return {"candidates": [{"content": turn, "index": 0}]}
-
-
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
     for part in map(as_dict, as_list(as_dict(_turn_of(event)).get("parts"))):
         call, text = as_dict(part.get("functionCall")), as_text(part.get("text"))
@@ -163,5 +159,11 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
 
 
 WIRE_FORMAT = WireFormat(
-    "google-generate", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("parts",)
+    "google-generate",
+    build_request,
+    assistant,
+    turn_of=_turn_of,
+    body_of=lambda turn: {"candidates": [{"content": turn, "index": 0}]},
+    deltas=_deltas,
+    reasoning_fields=("parts",),
 )

@@ -66,14 +66,6 @@ def _tool(tool: Tool) -> JsonObject:
     return {"type": "function", "function": declaration(tool, "parameters")} if is_function(tool) else as_dict(tool.raw)
 
 
-def _turn_of(body: JsonObject) -> Payload:
-    return as_dict(body.get("message")) or None
-
-
-def _body_of(turn: Payload) -> JsonObject:
-    return {"message": turn}
-
-
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
     message = as_dict(event.get("message"))
     if thought := as_text(message.get("thinking")):
@@ -85,4 +77,12 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
         yield ToolCallDelta(index, None, as_text(function.get("name")), to_json(function.get("arguments") or {}))
 
 
-WIRE_FORMAT = WireFormat("ollama-chat", build_request, assistant, _turn_of, _body_of, _deltas, frame="%s\n")
+WIRE_FORMAT = WireFormat(
+    "ollama-chat",
+    build_request,
+    assistant,
+    turn_of=lambda body: as_dict(body.get("message")) or None,
+    body_of=lambda turn: {"message": turn},
+    deltas=_deltas,
+    frame="%s\n",
+)

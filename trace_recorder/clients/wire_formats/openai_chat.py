@@ -109,10 +109,6 @@ def _turn_of(body: JsonObject) -> Payload:
     return as_dict(choices[0]).get("message") if choices else None
 
 
-def _body_of(turn: Payload) -> JsonObject:
-    return {"choices": [{"index": 0, "message": turn}]}
-
-
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:  # noqa: ARG001 - the calls have their own index here
     """Yield the deltas of the first choice in a chunk."""
     for choice in map(as_dict, as_list(event.get("choices"))):
@@ -134,4 +130,11 @@ def _call_delta(delta: JsonObject) -> ToolCallDelta:
     )
 
 
-WIRE_FORMAT = WireFormat("openai-chat", build_request, assistant, _turn_of, _body_of, _deltas)
+WIRE_FORMAT = WireFormat(
+    "openai-chat",
+    build_request,
+    assistant,
+    turn_of=_turn_of,
+    body_of=lambda turn: {"choices": [{"index": 0, "message": turn}]},
+    deltas=_deltas,
+)

@@ -108,14 +108,6 @@ def _is_lost(item: JsonObject) -> bool:
     return item.get("type") == "reasoning" and not item.get("encrypted_content")
 
 
-def _turn_of(body: JsonObject) -> Payload:
-    return as_list(body.get("output")) or None
-
-
-def _body_of(turn: Payload) -> JsonObject:
-    return {"output": turn}
-
-
 def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
     kind = as_text(event.get("type")) or ""
     piece = as_text(event.get("delta")) or ""
@@ -131,5 +123,11 @@ def _deltas(event: JsonObject, calls: int) -> Iterator[Delta]:
 
 
 WIRE_FORMAT = WireFormat(
-    "openai-responses", build_request, assistant, _turn_of, _body_of, _deltas, reasoning_fields=("reasoning",)
+    "openai-responses",
+    build_request,
+    assistant,
+    turn_of=lambda body: as_list(body.get("output")) or None,
+    body_of=lambda turn: {"output": turn},
+    deltas=_deltas,
+    reasoning_fields=("reasoning",),
 )

@@ -40,7 +40,7 @@ class ReasoningDelta:
 class ToolCallDelta:
     """A piece of a tool call. The first piece has its `name`, and its `call_id` if the provider sends one.
 
-    `index` counts the calls of the answer from 0; `arguments` is a piece of their JSON text.
+    `index` counts the calls of the answer from 0. `arguments` is a piece of the JSON text of the arguments.
     """
 
     index: int

@@ -148,7 +148,7 @@ def begin() -> None:
 
 
 class _SharedReplay(Replay):
-    """A replay in which each recorded call is used once among all processes."""
+    """A replay that shares its recorded calls with other processes. Each call is used by one process."""
 
     def __init__(self, handoff: ReplayHandoff) -> None:
         self._handoff = handoff

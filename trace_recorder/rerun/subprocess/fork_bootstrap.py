@@ -31,7 +31,7 @@ def begin() -> None:
 
 
 class _SharedFork(Fork):
-    """A fork whose recorded calls are each used by one of all processes. When one process is live, all are."""
+    """A fork that shares its recorded calls with other processes. When one process is live, all processes are live."""
 
     def __init__(self, handoff: ForkHandoff, recorder: TrajectoryRecorder) -> None:
         self._handoff = handoff
