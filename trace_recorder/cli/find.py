@@ -14,7 +14,7 @@ from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.list_table import as_list, table
-from trace_recorder.cli.output import EachRun, console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error
 from trace_recorder.cli.text_layout import pluralize
@@ -47,16 +47,16 @@ def find(  # noqa: PLR0913, PLR0917 - one argument an option
     planned = planned_runs(paths, condition_of(terms), index)
     if not planned.count:
         fail(no_runs_message(paths))
-    each, name_of = EachRun(len(planned.candidates)), naming_in(paths)
+    loop, name_of = RunLoop(len(planned.candidates)), naming_in(paths)
     work = partial(_rows_in, terms=terms)
-    rows_of_files = each.over(results(planned, work, lambda run: [row_of_json(run.kept, "", run.path)], jobs))
+    rows_of_files = loop.over(results(planned, work, lambda run: [row_of_json(run.kept, "", run.path)], jobs))
     rows = (replace(row, file=name_of(row.path)) for rows_of_file in rows_of_files for row in rows_of_file)
-    count = _print(rows, each, paths_only=paths_only, as_json=as_json)
+    count = _print(rows, loop, paths_only=paths_only, as_json=as_json)
     unread = len(planned.unread)
     if 0 < unread < planned.count:
         warn(f"read {pluralize(unread, 'run')} of {planned.count}: they are new, or changed after they were indexed")
-    if each.failed or not count:
-        raise typer.Exit(2 if each.failed else 1)
+    if loop.failed or not count:
+        raise typer.Exit(2 if loop.failed else 1)
 
 
 def _rows_in(path: Path, terms: tuple[Term, ...]) -> list[Row] | UnreadableError:
@@ -83,7 +83,7 @@ def _matcher(terms: tuple[Term, ...]) -> Matcher:
     return Matcher(terms)
 
 
-def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: bool) -> int:
+def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: bool) -> int:
     """Print the runs, and return their number.
 
     Paths are printed as they are found, rows in the order of the start times.
@@ -92,7 +92,7 @@ def _print(rows: Iterator[Row], each: EachRun, *, paths_only: bool, as_json: boo
         count, last = 0, None
         for row in rows:
             if row.path != last:
-                each.print([row.path])
+                loop.print([row.path])
             count, last = count + 1, row.path
         return count
     in_order = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))

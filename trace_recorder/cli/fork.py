@@ -71,7 +71,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     prompt = _system_prompt(system, system_file)
     try:
         with starting("fork"):
-            ended = fork_program(
+            result = fork_program(
                 command,
                 newest_run(run),
                 int(at) if at.isdecimal() else at,
@@ -88,9 +88,9 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     except ValueError as error:
         fail(str(error))
     if not quiet:
-        report_recorded(ended.recorded, command)
-    report(ended.mismatches, ended.problem)
-    exit_as(_code(ended, loose=loose))
+        report_recorded(result.recorded, command)
+    report(result.mismatches, result.problem)
+    exit_as(_code(result, loose=loose))
 
 
 def _system_prompt(text: str | None, file: Path | None) -> str | None:
@@ -106,6 +106,6 @@ def _read(file: Path | None, option: str) -> str | None:
         raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint=option) from None
 
 
-def _code(ended: ForkResult, *, loose: bool) -> int:
-    differs = bool(ended.mismatches or ended.problem)
-    return 1 if differs and not loose and ended.recorded.code == 0 else ended.recorded.code
+def _code(result: ForkResult, *, loose: bool) -> int:
+    differs = bool(result.mismatches or result.problem)
+    return 1 if differs and not loose and result.recorded.code == 0 else result.recorded.code

@@ -26,7 +26,7 @@ from trace_recorder.cli.arguments import (
     no_runs_message,
     paths_or_default,
 )
-from trace_recorder.cli.output import EachRun, fail, print_json
+from trace_recorder.cli.output import RunLoop, fail, print_json
 from trace_recorder.cli.planned_runs import PlannedRuns, planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import in_one_line
@@ -97,12 +97,12 @@ def grep(  # noqa: PLR0913, PLR0917 - one argument an option
         fail(no_runs_message(paths))
     # every run that may match is read, even if an index knows that it matches, because the matching lines are printed
     runs = PlannedRuns([Planned(run.path) for run in planned.candidates])
-    each = EachRun(len(runs.candidates))
+    loop = RunLoop(len(runs.candidates))
     search = partial(_search, expression=expression, places=searched)
-    matches = each.over(results(runs, search, lambda _: [], jobs))
-    count = _print_json(matches) if as_json else _print(matches, each, files_only=files_only)
-    if each.failed or not count:
-        raise typer.Exit(2 if each.failed else 1)
+    matches = loop.over(results(runs, search, lambda _: [], jobs))
+    count = _print_json(matches) if as_json else _print(matches, loop, files_only=files_only)
+    if loop.failed or not count:
+        raise typer.Exit(2 if loop.failed else 1)
 
 
 def _print_json(matches_of_runs: Iterable[list[MatchingLine]]) -> int:
@@ -111,12 +111,12 @@ def _print_json(matches_of_runs: Iterable[list[MatchingLine]]) -> int:
     return len(matches)
 
 
-def _print(matches_of_runs: Iterable[list[MatchingLine]], each: EachRun, *, files_only: bool) -> int:
+def _print(matches_of_runs: Iterable[list[MatchingLine]], loop: RunLoop, *, files_only: bool) -> int:
     """Print the matches of each run as they are found, and return how many runs have matches."""
     count = 0
     for matches in filter(None, matches_of_runs):
         count += 1
-        each.print([matches[0].file] if files_only else map(_line, matches))
+        loop.print([matches[0].file] if files_only else map(_line, matches))
     return count
 
 

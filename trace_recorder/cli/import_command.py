@@ -164,13 +164,13 @@ class Importing:
             self._seen[path] = state
         return True
 
-    def _import(self, path: Path, file: _ReadFile, progress: Progress) -> None:
+    def _import(self, path: Path, file: _FileRuns, progress: Progress) -> None:
         if not file.is_foreign:
             self.counts["passed over"] += not path.name.startswith(".")
             return
         try:
-            for done in _readable((write_run(run, self._directory) for run in file.runs), path):
-                self._note(done, str(path), progress)
+            for imported in _readable((write_run(run, self._directory) for run in file.runs), path):
+                self._note(imported, str(path), progress)
             if file.error is not None:
                 _raise_unreadable(path, file.error)
         except UnreadableError as error:
@@ -183,25 +183,25 @@ class Importing:
         runs = _readable(import_traces(service, self._directory, seen), Path(service.address))
         with self._progress(None) as progress:
             try:
-                for done in progress.over(runs):
-                    self._note(done, service.address, progress)
+                for imported in progress.over(runs):
+                    self._note(imported, service.address, progress)
             except UnreadableError as error:
                 self._fail(str(error), progress, of=service.address)
                 return False
         self._last_messages.pop(service.address, None)
         return True
 
-    def _note(self, done: Imported, source: str, progress: Progress) -> None:
-        if done.done == "unreadable":
-            self._fail(done.why, progress, of=f"{source} {done.path}")
+    def _note(self, imported: Imported, source: str, progress: Progress) -> None:
+        if imported.done == "unreadable":
+            self._fail(imported.why, progress, of=f"{source} {imported.path}")
             return
-        if done.done == "unchanged" and done.path in self._unchanged:
+        if imported.done == "unchanged" and imported.path in self._unchanged:
             return
-        self._unchanged.add(done.path)
-        self.counts[done.done] += 1
-        if done.done != "unchanged":
+        self._unchanged.add(imported.path)
+        self.counts[imported.done] += 1
+        if imported.done != "unchanged":
             progress.hide()
-            print_lines(console(), [f"{done.path}: {done.done}, from {source}"])
+            print_lines(console(), [f"{imported.path}: {imported.done}, from {source}"])
 
     def _fail(self, message: str, progress: Progress, *, of: str | None = None) -> None:
         if of is not None and self._last_messages.get(of) == message:
@@ -225,7 +225,7 @@ class Importing:
 
 
 @dataclass(slots=True)
-class _ReadFile:
+class _FileRuns:
     """The runs of a file, the files that were read along with it, and the error that ended reading.
 
     `is_foreign` is False if the file was found in a directory and is not a run of another tool.
@@ -237,13 +237,13 @@ class _ReadFile:
     error: Exception | None = None
 
 
-def _read_lazily(file: tuple[Path, bool]) -> _ReadFile:
+def _read_lazily(file: tuple[Path, bool]) -> _FileRuns:
     path, is_named = file
     source = Source(path)
-    return _ReadFile(read_file(source), source.read_too, is_named or _is_foreign(source))
+    return _FileRuns(read_file(source), source.read_too, is_named or _is_foreign(source))
 
 
-def _read_whole(file: tuple[Path, bool]) -> _ReadFile:
+def _read_whole(file: tuple[Path, bool]) -> _FileRuns:
     """Read a file in another process. An error is returned together with the runs that were read before it."""
     file_read = _read_lazily(file)
     runs: list[ReadRun] = []
@@ -251,18 +251,18 @@ def _read_whole(file: tuple[Path, bool]) -> _ReadFile:
 
     with_lines = (replace(run, lines=[*run.lines]) for run in (file_read.runs if file_read.is_foreign else ()))
     try_call(partial(runs.extend, with_lines), errors.append)
-    return _ReadFile(runs, file_read.read_too, file_read.is_foreign, errors[0] if errors else None)
+    return _FileRuns(runs, file_read.read_too, file_read.is_foreign, errors[0] if errors else None)
 
 
 def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
     """Yield runs until one cannot be read or written. Ctrl-C takes effect between two runs. Raises UnreadableError."""
-    done: Imported | None
+    imported: Imported | None
     while True:
         with interrupt_held():
-            done = try_call(partial(next, runs, None), partial(_raise_unreadable, source))
-            if done is None:
+            imported = try_call(partial(next, runs, None), partial(_raise_unreadable, source))
+            if imported is None:
                 return
-            yield done
+            yield imported
 
 
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

@@ -34,20 +34,20 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     `grep` and the viewer use the index, and answer as they do without one. The index may be deleted at any time. It
     holds the texts of the runs, so protect it as you protect the runs.
     """
-    [place] = paths_or_default([directory] if directory else None)
-    if not is_directory(place):
-        fail(f"{place} is not a directory: an index is made for a directory")
+    [target] = paths_or_default([directory] if directory else None)
+    if not is_directory(target):
+        fail(f"{target} is not a directory: an index is made for a directory")
     try:
-        processes = jobs_for([*runs_in_directory(place)], jobs)
-        done = open_index(place, index).update(partial(_read_all, jobs=processes))
+        processes = jobs_for([*runs_in_directory(target)], jobs)
+        update = open_index(target, index).update(partial(_read_all, jobs=processes))
     except OSError as error:
         is_elsewhere = index is not None or error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}
         hint = "" if is_elsewhere else ". --index FILE puts the index elsewhere"
-        fail(error_message(Path(error.filename or place), error, "indexed") + hint)
+        fail(error_message(Path(error.filename or target), error, "indexed") + hint)
     if as_json:
-        print_json({**asdict(done), "not_kept": {reason.value: count for reason, count in done.not_kept.items()}})
+        print_json({**asdict(update), "not_kept": {reason.value: count for reason, count in update.not_kept.items()}})
     else:
-        print_lines(console(), [*_lines(done)])
+        print_lines(console(), [*_lines(update)])
 
 
 def _read_all(work: Callable[[Task], R], tasks: Iterable[Task], jobs: int) -> Iterator[R]:
@@ -55,11 +55,10 @@ def _read_all(work: Callable[[Task], R], tasks: Iterable[Task], jobs: int) -> It
         yield from progress.over(in_order(work, tasks, jobs, _BATCH))
 
 
-def _lines(done: Update) -> list[str]:
-    lines = [f"{pluralize(done.runs, 'run')} in the index: {done.read} read, {done.removed} removed"]
-    if done.not_kept:
-        reasons = ", ".join(
-            f"{count} {reason.value}" for reason, count in sorted(done.not_kept.items(), key=lambda item: item[0].value)
-        )
+def _lines(update: Update) -> list[str]:
+    lines = [f"{pluralize(update.runs, 'run')} in the index: {update.read} read, {update.removed} removed"]
+    if update.not_kept:
+        counts = sorted((reason.value, count) for reason, count in update.not_kept.items())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
         lines.append(f"not in the index, and therefore read each time: {reasons}")
     return lines

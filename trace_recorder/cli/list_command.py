@@ -113,26 +113,26 @@ def list_(  # noqa: PLR0913, PLR0917 - one argument an option
     listed = listing(paths, select=select, terms=select.terms, with_costs=True, index=index)
     if not (listed.trajectories or listed.others or select.terms):
         fail(no_runs_message(paths))
-    named = {str(path) for path in paths if not is_directory(path)}
+    named_files = {str(path) for path in paths if not is_directory(path)}
     if as_json:
         print_json(asdict(listed))
     else:
-        _print_list(listed, named, select)
-    refused = [other for other in listed.others if other.file in named]
+        _print_list(listed, named_files, select)
+    refused = [other for other in listed.others if other.file in named_files]
     for other in refused:
         warn(other.reason)
     if refused:
         raise typer.Exit(1)
 
 
-def _print_list(runs: Listing, named: set[str], select: Selection) -> None:
+def _print_list(runs: Listing, named_files: set[str], select: Selection) -> None:
     """Print the rows, and the files in directories that are not runs.
 
     `list_` reports such files if they are named on the command line.
     """
     out = console()
     rows = (as_tree if select.sort == "time" else as_list)(runs.trajectories)
-    others = [f"  {other.reason}" for other in runs.others if other.file not in named]
+    others = [f"  {other.reason}" for other in runs.others if other.file not in named_files]
     if rows:
         lines = table(rows, table_width(out))
         while group := [*islice(lines, _LINES_AT_ONCE)]:

@@ -223,7 +223,7 @@ def _start_bar(file: TextIO, done: int, total: int | None) -> Bar:
     return bar
 
 
-class EachRun:
+class RunLoop:
     """A loop over the results of runs. It prints why a run has no result. `failed` counts the runs without a result."""
 
     def __init__(self, total: int) -> None:

@@ -80,7 +80,7 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
         fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
     from trace_recorder.proxy.server import Proxy, serving  # noqa: PLC0415 - it needs the extra
 
-    known = _upstreams(upstream or ())
+    targets = _upstreams(upstream or ())
     listener = _listening(host, port)
     sessions = Sessions(
         directory or default_directory(),
@@ -92,14 +92,14 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     )
     bound_port = listener.getsockname()[1]
     token = None if host in LOOPBACK_NAMES else os.environ.get(TOKEN_VARIABLE) or token_urlsafe(24)
-    application = Proxy(known, sessions, port=bound_port, token=token)
+    application = Proxy(targets, sessions, port=bound_port, token=token)
     with serving(application, listener):
         url = f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
         code: int | None = None
         if command:
-            code = _run(command, _environment(known, url) | ({TOKEN_VARIABLE: token} if token else {}), url)
+            code = _run(command, _environment(targets, url) | ({TOKEN_VARIABLE: token} if token else {}), url)
         else:
-            _serve(known, url, token)
+            _serve(targets, url, token)
     sessions.end(code)
     if not quiet:
         report(_summary(sessions.documents))
@@ -128,8 +128,8 @@ def _run(command: Sequence[str], variables: Mapping[str, str], url: str) -> int:
         return run_process(_with_codex_options(command, url), {**os.environ, **variables})[1]
 
 
-def _environment(known: Mapping[str, Upstream], url: str) -> dict[str, str]:
-    return {name: value for upstream in known.values() for name, value in upstream.environment(url).items()}
+def _environment(targets: Mapping[str, Upstream], url: str) -> dict[str, str]:
+    return {name: value for upstream in targets.values() for name, value in upstream.environment(url).items()}
 
 
 def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
@@ -147,11 +147,11 @@ def codex_options(url: str) -> list[str]:
     return ["-c", "model_provider=trace-recorder", "-c", f"model_providers.trace-recorder={provider}"]
 
 
-def _serve(known: Mapping[str, Upstream], url: str, token: str | None) -> None:
+def _serve(targets: Mapping[str, Upstream], url: str, token: str | None) -> None:
     """Print the addresses, and wait for Ctrl-C or SIGTERM, which may come as soon as the first line is printed."""
     with until_stopped():
         typer.echo(f"recording what passes {url}, until Ctrl-C")
-        for name, value in _environment(known, url).items():
+        for name, value in _environment(targets, url).items():
             typer.echo(f"{name}={value}")
         typer.echo(shlex.join(["codex", *codex_options(f"{url}/openai/v1")]))
         if token is not None:

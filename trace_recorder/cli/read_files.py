@@ -43,29 +43,29 @@ def read(path: Path, load_run: Load = load) -> Trajectory:
     return process(path, partial(load_run, path))
 
 
-def process(path: Path, work: Callable[[], T], done: str = "read") -> T:
+def process(path: Path, work: Callable[[], T], verb: str = "read") -> T:
     """Run `work` on a file and return its result.
 
-    Raises UnreadableError for any exception of `work`. `done` is the verb of its message: a file cannot be "read".
+    Raises UnreadableError for any exception of `work`. `verb` completes its message: a file cannot be "read".
     """
-    return try_call(work, partial(_raise_unreadable, path, done))
+    return try_call(work, partial(_raise_unreadable, path, verb))
 
 
-def process_or_error(path: Path, work: Callable[[], T], done: str) -> T | UnreadableError:
+def process_or_error(path: Path, work: Callable[[], T], verb: str) -> T | UnreadableError:
     """Run `work` on a file and return its result, or the UnreadableError."""
     try:
-        return process(path, work, done)
+        return process(path, work, verb)
     except UnreadableError as error:
         return error
 
 
-def _raise_unreadable(path: Path, done: str, error: Exception) -> NoReturn:
+def _raise_unreadable(path: Path, verb: str, error: Exception) -> NoReturn:
     if isinstance(error, UnreadableError):
         raise error
-    raise UnreadableError(error_message(path, error, done)) from error
+    raise UnreadableError(error_message(path, error, verb)) from error
 
 
-def error_message(path: Path, error: Exception, done: str = "read") -> str:
+def error_message(path: Path, error: Exception, verb: str = "read") -> str:
     """Return why a file cannot be processed. For a damaged file, name the first errors that validation finds."""
     if isinstance(error, OSError) and error.strerror:
         return f"{path}: {error.strerror}"
@@ -73,8 +73,8 @@ def error_message(path: Path, error: Exception, done: str = "read") -> str:
         return str(error)
     damage = try_call(partial(_damage_of, path), lambda _: None) if isinstance(error, _DAMAGES) else None
     if damage:
-        return f"{path} cannot be {done}, as it is damaged: {damage}. `trace-recorder validate` lists all damage."
-    return f"{path} cannot be {done}: {type(error).__name__}: {error}"
+        return f"{path} cannot be {verb}, as it is damaged: {damage}. `trace-recorder validate` lists all damage."
+    return f"{path} cannot be {verb}: {type(error).__name__}: {error}"
 
 
 _DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError)

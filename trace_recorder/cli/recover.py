@@ -9,7 +9,7 @@ import typer
 
 from trace_recorder.cli.arguments import DefaultRuns, Recursive, paths_or_default
 from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import EachRun, warn
+from trace_recorder.cli.output import RunLoop, warn
 from trace_recorder.cli.read_files import process_or_error
 from trace_recorder.cli.text_layout import pluralize
 from trace_recorder.recording.amend import rebuild_document
@@ -30,11 +30,11 @@ def recover(
     exit code is then 1.
     """
     runs = runs_of(paths_or_default(paths), recursive=recursive)
-    each, done = EachRun(len(runs)), 0
+    loop, rebuilt = RunLoop(len(runs)), 0
     results = (process_or_error(run, partial(rebuild_document, run, force=force), "rebuilt") for run in runs)
-    for document in each.over(results):
-        done += 1
-        each.print([f"{document}: rebuilt"])
-    warn(f"{pluralize(done, 'document')} rebuilt" + (f", {each.failed} not" if each.failed else ""))
-    if each.failed:
+    for document in loop.over(results):
+        rebuilt += 1
+        loop.print([f"{document}: rebuilt"])
+    warn(f"{pluralize(rebuilt, 'document')} rebuilt" + (f", {loop.failed} not" if loop.failed else ""))
+    if loop.failed:
         raise typer.Exit(1)

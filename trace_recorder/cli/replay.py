@@ -99,7 +99,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     command = required(command, "replay [RUN]")
     check_speed(speed)
     with starting("replay"), refusing_paths():
-        ended = replay_program(
+        result = replay_program(
             command,
             newest_run(run),
             ignore=ignore or (),
@@ -108,9 +108,9 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
             allow_live=allow_live,
             tools=tools.value,
         )
-    report(ended.mismatches, ended.unused)
-    differs = bool(ended.mismatches or ended.unused)
-    exit_as(1 if differs and not loose and ended.code == 0 else ended.code)
+    report(result.mismatches, result.unused)
+    differs = bool(result.mismatches or result.unused)
+    exit_as(1 if differs and not loose and result.code == 0 else result.code)
 
 
 def check_speed(speed: float | None) -> None:

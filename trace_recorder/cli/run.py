@@ -64,10 +64,10 @@ def run(
     """
     command = required(command, "run")
     with starting("run"):
-        ended = parent.run(command, directory or default_directory(), trajectory_file, task)
+        result = parent.run(command, directory or default_directory(), trajectory_file, task)
     if not quiet:
-        report_recorded(ended, command)
-    exit_as(ended.code)
+        report_recorded(result, command)
+    exit_as(result.code)
 
 
 def required(command: list[str] | None, usage: str) -> list[str]:
@@ -96,9 +96,9 @@ def exit_as(code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def report_recorded(ended: parent.CommandResult, command: Sequence[str]) -> None:
+def report_recorded(result: parent.CommandResult, command: Sequence[str]) -> None:
     """Print what was recorded."""
-    report(_lines(ended, command))
+    report(_lines(result, command))
 
 
 def report(lines: Iterable[str]) -> None:
@@ -140,14 +140,14 @@ _METRICS = (
 )
 
 
-def _lines(ended: CommandResult, command: Sequence[str]) -> Iterator[str]:
+def _lines(result: CommandResult, command: Sequence[str]) -> Iterator[str]:
     """Yield lines about what a command recorded, or why it recorded nothing."""
-    if ended.documents:
-        yield from recorded(ended.documents)
-        if ended.unseen:
-            yield f"some calls may be missing: {advice(ended.unseen)}"
+    if result.documents:
+        yield from recorded(result.documents)
+        if result.unseen:
+            yield f"some calls may be missing: {advice(result.unseen)}"
     else:
-        yield f"nothing was recorded: {_reason(ended, command)}"
+        yield f"nothing was recorded: {_reason(result, command)}"
 
 
 def recorded(documents: Sequence[Path]) -> Iterator[str]:
@@ -185,14 +185,14 @@ def _figures(path: Path) -> dict[str, int]:
     return {name: count for name, count in metrics.items() if isinstance(count, int)}
 
 
-def _reason(ended: CommandResult, command: Sequence[str]) -> str:
-    if ended.disabled:
+def _reason(result: CommandResult, command: Sequence[str]) -> str:
+    if result.disabled:
         return "TRACE_RECORDER_DISABLED is set"
-    if ended.has_recorder:
+    if result.has_recorder:
         return "its files could not be created, or were removed; the agent's own output has the reason"
-    if ended.unseen:
-        return advice(ended.unseen)
-    if ended.imported_http_library:
+    if result.unseen:
+        return advice(result.unseen)
+    if result.imported_http_library:
         return "no LLM call was made through httpx, httpx2, aiohttp, requests or urllib3"
     option = _isolating_option(command)
     if option:

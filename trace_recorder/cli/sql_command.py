@@ -17,7 +17,7 @@ import typer
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, Full, Jobs, paths_or_default
 from trace_recorder.cli.engines import batch_for, in_order, jobs_for
 from trace_recorder.cli.list_runs import runs_of
-from trace_recorder.cli.output import EachRun, fail
+from trace_recorder.cli.output import RunLoop, fail
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import escape_json_text, in_one_line
 from trace_recorder.tables.columns import TableName
@@ -72,9 +72,9 @@ def _result(query: str, paths: Sequence[Path], jobs: int | None, failed: list[in
     runs = runs_of(paths)
 
     def rows_of(tables: tuple[TableName, ...]) -> Iterator[Batches]:
-        each, processes = EachRun(len(runs)), jobs_for(runs, jobs)
-        yield from each.over(in_order(partial(rows_of_run, tables), runs, processes, batch_for(runs, processes)))
-        failed.append(each.failed)
+        loop, processes = RunLoop(len(runs)), jobs_for(runs, jobs)
+        yield from loop.over(in_order(partial(rows_of_run, tables), runs, processes, batch_for(runs, processes)))
+        failed.append(loop.failed)
 
     return query_runs(query, rows_of)
 

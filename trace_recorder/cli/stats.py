@@ -15,7 +15,7 @@ import typer
 
 from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
 from trace_recorder.cli.engines import DEFAULT_ENGINE, Address, Engine, EngineName
-from trace_recorder.cli.output import EachRun, console, fail, print_json, print_lines, table_width
+from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, table_width
 from trace_recorder.cli.planned_runs import planned_runs, results
 from trace_recorder.cli.read_files import UnreadableError, process_or_error, read
 from trace_recorder.cli.text_layout import in_one_line, number, pluralize, seconds
@@ -43,15 +43,15 @@ def stats(
     figures, runs = Stats(), planned_runs(paths, index=index, what="stats")
     if not runs.count:
         fail(no_runs_message(paths))
-    each = EachRun(runs.count)
-    for run_figures in each.over(results(runs, count_run, lambda known: Stats.from_text(known.kept), jobs, workers)):
+    loop = RunLoop(runs.count)
+    for run_figures in loop.over(results(runs, count_run, lambda known: Stats.from_text(known.kept), jobs, workers)):
         figures.merge(run_figures)
     if as_json:
-        print_json(figures.to_json() | {"unreadable": each.failed})
-    elif each.failed < runs.count:
+        print_json(figures.to_json() | {"unreadable": loop.failed})
+    elif loop.failed < runs.count:
         out = console()
         print_lines(out, lines(figures.to_json(), table_width(out)))
-    if each.failed:
+    if loop.failed:
         raise typer.Exit(1)
 
 
@@ -90,12 +90,12 @@ def _summary(figures: Mapping[str, Payload]) -> Iterator[str]:
     yield f"tokens  {_tokens(llm['tokens'])}"
     yield f"cost    {_cost(llm['cost'])}"
     if figures["seconds"]:
-        spent = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
+        times = [f"{name} {seconds(value)}" for name, value in figures["seconds"].items()]
         unknown = llm.get("calls_without_time")
-        spent += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
+        times += [f"not stated by {pluralize(unknown, 'call')}"] if unknown else []
         untimed = sum(tool.get("calls_without_time", 0) for tool in figures["tools"])
-        spent += [f"not known of {pluralize(untimed, 'tool call')}"] if untimed else []
-        yield f"time    {', '.join(spent)}"
+        times += [f"not known of {pluralize(untimed, 'tool call')}"] if untimed else []
+        yield f"time    {', '.join(times)}"
 
 
 def _runs(runs: Mapping[str, Payload]) -> str:

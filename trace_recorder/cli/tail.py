@@ -132,12 +132,12 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     """
     try:
         journals = dict.fromkeys(map(_journal, paths_or_default(files)))
-        ended = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
+        runs = _follow([*map(Follower, journals)], last, full=full, wait=lambda: time.sleep(INTERVAL_SECONDS))
     except OSError as error:
         fail(error_message(Path(error.filename or "the run"), error))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    if not all(run.status == "completed" for run in ended):
+    if not all(run.status == "completed" for run in runs):
         raise typer.Exit(1)
 
 

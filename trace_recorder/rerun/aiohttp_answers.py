@@ -21,16 +21,16 @@ from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole
 
 
-async def answered(answers: Answers, original: Any, session: Any, *arguments: Any, **named: Any) -> Any:
+async def answered(answers: Answers, original: Any, session: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer a request of a session from the recording, or send the request.
 
     Raises the exception that ended the recorded call, if there was one.
     """
-    request = read(session, arguments, named)
+    request = read(session, args, kwargs)
     answer = None if session.closed else answer_to(answers, request, errors())
     if answer is None:
         with sending(request, None):
-            return await original(session, *arguments, **named)
+            return await original(session, *args, **kwargs)
     pace = Pace(answers.speed)
     await asyncio.sleep(0)  # other tasks run here, as they do while a task waits for the network
     if answer.status is None:
@@ -38,7 +38,7 @@ async def answered(answers: Answers, original: Any, session: Any, *arguments: An
     replaying = copy(session)  # a copy that differs only in its connector
     replaying._connector = _connector_class()(answer, answers, pace)
     try:
-        response = await original(replaying, *arguments, **named)
+        response = await original(replaying, *args, **kwargs)
     except Exception as error:
         if answer.origin is not None:
             answer.origin.mark(error)
@@ -49,26 +49,26 @@ async def answered(answers: Answers, original: Any, session: Any, *arguments: An
     return response
 
 
-def read(session: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> LibraryRequest:
+def read(session: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LibraryRequest:
     """Return the request that a session is asked to send."""
-    method, url = arguments
-    return read_request(session, method, url, named)
+    method, url = args
+    return read_request(session, method, url, kwargs)
 
 
 def changed(
-    request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
+    request: LibraryRequest, args: tuple[Any, ...], kwargs: dict[str, Any], outgoing: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments that send a changed body, with the changed address if the address names the model."""
-    method, url = arguments
-    more = {name: value for name, value in named.items() if name != "json"}
-    if decided.model is not None:
-        url = with_model(request.url.text, decided.model)
+    method, url = args
+    more = {name: value for name, value in kwargs.items() if name != "json"}
+    if outgoing.model is not None:
+        url = with_model(request.url.text, outgoing.model)
         more.pop("params", None)  # the address has the parameters
-    own_headers = dict(named.get("headers") or {})
+    own_headers = dict(kwargs.get("headers") or {})
     headers = {name: value for name, value in own_headers.items() if name.lower() != "content-length"}
-    if named.get("json") is not None and "content-type" not in map(str.lower, headers):
+    if kwargs.get("json") is not None and "content-type" not in map(str.lower, headers):
         headers["Content-Type"] = "application/json"
-    return (method, url), {**more, "data": decided.body, "headers": headers}
+    return (method, url), {**more, "data": outgoing.body, "headers": headers}
 
 
 def errors() -> Errors:

@@ -44,15 +44,15 @@ def builtin_exception(name: str, message: str) -> Exception | None:
     return error if str(error) == message else None
 
 
-def exception_of(kind: type[Exception], root: type[Exception], message: str, named: dict[str, Any]) -> Exception:
+def exception_of(kind: type[Exception], root: type[Exception], message: str, kwargs: dict[str, Any]) -> Exception:
     """Return an exception of a library's class with this message.
 
     If the class cannot have the message, use the nearest base class that can. `root` is the base class of the library's
-    exceptions. `named` are arguments of the constructor. If `named` is empty, the exception is made without the
+    exceptions. `kwargs` are keyword arguments of the constructor. If there are none, the exception is made without the
     constructor, because the classes have different constructors.
     """
-    if named:
-        return kind(message, **named)
+    if kwargs:
+        return kind(message, **kwargs)
     for candidate in (base for base in kind.__mro__ if issubclass(base, root)):
         error = candidate.__new__(candidate, message)
         try:
@@ -126,7 +126,7 @@ class Answers(Protocol):
         """Return a mismatch to raise. The replay keeps the mismatch."""
 
 
-class Refuses(Protocol):
+class Refuser(Protocol):
     """The part of a replay or a fork that `Errors.ending` uses."""
 
     def refused(self, message: str) -> ReplayMismatchError:
@@ -169,14 +169,14 @@ def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
 class Errors:
     """The exceptions of an HTTP library: for a failed connection, for a broken body, and by name.
 
-    `root` is the base class of the exceptions. `named` are arguments that each class takes besides the message.
+    `root` is the base class of the exceptions. `kwargs` are the keyword arguments of each class besides the message.
     """
 
     library: ModuleType
     root: type[Exception]
     connection: type[Exception]
     broken: type[Exception]
-    named: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
     def refusal(self, mismatch: ReplayMismatchError) -> Exception:
         """Return the mismatch as an exception that is also a connection error of the library.
@@ -184,19 +184,19 @@ class Errors:
         An SDK treats the exception as any connection error, and wraps it in an error of its own.
         """
         kind: Any = self.connection
-        return _mismatch_class(kind)(str(mismatch), **self.named)
+        return _mismatch_class(kind)(str(mismatch), **self.kwargs)
 
     def recorded(self, name: str, message: str) -> Exception | None:
         """Return an exception of the recorded class, or None if such an exception ends a task or a process."""
         plain = name.rpartition(".")[2]
         kind = getattr(self.library, plain, None)
         if isinstance(kind, type) and issubclass(kind, self.root):
-            return exception_of(kind, self.root, message, self.named)
+            return exception_of(kind, self.root, message, self.kwargs)
         if plain in CANCELLATION_CLASSES or plain in _ENDS_PROCESS:
             return None
-        return builtin_exception(plain, message) or self.broken(f"{name}: {message}", **self.named)
+        return builtin_exception(plain, message) or self.broken(f"{name}: {message}", **self.kwargs)
 
-    def ending(self, answer: Answer, answers: Refuses) -> Exception:
+    def ending(self, answer: Answer, answers: Refuser) -> Exception:
         """Return the exception that ends an incomplete call: the recorded exception, or else a mismatch."""
         error = None if answer.error is None else self.recorded(*answer.error)
         if error is None:

@@ -60,10 +60,10 @@ class RetryPauses:
         method = vars(kind)[METHOD]
 
         @wraps(method)
-        def seconds(client: Any, *arguments: Any, **named: Any) -> Any:
+        def seconds(client: Any, *args: Any, **kwargs: Any) -> Any:
             if self._active and self._is_answered(getattr(client, "_client", None)):
                 return 0.0
-            return method(client, *arguments, **named)
+            return method(client, *args, **kwargs)
 
         self._patched[kind] = method, seconds
         setattr(kind, METHOD, seconds)
@@ -101,7 +101,7 @@ class Installed:
         self.undo.insert(0, partial(_drop, client, http_clients))  # undone last, when the transports are restored
         self.skip_pauses(client)
 
-    def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
+    def http_client(self, library: str | None, *, asynchronous: bool, **kwargs: Any) -> Any:
         """Make an HTTP client of the named library. Without a name, take the newest installed library."""
         library = library or newest_library()
         module = import_module(library)
@@ -110,7 +110,7 @@ class Installed:
         inner = network() if self._answers.missing == "live" else None
         transport = replaying_class(library, asynchronous=asynchronous)(inner, self._answers)
         self._pauses.skip()
-        return kind(**{"follow_redirects": True, **arguments, "transport": transport})
+        return kind(**{"follow_redirects": True, **kwargs, "transport": transport})
 
     def everywhere(self) -> None:
         """Answer every client of the process, including clients that are made later."""
@@ -165,8 +165,8 @@ class Installed:
             if make is not None:
                 self._replace(owner, name, partial(self._made, make))
 
-    def _made(self, make: Callable[..., Any], **arguments: Any) -> Any:
-        made = make(**arguments)
+    def _made(self, make: Callable[..., Any], **kwargs: Any) -> Any:
+        made = make(**kwargs)
         for slot in slots_of(made) if not self._removed else ():
             self.put(slot)
         return made

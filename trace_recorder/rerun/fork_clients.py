@@ -25,7 +25,7 @@ from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.transport import httpx_errors, replaying_class, transport_class
 
 
-class Decides(Protocol):
+class Decider(Protocol):
     """A fork, which decides about each call: an answer, or the request to send."""
 
     speed: float | None
@@ -42,7 +42,7 @@ class _DecidedAnswer:
     """The answer that a fork has decided for one request, with the methods of `Answers`. None sends the request."""
 
     decided: Answer | None
-    fork: Decides
+    fork: Decider
 
     @property
     def speed(self) -> float | None:
@@ -63,7 +63,7 @@ class Forking:
 
     library: str
 
-    def __init__(self, inner: Any, fork: Decides, binding: Callable[[], Binding]) -> None:
+    def __init__(self, inner: Any, fork: Decider, binding: Callable[[], Binding]) -> None:
         self.inner = inner
         self.fork = fork
         self.binding = binding
@@ -74,14 +74,14 @@ class Forking:
         if endpoint is None:
             return self.inner, request
         errors = httpx_errors(import_module(self.library), request)
-        decided = decided_by(self.fork, request, endpoint, body, errors)
+        decision = decision_of(self.fork, request, endpoint, body, errors)
         inner = self.inner
-        if isinstance(decided, Answer):
-            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _DecidedAnswer(decided, self.fork))
+        if isinstance(decision, Answer):
+            inner = replaying_class(self.library, asynchronous=asynchronous)(None, _DecidedAnswer(decision, self.fork))
             if isinstance(self.inner, RecordingTransport):  # the agent's own recorder has the call too
                 inner = type(self.inner)(inner, self.inner.binding)
         else:
-            request = _as_decided(request, body, decided)
+            request = _as_decided(request, body, decision)
         return recording_class(self.library, asynchronous=asynchronous)(inner, self.binding()), request
 
 
@@ -111,39 +111,39 @@ class AsyncForking(Forking):
         await self.inner.aclose()
 
 
-def decided_by(fork: Decides, request: Any, endpoint: Endpoint, body: bytes, errors: Errors) -> Answer | Outgoing:
+def decision_of(fork: Decider, request: Any, endpoint: Endpoint, body: bytes, errors: Errors) -> Answer | Outgoing:
     """Return the decision of a fork about a request. Raises a mismatch as an error of the HTTP library."""
     try:
-        decided = fork.decide(endpoint, request.headers.raw, body)
-        if isinstance(decided, Outgoing) and _changes(decided, request, body) and _is_signed(request.headers.raw):
+        decision = fork.decide(endpoint, request.headers.raw, body)
+        if isinstance(decision, Outgoing) and _changes(decision, request, body) and _is_signed(request.headers.raw):
             raise fork.refused(
                 f"a fork cannot change the call to {request.url.host}: the request is signed (AWS SigV4), and the "
                 "provider would refuse it. Change the model or the prompt in the program, and fork without changes."
             )
-        return decided
+        return decision
     except ReplayMismatchError as mismatch:
         raise errors.refusal(mismatch) from None
 
 
-def _changes(decided: Outgoing, request: Any, body: bytes) -> bool:
+def _changes(outgoing: Outgoing, request: Any, body: bytes) -> bool:
     path = request.url.path
-    return decided.body != body or (decided.model is not None and with_model(path, decided.model) != path)
+    return outgoing.body != body or (outgoing.model is not None and with_model(path, outgoing.model) != path)
 
 
 def _is_signed(headers: list[tuple[bytes, bytes]]) -> bool:
     return any(name.lower() == b"authorization" and value.startswith(b"AWS4-") for name, value in headers)
 
 
-def _as_decided(request: Any, body: bytes, decided: Outgoing) -> Any:
+def _as_decided(request: Any, body: bytes, outgoing: Outgoing) -> Any:
     """Return the request to send. If nothing changes, this is the same object."""
     url = request.url
-    if decided.model is not None:
-        url = url.copy_with(raw_path=with_model(url.raw_path.decode("ascii"), decided.model).encode("ascii"))
-    if decided.body == body and url == request.url:
+    if outgoing.model is not None:
+        url = url.copy_with(raw_path=with_model(url.raw_path.decode("ascii"), outgoing.model).encode("ascii"))
+    if outgoing.body == body and url == request.url:
         return request
     headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"content-length"]
     extensions = dict(request.extensions)
-    return type(request)(request.method, url, headers=headers, content=decided.body, extensions=extensions)
+    return type(request)(request.method, url, headers=headers, content=outgoing.body, extensions=extensions)
 
 
 @cache
@@ -160,11 +160,11 @@ class InstalledFork(Installed):
         self._fork = fork
         self._binding = binding
 
-    def http_client(self, library: str | None, *, asynchronous: bool, **arguments: Any) -> Any:
+    def http_client(self, library: str | None, *, asynchronous: bool, **kwargs: Any) -> Any:
         """Make an HTTP client of the named library. Without a name, take the newest installed library."""
         module = import_module(library or newest_library())
         kind = module.AsyncClient if asynchronous else module.Client
-        made = kind(**{"follow_redirects": True, **arguments})
+        made = kind(**{"follow_redirects": True, **kwargs})
         for slot in slots_of(made):
             self.put(slot)
         return made
@@ -188,18 +188,18 @@ class InstalledFork(Installed):
         """Return a method that answers requests, or changes them and sends them by the library's own method."""
         answering = ANSWERING[library]
 
-        def forked(owner: Any, *arguments: Any, **named: Any) -> Any:
-            request = answering.read(owner, arguments, named)
+        def forked(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            request = answering.read(owner, args, kwargs)
             endpoint = endpoint_of_request(request)
             if endpoint is None:
-                return answering.answered(_DecidedAnswer(None, self._fork), method, owner, *arguments, **named)
+                return answering.answered(_DecidedAnswer(None, self._fork), method, owner, *args, **kwargs)
             body = b"".join(request.stream)
-            decided = decided_by(self._fork, request, endpoint, body, answering.errors())
-            answer = decided if isinstance(decided, Answer) else None
-            if isinstance(decided, Outgoing) and _changes(decided, request, body):
-                arguments, named = answering.changed(request, arguments, named, decided)
+            decision = decision_of(self._fork, request, endpoint, body, answering.errors())
+            answer = decision if isinstance(decision, Answer) else None
+            if isinstance(decision, Outgoing) and _changes(decision, request, body):
+                args, kwargs = answering.changed(request, args, kwargs, decision)
             inner = partial(answering.answered, _DecidedAnswer(answer, self._fork), method)
-            return recording(self._binding())(library, inner)(owner, *arguments, **named)
+            return recording(self._binding())(library, inner)(owner, *args, **kwargs)
 
         return forked
 

@@ -42,7 +42,7 @@ class ReplayServer(ThreadingHTTPServer):
     def __init__(self, replay: Replay, port: int = 0, on_mismatch: Callable[[str], object] = lambda _: None) -> None:
         self.replay = replay
         self.on_mismatch = on_mismatch
-        super().__init__((HOST, port), _Handler)
+        super().__init__((HOST, port), _ReplayHandler)
 
     @property
     def url(self) -> str:
@@ -67,7 +67,7 @@ def error_body(api: str, message: str) -> Payload:
     return dialect.not_found(message)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ReplayHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     server: ReplayServer

@@ -120,7 +120,7 @@ def _answer(answers: Answers, endpoint: Endpoint | None, request: Any, body: byt
 def httpx_errors(library: Any, request: Any) -> Errors:
     """Return the exceptions of httpx or httpx2 for a request."""
     kinds = (library.RequestError, library.ConnectError, library.ReadError)
-    return Errors(library, *kinds, named={"request": request})
+    return Errors(library, *kinds, kwargs={"request": request})
 
 
 def _extensions(answer: Answer) -> dict[str, Any]:

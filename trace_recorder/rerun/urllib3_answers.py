@@ -20,40 +20,40 @@ from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Error
 from trace_recorder.rerun.outgoing import Outgoing
 
 
-def answered(answers: Answers, original: Any, pool: Any, *arguments: Any, **named: Any) -> Any:
+def answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: Any) -> Any:
     """Answer one attempt of a pool from the recording, or send it.
 
     Raises the exception that ended the recorded call, if there was one.
     """
-    request = read(pool, arguments, named)
+    request = read(pool, args, kwargs)
     answer = answer_to(answers, request, errors())
     if answer is None:
         with sending(request, None):
-            return original(pool, *arguments, **named)
+            return original(pool, *args, **kwargs)
     if answer.status is None:
         raise errors().ending(answer, answers)
     connection = import_module("urllib3.connection").HTTPConnection(pool.host, pool.port)
-    connection.sock = _Socket(_responding(answer, answers))
+    connection.sock = _RecordedSocket(_responding(answer, answers))
     connection.is_verified = True  # nothing is sent, so urllib3 must not warn about the certificate
-    response = original(pool, connection, *arguments[1:], **named)
+    response = original(pool, connection, *args[1:], **kwargs)
     setattr(response, ORIGIN_ATTRIBUTE, answer.origin)
     return response
 
 
-def read(pool: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> LibraryRequest:
+def read(pool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LibraryRequest:
     """Return the request that a pool is asked to send."""
-    return read_request(pool, *arguments, **named)
+    return read_request(pool, *args, **kwargs)
 
 
 def changed(
-    request: LibraryRequest, arguments: tuple[Any, ...], named: dict[str, Any], decided: Outgoing
+    request: LibraryRequest, args: tuple[Any, ...], kwargs: dict[str, Any], outgoing: Outgoing
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments that send a changed body, with the changed address if the address names the model."""
-    connection, method, url, *more = arguments
-    path = url if decided.model is None else with_model(url, decided.model)
+    connection, method, url, *more = args
+    path = url if outgoing.model is None else with_model(url, outgoing.model)
     headers = {_text(name): _text(value) for name, value in request.headers.raw if name.lower() != b"content-length"}
     others = dict(zip(("body", "headers"), more, strict=False))
-    return (connection, method, path), {**others, **named, "body": decided.body, "headers": headers}
+    return (connection, method, path), {**others, **kwargs, "body": outgoing.body, "headers": headers}
 
 
 def _text(data: bytes) -> str:
@@ -103,7 +103,7 @@ def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
         yield chunk(b"")
 
 
-class _Socket:
+class _RecordedSocket:
     """A socket with the methods that http.client calls. Sent bytes are dropped."""
 
     def __init__(self, received: Iterator[bytes]) -> None:
@@ -111,7 +111,7 @@ class _Socket:
 
     def makefile(self, *_: object, **__: object) -> io.BufferedReader:
         """Return the file from which the response is read."""
-        return io.BufferedReader(_Received(self._received))
+        return io.BufferedReader(_ReceivedBytes(self._received))
 
     def sendall(self, *_: object) -> None:
         """Drop sent bytes."""
@@ -126,7 +126,7 @@ class _Socket:
         """Close nothing."""
 
 
-class _Received(io.RawIOBase):
+class _ReceivedBytes(io.RawIOBase):
     """A file of the received bytes. A read returns bytes of at most one piece."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

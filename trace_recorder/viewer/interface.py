@@ -40,8 +40,8 @@ class RunAnswers:
         self.version = 0
         self._price = price
         self._prompts = Prompts()
-        self._tool_lists = _Distinct()
-        self._parameters = _Distinct()
+        self._tool_lists = _DistinctValues()
+        self._parameters = _DistinctValues()
         self._interactions = _Entries()
         self._steps = _Entries()
         self._entry_sources: list[tuple[LLMInteraction, References]] = []
@@ -105,7 +105,9 @@ class RunAnswers:
             step,
             self._prompts.shown[number - 1],
             None if request is None else self._tool_lists.number(request.tools, _tool_list, self.version),
-            None if request is None else self._parameters.number(request.parameters, _as_it_is, self.version),
+            None
+            if request is None
+            else self._parameters.number(request.parameters, lambda parameters: parameters, self.version),
             interaction.interaction_id in side_calls,
             self.trajectory.status == "running",
         )
@@ -206,10 +208,6 @@ def _tool_list(tools: Sequence[Tool]) -> Payload:
     return [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
 
 
-def _as_it_is(parameters: Payload) -> Payload:
-    return parameters
-
-
 class _Entries:
     """Entries of an outline, each with the version in which it last changed."""
 
@@ -234,7 +232,7 @@ class _Entries:
         return [entry for entry, changed_in in pairs if changed_in > version]
 
 
-class _Distinct:
+class _DistinctValues:
     """Distinct values, such as lists of tools, numbered in the order of their first use."""
 
     def __init__(self) -> None:

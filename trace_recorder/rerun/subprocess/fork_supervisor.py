@@ -83,8 +83,8 @@ def fork_program(  # noqa: PLR0913 - one argument an option of the command
             str(file.absolute()) if file else None,
             point.task or shlex.join(command),
         )
-        ended = run_recorded(command, handoff.recording(), {**handoff.to_environment(), "PYTHONPATH": python_path()})
-        return ForkResult(ended, handoff.mismatches(), _problem(recording, point, handoff))
+        result = run_recorded(command, handoff.recording(), {**handoff.to_environment(), "PYTHONPATH": python_path()})
+        return ForkResult(result, handoff.mismatches(), _problem(recording, point, handoff))
 
 
 def _parse_answer(text: str, point: ForkPoint) -> Any:
