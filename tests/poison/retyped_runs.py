@@ -37,8 +37,7 @@ from trace_recorder.cli.show import Show
 from trace_recorder.cli.show_command import raw_calls
 from trace_recorder.cli.text_layout import EntryWriter
 from trace_recorder.rerun.recorded import Recording
-from trace_recorder.viewer.one_file import run_data
-from trace_recorder.viewer.page_template import json_text
+from trace_recorder.viewer.one_file import json_text, run_data
 from trace_recorder.views.conversations.steps_and_calls import steps_and_calls
 from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 from trace_recorder.views.stats import Stats

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from trace_recorder.dialects.endpoints import Endpoint, with_model
-from trace_recorder.rerun.outgoing import Changes, Outgoing
+from trace_recorder.rerun.answers import Outgoing
+from trace_recorder.rerun.forking import Changes
 
 USER = {"role": "user", "content": "hi"}
 OLD, NEW = {"role": "system", "content": "Be kind."}, {"role": "system", "content": "Be brief."}

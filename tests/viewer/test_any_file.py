@@ -21,8 +21,7 @@ from trace_recorder.errors import TraceRecorderError
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.one_file import run_data
-from trace_recorder.viewer.page_template import json_text
+from trace_recorder.viewer.one_file import json_text, run_data
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The commands by name. The module of a command is imported only when the command is called, so that it starts quickly.
+"""The commands by name. A command's module is imported only when the command is called, so that commands start quickly.
 
 Exit codes: 0 is success. 1 is a failure, which one sentence on stderr or the findings describe. 2 is misuse.
 
@@ -72,7 +72,7 @@ COMMANDS = {
     "diff": "diff:diff",
     "grep": "grep:grep",
     "find": "find:find",
-    "index": "index:index",
+    "index": "find:index",
     "sql": "sql_command:sql",
     "validate": "validate:validate_",
     "recover": "recover:recover",
@@ -82,8 +82,8 @@ COMMANDS = {
     "run": "run:run",
     "proxy": "proxy:proxy",
     "replay": "replay:replay",
-    "fork": "fork:fork",
-    "serve": "serve:serve",
+    "fork": "replay:fork",
+    "serve": "replay:serve",
 }
 """The module and the function of each command, in the order in which the help lists them."""
 _FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}

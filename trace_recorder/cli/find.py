@@ -1,25 +1,37 @@
-"""The command `find`: the runs that match a query, with an index or without one."""
+"""The commands `find`, the runs that match a query, and `index`, which makes an index that searches use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from trace_recorder.catalog.query import Term, condition_of, parse_query
 from trace_recorder.catalog.rows import Row, row_of_json
-from trace_recorder.cli.arguments import AsJson, DefaultRuns, IndexPath, Jobs, no_runs_message, paths_or_default
+from trace_recorder.cli.arguments import (
+    DEFAULT,
+    AsJson,
+    DefaultRuns,
+    IndexPath,
+    Jobs,
+    no_runs_message,
+    paths_or_default,
+)
+from trace_recorder.cli.engines import in_order, jobs_for
 from trace_recorder.cli.list_table import as_list, table
-from trace_recorder.cli.output import RunLoop, console, fail, print_json, print_lines, table_width, warn
+from trace_recorder.cli.output import Progress, RunLoop, console, fail, print_json, print_lines, table_width, warn
 from trace_recorder.cli.planned_runs import naming_in, planned_runs, results
-from trace_recorder.cli.read_files import UnreadableError, process_or_error
+from trace_recorder.cli.read_files import UnreadableError, error_message, is_directory, process_or_error
 from trace_recorder.cli.text_layout import pluralize
+from trace_recorder.storage.run_files import runs_in_directory
 
 if TYPE_CHECKING:
+    from trace_recorder.catalog.index import Task, Update
     from trace_recorder.catalog.matching import Matcher
 
 Query = Annotated[
@@ -102,3 +114,50 @@ def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: boo
         out = console()
         print_lines(out, table(as_list(in_order), table_width(out)))
     return len(in_order)
+
+
+R = TypeVar("R")
+_BATCH = 4
+"""How many runs a process gets at once."""
+Directory = Annotated[
+    Path | None, typer.Argument(metavar="[DIR]", help=f"The directory. {DEFAULT}", show_default=False)
+]
+
+
+def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = None, as_json: AsJson = False) -> None:
+    """Make the index of a directory of runs, or bring it up to date.
+
+    The index has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`,
+    `grep` and the viewer use the index, and answer as they do without one. The index may be deleted at any time. It
+    holds the texts of the runs, so protect it as you protect the runs.
+    """
+    from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without it
+
+    [target] = paths_or_default([directory] if directory else None)
+    if not is_directory(target):
+        fail(f"{target} is not a directory: an index is made for a directory")
+    try:
+        processes = jobs_for([*runs_in_directory(target)], jobs)
+        update = open_index(target, index).update(partial(_read_all, jobs=processes))
+    except OSError as error:
+        is_elsewhere = index is not None or error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}
+        hint = "" if is_elsewhere else ". --index FILE puts the index elsewhere"
+        fail(error_message(Path(error.filename or target), error, "indexed") + hint)
+    if as_json:
+        print_json({**asdict(update), "not_kept": {reason.value: count for reason, count in update.not_kept.items()}})
+    else:
+        print_lines(console(), [*_lines(update)])
+
+
+def _read_all(work: Callable[[Task], R], tasks: Iterable[Task], jobs: int) -> Iterator[R]:
+    with Progress(None) as progress:
+        yield from progress.over(in_order(work, tasks, jobs, _BATCH))
+
+
+def _lines(update: Update) -> list[str]:
+    lines = [f"{pluralize(update.runs, 'run')} in the index: {update.read} read, {update.removed} removed"]
+    if update.not_kept:
+        counts = sorted((reason.value, count) for reason, count in update.not_kept.items())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in counts)
+        lines.append(f"not in the index, and therefore read each time: {reasons}")
+    return lines

@@ -1,6 +1,7 @@
-"""The command `replay`: runs a program, and answers its LLM calls from the journal of a run.
+"""The commands that answer LLM calls from the journal of a run: `replay`, `fork` and `serve`.
 
-The program does not have to use this package.
+`replay` runs a program. `fork` runs a program that repeats a run up to a call, and continues live. `serve` is a local
+provider for programs in any language. None of the programs has to use this package.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trace_recorder.cli.arguments import DEFAULT
+from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.list_runs import newest_run
-from trace_recorder.cli.output import warn
-from trace_recorder.cli.run import Command, exit_as, required, starting
-from trace_recorder.cli.text_layout import in_one_line
+from trace_recorder.cli.output import fail, warn
+from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, report_recorded, required, starting
+from trace_recorder.cli.text_layout import in_one_line, pluralize
 from trace_recorder.errors import TrajectoryFormatError
-from trace_recorder.rerun.subprocess.supervisor import replay_program
+from trace_recorder.loopback import HOST
+
+if TYPE_CHECKING:
+    from trace_recorder.rerun.serving import ReplayServer
+    from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult
 
 _MAX_MISMATCHES = 10
 """How many mismatches are printed."""
@@ -96,6 +102,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
     the end. Processes that `run` cannot record are not replayed either. HTTP clients of Python that are not replayed
     may not connect to a model.
     """
+    from trace_recorder.rerun.subprocess.supervisor import replay_program  # noqa: PLC0415 - only this command needs it
+
     command = required(command, "replay [RUN]")
     check_speed(speed)
     with starting("replay"), refusing_paths():
@@ -144,3 +152,152 @@ def report(mismatches: Sequence[str], problem: str | None) -> None:
         warn(f"{len(mismatches) - _MAX_MISMATCHES} more calls were not recorded")
     if problem:
         warn(problem)
+
+
+At = Annotated[
+    str,
+    typer.Option(
+        "--at", metavar="STEP|ID", help="The first call that is made live: the number of its step, or its id."
+    ),
+]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model from that call on.")]
+System = Annotated[str | None, typer.Option("--system", metavar="PROMPT", help="The system prompt from that call on.")]
+SystemFile = Annotated[
+    Path | None, typer.Option("--system-file", metavar="FILE", help="A file with the system prompt from that call on.")
+]
+Answer = Annotated[
+    Path | None,
+    typer.Option(
+        "--answer",
+        metavar="FILE",
+        help="A file with the answer to that call: the JSON of a response, or the text of a stream.",
+    ),
+]
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--directory",
+        metavar="DIR",
+        help="Where the new run is written. Default: the directory of the run that is continued.",
+    ),
+]
+
+
+def fork(  # noqa: PLR0913, PLR0917 - one argument an option
+    at: At,
+    run: Recorded = None,
+    command: Command = None,
+    model: Model = None,
+    system: System = None,
+    system_file: SystemFile = None,
+    answer: Answer = None,
+    ignore: Ignore = None,
+    match: MatchOption = None,
+    speed: Speed = None,
+    trajectory_file: TrajectoryFile = None,
+    directory: Directory = None,
+    quiet: Quiet = False,
+    allow_live: AllowLive = False,
+    loose: Loose = False,
+) -> None:
+    """Repeat a run up to a call, and continue live from there.
+
+    Runs the command. Calls and tools before that call get their recorded answers. That call and all later ones are made
+    with the keys in the environment. All calls and tools are recorded in a new run, which names the run that it
+    continues. Exits as the command did, or with 1 if the command exited with 0 without repeating the run up to that
+    call. The help of `run` says which processes cannot be recorded; their calls cannot be answered either.
+    """
+    from trace_recorder.rerun.subprocess.fork_supervisor import fork_program  # noqa: PLC0415 - as above
+
+    command = required(command, "fork [RUN] --at 7")
+    check_speed(speed)
+    prompt = _system_prompt(system, system_file)
+    try:
+        with starting("fork"):
+            result = fork_program(
+                command,
+                newest_run(run),
+                int(at) if at.isdecimal() else at,
+                model=model,
+                system=prompt,
+                answer=_read(answer, "--answer"),
+                ignore=ignore or (),
+                results_in_any_order=match is not None,
+                speed=speed,
+                allow_live=allow_live,
+                directory=directory,
+                file=trajectory_file,
+            )
+    except ValueError as error:
+        fail(str(error))
+    if not quiet:
+        report_recorded(result.recorded, command)
+    report(result.mismatches, result.problem)
+    exit_as(_code(result, loose=loose))
+
+
+def _system_prompt(text: str | None, file: Path | None) -> str | None:
+    if text is not None and file is not None:
+        raise typer.BadParameter("--system and --system-file mean the same: give only one")
+    return text if file is None else _read(file, "--system-file")
+
+
+def _read(file: Path | None, option: str) -> str | None:
+    try:
+        return None if file is None else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error}", param_hint=option) from None
+
+
+def _code(result: ForkResult, *, loose: bool) -> int:
+    differs = bool(result.mismatches or result.problem)
+    return 1 if differs and not loose and result.recorded.code == 0 else result.recorded.code
+
+
+Port = Annotated[
+    int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")
+]
+
+
+def serve(  # noqa: PLR0913, PLR0917 - one argument an option
+    run: Recorded = None,
+    port: Port = 0,
+    speed: Speed = None,
+    ignore: Ignore = None,
+    match: MatchOption = None,
+    loose: Loose = False,
+) -> None:
+    """Answer LLM calls over HTTP on 127.0.0.1, from a run.
+
+    The command prints the environment variables that direct SDKs to this server. Any key is accepted. Each recorded
+    call answers one request. A request that equals no recorded request gets 404, with the differences. The server ends
+    at Ctrl-C or SIGTERM. Exits with 1 if a request was not recorded, or a recorded call was not requested.
+    """
+    from trace_recorder.rerun.matching import results_in_any_order  # noqa: PLC0415 - as above
+    from trace_recorder.rerun.replayer import Replay, report_unused  # noqa: PLC0415
+    from trace_recorder.rerun.serving import ReplayServer  # noqa: PLC0415
+
+    check_speed(speed)
+    with refusing_paths():
+        replay = Replay(
+            newest_run(run), speed=speed, ignore=ignore or (), match=results_in_any_order if match else None
+        )
+    try:
+        server = ReplayServer(replay, port, lambda message: report([message], None))
+    except OSError as error:
+        fail(f"port {port} of {HOST} cannot be used: {error.strerror}")
+    with server, until_stopped():  # a signal may come as soon as the addresses are printed
+        _print_addresses(server)
+        server.serve_forever(poll_interval=0.1)
+    unused = replay.unused
+    report([], report_unused(replay.recording.path.name, unused) if unused else None)
+    raise typer.Exit(1 if (replay.mismatch or unused) and not loose else 0)
+
+
+def _print_addresses(server: ReplayServer) -> None:
+    from trace_recorder.rerun.serving import base_urls  # noqa: PLC0415 - as above
+
+    recording = server.replay.recording
+    typer.echo(f"{pluralize(len(recording.exchanges), 'call')} of {recording.path.name} at {server.url}, until Ctrl-C")
+    for name, url in base_urls(recording, server.url).items():
+        typer.echo(f"{name}={url}")

@@ -16,8 +16,7 @@ from typing import Any
 from trace_recorder.capture.aiohttp_sessions import read_request
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
 from trace_recorder.dialects.endpoints import with_model
-from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Pace, answer_to
-from trace_recorder.rerun.outgoing import Outgoing
+from trace_recorder.rerun.answers import CANCELLATION_GRACE_SECONDS, Answer, Answers, Errors, Outgoing, Pace, answer_to
 from trace_recorder.rerun.urllib3_answers import chunk, head, is_whole
 
 

@@ -107,6 +107,14 @@ class Answer:
         return self.error is not None and self.error[0].rpartition(".")[2] in CANCELLATION_CLASSES
 
 
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A live request of a fork. `model` is the model that the address must name, or None to keep the address."""
+
+    body: bytes
+    model: str | None = None
+
+
 class Answers(Protocol):
     """Gives the recorded answer to a request. Raises ReplayMismatchError if no call fits.
 

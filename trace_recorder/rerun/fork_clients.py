@@ -19,9 +19,8 @@ from trace_recorder.capture.seam import Binding
 from trace_recorder.capture.transport import RecordingTransport, recording_class, send, send_async
 from trace_recorder.dialects.endpoints import Endpoint, with_model
 from trace_recorder.errors import ReplayMismatchError
-from trace_recorder.rerun.answers import Answer, Errors, endpoint_of_request
+from trace_recorder.rerun.answers import Answer, Errors, Outgoing, endpoint_of_request
 from trace_recorder.rerun.clients import ANSWERING, Installed, take_out
-from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.transport import httpx_errors, replaying_class, transport_class
 
 

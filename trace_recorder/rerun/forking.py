@@ -4,13 +4,16 @@
         run_my_agent(branch.wrap(OpenAI()))
 
 The calls before that call are answered as in a replay. That call and all later calls are sent to their providers. The
-fork is recorded as a run of its own, and the first record names the parent run.
+fork is recorded as a run of its own, and the first record names the parent run. `Changes` has the changes that a fork
+makes to live requests: another model, another system prompt, an edit. `fork_clients.py`, and `…_answers.py` of the
+other HTTP libraries, put the changed body, and the model in the address, into a request of the library.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,22 +21,27 @@ from typing import Any, Self
 from trace_recorder.attach.lifecycle import RecorderTarget
 from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.capture.seam import Binding
+from trace_recorder.dialects.dialect import dialect_of
 from trace_recorder.dialects.endpoints import Endpoint
 from trace_recorder.errors import ReplayMismatchError
 from trace_recorder.imports.loader import load
 from trace_recorder.recording.stand_ins import Outcome
-from trace_recorder.rerun.answers import Answer
+from trace_recorder.rerun.answers import Answer, Outgoing
 from trace_recorder.rerun.differences import explain_mismatch
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.matching import Live, Match
-from trace_recorder.rerun.outgoing import Changes, Edit, Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool, Recording
 from trace_recorder.rerun.replayer import Replay, calls_outside_tools, report_unused
+from trace_recorder.signal_handlers import ours
 from trace_recorder.storage.redaction.headers import secrets
 from trace_recorder.storage.redaction.redactor import Redactor
 from trace_recorder.storage.redaction.text_masking import default_redactor
+from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ForkedFrom, ReplayedFrom
 from trace_recorder.values.trajectory import Trajectory
+
+Edit = Callable[[Any], Any]
+"""A function that takes the JSON body of a request and returns the body to send."""
 
 
 class ForkPoint:
@@ -241,3 +249,57 @@ def answer_by_hand(answer: Mapping[str, Any] | str, point: ForkPoint) -> Answer:
         return Answer(200, {"content-type": "application/json"}, json.dumps(answer).encode(), origin=origin)
     kind = "text/event-stream" if "data:" in answer else "application/x-ndjson"
     return Answer(200, {"content-type": kind}, chunks=((0.0, answer.encode()),), origin=origin)
+
+
+@dataclass(slots=True)
+class Changes:
+    """The changes to live requests.
+
+    `model` replaces the models in `replaced`, in the body and in the address. A request for any other model keeps its
+    model. `system` replaces the system prompt in dialects that have one. `edit` gets the body after the other changes.
+    """
+
+    model: str | None = None
+    system: str | None = None
+    edit: Edit | None = None
+    replaced: set[str] = field(default_factory=set)
+
+    def replace_model_of(self, endpoint: Endpoint, body: Payload) -> None:
+        """Add the model that this request names to `replaced`. From now on, requests for this model are changed."""
+        self.replaced.update(filter(None, (model_of(endpoint, body),)))
+
+    def applied(self, endpoint: Endpoint, body: bytes) -> Outgoing:
+        """Return the request to send. A body that is not a JSON object is not changed, but the address may be.
+
+        Raises TypeError if `edit` does not return a dict.
+        """
+        model = self.model if endpoint.model in self.replaced else None
+        try:
+            value: Payload = json.loads(body)
+        except ours(ValueError):
+            return Outgoing(body, model)
+        changed = self._edited(self._changed(endpoint, value)) if isinstance(value, dict) else value
+        return Outgoing(body if changed is value else json.dumps(changed, ensure_ascii=False).encode(), model)
+
+    def _changed(self, endpoint: Endpoint, body: dict[str, Payload]) -> dict[str, Payload]:
+        model = body.get("model")
+        if self.model is not None and isinstance(model, str) and model in self.replaced:
+            body = {**body, "model": self.model}
+        dialect = dialect_of(endpoint.api)
+        if self.system is None or dialect is None or dialect.with_system is None:
+            return body
+        return dialect.with_system(body, self.system)
+
+    def _edited(self, body: dict[str, Payload]) -> Payload:
+        if self.edit is None:
+            return body
+        edited = self.edit(body)
+        if not isinstance(edited, dict):
+            raise TypeError(f"edit= returned {type(edited).__name__}, and has to return the body to send, a dict")
+        return dict(edited)
+
+
+def model_of(endpoint: Endpoint, body: Payload) -> str | None:
+    """Return the model that a request names in its address or its body."""
+    model = body.get("model") if isinstance(body, dict) else None
+    return endpoint.model or (model if isinstance(model, str) else None)

@@ -16,8 +16,7 @@ from typing import Any
 from trace_recorder.capture.seam import ORIGIN_ATTRIBUTE, LibraryRequest, sending
 from trace_recorder.capture.urllib3_pools import read_request
 from trace_recorder.dialects.endpoints import with_model
-from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Errors, Pace, answer_to
-from trace_recorder.rerun.outgoing import Outgoing
+from trace_recorder.rerun.answers import FRAMING_HEADERS, Answer, Answers, Errors, Outgoing, Pace, answer_to
 
 
 def answered(answers: Answers, original: Any, pool: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,12 @@
-"""A run as one self-contained HTML file, which works from disk and offline; also in a notebook's cell.
+"""The viewer's page with its data, and a run as one self-contained HTML file, which works from disk and offline.
 
-The file is the page with all answers about the run. Its data are sections, each of compressed JSON. A tool's result is
-in a message, in a step and in a raw request. So the section `texts` has every long text once. In the other sections, a
-name stands for the text: a string of `MARK` and the number of the text. A recorded text that begins with `MARK` is in
-`texts` too, however short, so no recorded text is read as a name.
+Recorded text may contain anything. In the page it is JSON in a script element that browsers do not run. The JSON has no
+`<`, so recorded text cannot end the element. A policy allows the page's one script and one style by their hashes.
+
+The file of a run is the page with all answers about the run. Its data are sections, each of compressed JSON. A tool's
+result is in a message, in a step and in a raw request. So the section `texts` has every long text once. In the other
+sections, a name stands for the text: a string of `MARK` and the number of the text. A recorded text that begins with
+`MARK` is in `texts` too, however short, so no recorded text is read as a name.
 
 In a notebook the file is in a frame that may only run the page's script. The frame has no origin, so it reaches neither
 the notebook nor its cookies, and the page's policy forbids connections.
@@ -12,17 +15,22 @@ the notebook nor its cookies, and the page's policy forbids connections.
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
+import math
 import zlib
 from collections.abc import Mapping
+from functools import cache
 from html import escape
 from importlib import import_module
+from importlib.resources import files
 
+from trace_recorder.dialects.json_access import map_inside
 from trace_recorder.errors import MissingExtraError
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.viewer.comparing import RunComparison
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.page_template import content_security_policy, json_text, page_with
 from trace_recorder.viewer.parts import WHOLE, Json
 
 
@@ -151,3 +159,68 @@ def display(trajectory: Trajectory, height: int = DEFAULT_HEIGHT) -> None:
             "a browser."
         ) from error
     notebook.display(Transcript(trajectory, height))
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_DATA = '<script type="application/json" id="trace-recorder-data">{}</script>'
+_POLICY = '<meta http-equiv="Content-Security-Policy" content="{}">'
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+"""The characters of ASCII that could end the script element around the JSON, and their escapes in JSON."""
+
+
+def json_text(value: Payload) -> str:
+    """Return a value as JSON in ASCII, which can have any recorded text, even half of a surrogate pair.
+
+    A file of another tool may have numbers that JSON does not know, such as NaN. They become texts, such as "nan".
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_with_finite_numbers(value))
+
+
+def _with_finite_numbers(value: Payload) -> Payload:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return map_inside(_with_finite_numbers, value)
+
+
+@cache
+def template() -> str:
+    """Return the built page without data."""
+    return files("trace_recorder.viewer").joinpath("page", "viewer.html").read_text(encoding="utf-8")
+
+
+@cache
+def content_security_policy(connect: str = "'none'") -> str:
+    """Return the policy of the page. `connect` names the addresses to which the code of the page may connect."""
+    script, style = _hash_of('<script type="module">', "</script>"), _hash_of("<style>", "</style>")
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src '{script}'",
+            f"style-src '{style}'",
+            "img-src data: blob:",
+            f"connect-src {connect}",
+            "form-action 'none'",
+            "base-uri 'none'",
+        ]
+    )
+
+
+def _hash_of(begin: str, end: str) -> str:
+    """Return the hash of the text between two tags, in the form of a policy."""
+    _, _, rest = template().partition(begin)
+    digest = hashlib.sha256(rest.partition(end)[0].encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def page_with(data: Payload, policy: str | None = None) -> str:
+    """Return the page with its data, and with the `policy` if no server sends the policy in a header."""
+    page = template().replace(_POLICY.format(""), _POLICY.format(policy) if policy else "", 1)
+    text = json_text(data)
+    for character, escaped in _ESCAPES.items():
+        text = text.replace(character, escaped)
+    return page.replace(_DATA.format("null"), _DATA.format(text), 1)

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trace_recorder.loopback import HOST, why_refused
-from trace_recorder.viewer.page_template import content_security_policy, page_with
+from trace_recorder.viewer.one_file import content_security_policy, page_with
 
 _HEADERS = {
     "cache-control": "no-store",

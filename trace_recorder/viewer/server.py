@@ -25,9 +25,8 @@ from trace_recorder.guard import logger, try_call
 from trace_recorder.recording.amend import append_annotation, append_rewards
 from trace_recorder.viewer.comparing import MAX_RUNS, RunComparison, comparison_table
 from trace_recorder.viewer.interface import RunAnswers
-from trace_recorder.viewer.one_file import one_file
+from trace_recorder.viewer.one_file import json_text, one_file, page_with
 from trace_recorder.viewer.open_runs import OpenRun, OpenRuns
-from trace_recorder.viewer.page_template import json_text, page_with
 from trace_recorder.viewer.parameters import (
     BadRequestError,
     NotFoundError,

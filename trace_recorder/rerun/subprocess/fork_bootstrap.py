@@ -15,10 +15,9 @@ from trace_recorder.attach.recorder import TrajectoryRecorder
 from trace_recorder.attach.subprocess.bootstrap import ProcessRecorder
 from trace_recorder.capture.seam import Binding
 from trace_recorder.dialects.endpoints import Endpoint
-from trace_recorder.rerun.answers import Answer
+from trace_recorder.rerun.answers import Answer, Outgoing
 from trace_recorder.rerun.fork_clients import InstalledFork
 from trace_recorder.rerun.forking import Fork
-from trace_recorder.rerun.outgoing import Outgoing
 from trace_recorder.rerun.recorded import RecordedExchange, RecordedTool
 from trace_recorder.rerun.replayer import calls_outside_tools
 from trace_recorder.rerun.subprocess.bootstrap import ProcessAnswers, begin_process
