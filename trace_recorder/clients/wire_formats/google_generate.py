@@ -116,7 +116,7 @@ def _texts_of(message: Message) -> str:
 
 
 def _result(text: str, *, is_error: bool) -> JsonObject:
-    """Return a function's result as an object. A text that is not a JSON object is its member `result` or `error`."""
+    """Return a function's result as an object: a JSON object unchanged, other text as `result`, an error as `error`."""
     if is_error:
         return {"error": text}
     parsed = json_value(text)
