@@ -17,5 +17,5 @@ def test_prompts_that_begin_again_keep_the_numbers_of_messages() -> None:
 
     again = before.begin_again()
     again.add(made.llm_interactions[1])
-    assert (len(again.made), again.numbers_of(1), before.numbers_of(2)) == (1, *[array("q", [1, 2, 0])] * 2)
+    assert (len(again.shown), again.numbers_of(1), before.numbers_of(2)) == (1, *[array("q", [1, 2, 0])] * 2)
     assert [*again.messages] == [*before.messages]
