@@ -105,8 +105,8 @@ class ReplayTransport(asyncio.Transport):
         """Pass each recorded chunk to aiohttp at its time, when the reader has room."""
         answer, protocol = self._answer, self._protocol
         protocol.data_received(head(answer))
-        for at, data in answer.pieces:
-            await asyncio.sleep(self._pace.seconds(at))
+        for recorded, data in answer.pieces:
+            await asyncio.sleep(self._pace.seconds(recorded))
             await self._has_room.wait()
             if data:
                 protocol.data_received(data if is_whole(answer) else chunk(data))

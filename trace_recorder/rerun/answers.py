@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
@@ -95,6 +95,13 @@ class Answer:
     def pieces(self) -> tuple[TimedBytes, ...]:
         """The chunks of the body. A body that is not a stream is one chunk."""
         return ((0.0, self.body),) if self.chunks is None else self.chunks
+
+    def pieces_in_time(self, pace: Pace) -> Iterator[bytes]:
+        """Yield the chunks of the body, each at its time. The thread sleeps until a chunk is due."""
+        for recorded, data in self.pieces:
+            if seconds := pace.seconds(recorded):
+                time.sleep(seconds)
+            yield data
 
     @property
     def is_cut_off(self) -> bool:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import select
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
@@ -162,7 +161,7 @@ class _ReplayHandler(BaseHTTPRequestHandler):
         frames = self.request_version != "HTTP/1.0"
         self._begin(answer.status, {**headers, **({"transfer-encoding": "chunked"} if frames else {})})
         self.close_connection = self.close_connection or not frames
-        for data in filter(None, _in_time(answer, pace)):
+        for data in filter(None, answer.pieces_in_time(pace)):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if frames else data)
         if answer.is_cut_off:
             self._cut_off(answer, pace)
@@ -189,10 +188,3 @@ def _headers_of(answer: Answer) -> dict[str, str]:
     if "location" in headers:
         headers["location"] = urlsplit(headers["location"])._replace(scheme="", netloc="").geturl()
     return headers
-
-
-def _in_time(answer: Answer, pace: Pace) -> Iterator[bytes]:
-    for at, data in answer.pieces:
-        if seconds := pace.seconds(at):
-            time.sleep(seconds)
-        yield data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from importlib import import_module
@@ -33,13 +32,10 @@ class SyncReplaying:
             return send(self.inner, request)
         if answer.status is None:
             raise httpx_errors(library, request).ending(answer, self.answers)
-        wait = Pace(self.answers.speed)
+        pace = Pace(self.answers.speed)
 
         def chunks() -> Iterator[bytes]:
-            for at, data in answer.pieces:
-                if seconds := wait.seconds(at):
-                    time.sleep(seconds)
-                yield data
+            yield from answer.pieces_in_time(pace)
             if answer.is_cut_off:
                 raise httpx_errors(library, request).ending(answer, self.answers)
 
@@ -76,19 +72,19 @@ class AsyncReplaying:
             return await send_async(self.inner, request)
         sleep = import_module("anyio").sleep  # as httpx does, so that it works with asyncio and with trio
         await sleep(0)  # other tasks run here, as they do while a task waits for the network
-        wait = Pace(self.answers.speed)
+        pace = Pace(self.answers.speed)
 
         async def end() -> Exception:
             if answer.was_cancelled:
-                await sleep(wait.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
+                await sleep(pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)
             return httpx_errors(library, request).ending(answer, self.answers)
 
         if answer.status is None:
             raise await end()
 
         async def chunks() -> AsyncIterator[bytes]:
-            for at, data in answer.pieces:
-                await sleep(wait.seconds(at))
+            for recorded, data in answer.pieces:
+                await sleep(pace.seconds(recorded))
                 yield data
             if answer.is_cut_off:
                 raise await end()

@@ -7,7 +7,6 @@ those of urllib3. The lengths of the body and of chunks are not the recorded one
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from importlib import import_module
@@ -91,11 +90,8 @@ def _responding(answer: Answer, answers: Answers) -> Iterator[bytes]:
     """
     pace = Pace(answers.speed)
     yield head(answer)
-    for at, data in answer.pieces:
-        if seconds := pace.seconds(at):
-            time.sleep(seconds)
-        if data:
-            yield data if is_whole(answer) else chunk(data)
+    for data in filter(None, answer.pieces_in_time(pace)):
+        yield data if is_whole(answer) else chunk(data)
     if answer.is_cut_off:
         raise errors().ending(answer, answers)
     if not is_whole(answer):
