@@ -25,7 +25,7 @@ from trace_recorder.version import __version__
 ClickObject = Any
 """A context, a formatter or a parameter, of click or of the copy of click inside newer versions of typer."""
 COMMAND_PARAMETER = "command"
-"""The parameter of a command that takes the words of another program."""
+"""The name of the parameter that has the command line of another program."""
 
 
 class RecorderCommand(TyperCommand):

@@ -92,9 +92,10 @@ def listing(  # noqa: PLR0913 - each has a default
     with_costs: bool = False,
     index: Path | None = None,
 ) -> Listing:
-    """Return the runs at these paths that match all terms. Runs of a single directory are named by their paths in it.
+    """Return the runs at these paths that match all terms.
 
-    A run is not read if the index of the directory has it. Raises UnreadableError if a directory cannot be read.
+    If `paths` is one directory, the runs are named by their paths from this directory. A run is not read if the index
+    of the directory has it. Raises UnreadableError if a directory cannot be read.
     """
     name_of = naming_in(paths)
     runs, others = [], []

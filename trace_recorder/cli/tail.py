@@ -127,8 +127,8 @@ def tail(files: Files = None, last: Last = 3, full: Full = False) -> None:
     """Follow runs while their agents work.
 
     Each step is shown when its tools have returned. The command ends when all runs have ended or Ctrl-C is pressed. On
-    a terminal, the open calls follow with their waiting time and the text so far. Exits with 0 if all runs are
-    completed, 1 if a run failed or was interrupted, 130 after Ctrl-C.
+    a terminal, calls that are still open are shown below the steps, with their waiting time and the text so far. Exits
+    with 0 if all runs are completed, 1 if a run failed or was interrupted, 130 after Ctrl-C.
     """
     try:
         journals = dict.fromkeys(map(_journal, paths_or_default(files)))

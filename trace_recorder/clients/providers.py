@@ -280,7 +280,7 @@ def create_client(provider: Literal["ollama"], model: str | None = None, **optio
 @overload
 def create_client(provider: str, model: str | None = None, **options: Any) -> Client: ...
 def create_client(provider: str, model: str | None = None, **options: Any) -> Client:
-    """Make the client of a provider. `options` are passed to its class. Raises UnknownProviderError."""
+    """Make the client of a provider. `options` are passed to the client's class. Raises UnknownProviderError."""
     if provider not in CLIENTS:
         raise UnknownProviderError(
             f"There is no client for {provider!r}; there are {', '.join(CLIENTS)}. For another provider that speaks "

@@ -170,7 +170,7 @@ def endpoint_of_request(request: Any) -> Endpoint | None:
 
 
 def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
-    """Return the answer to a request that has its body, or None if the request is to be sent."""
+    """Return the answer to a request of aiohttp or urllib3, or None if the request is to be sent."""
     endpoint = endpoint_of_request(request)
     if endpoint is None:
         return answers.polled(request.method, request.url.path)

@@ -95,7 +95,7 @@ def _steps_of(run: Trajectory) -> dict[str, int]:
 class Fork(Replay):
     """A fork: repeats a run up to a call, is live from that call on, and records everything in `recorder`.
 
-    `at="llm_7"` names the first live call. `at_step=3` names the first call of a step. Live calls may be changed.
+    `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. Live calls may be changed.
     `model` replaces the model of the first live call, also in later calls that ask for the same model. `system`
     replaces the system prompt. `edit` is a function that takes the JSON body and returns the body to send. `answer`
     answers the first live call, which is then not sent: the JSON of a response, or the text of a stream if the call

@@ -179,7 +179,7 @@ class RunAnswers:
         return raw_answer(number, self._interaction(number))
 
     def items(self, numbers: Iterable[int]) -> list[Json]:
-        """Return elements that raw requests refer to, without damaged ones."""
+        """Return elements that raw requests refer to, except damaged elements."""
         return RawItems.of(self.trajectory).items(numbers)
 
     def steps(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:

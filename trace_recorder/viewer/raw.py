@@ -47,7 +47,7 @@ class RawItems:
         return 0 if self._table is None else self._table.end
 
     def items(self, numbers: Iterable[int]) -> list[Json]:
-        """Return the items with these numbers, without those whose records are damaged."""
+        """Return the items with these numbers, except items whose records are damaged."""
         table = self._table
         if table is None:
             return []
@@ -136,7 +136,7 @@ _VARIABLES = {
     "qwen": "DASHSCOPE_API_KEY",
     "vercel": "AI_GATEWAY_API_KEY",
 }
-"""Environment variables that have the keys. The variable of any other provider is its name with `_API_KEY`."""
+"""Environment variables that have the keys. For any other provider, `_API_KEY` is appended to the provider's name."""
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
 """The header that carries a provider's key in the provider's own dialect. All others use `Authorization: Bearer`."""
 

@@ -257,9 +257,9 @@ class RunList:
         }
 
     def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
-        """Return a version of the list, and the ordered rows of a request.
+        """Return the ordered rows of a request, after the version of the list that they belong to.
 
-        The version is the requested one if its rows are kept, or else the newest one.
+        This is the requested version if the rows of that version are kept, or else the newest version.
         """
         key = request.arrangement
         kept = [version for kept_key, version in self._arrangements if kept_key == key]

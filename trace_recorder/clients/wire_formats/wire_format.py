@@ -3,12 +3,11 @@
 The readers in `dialects/` convert a response to an LLMResponse. A wire format has only the functions that readers do
 not need. Each module of a dialect in this folder makes one `WireFormat`.
 
-This file also keeps a provider's own form of an assistant turn, in `extra["turn"]` of a response and of the message
-that is made from it, because a conversation can continue only if signed reasoning is sent back unchanged. If the values
-of a message rebuild the assistant's turn exactly, no turn is kept. Otherwise the turn is kept as the provider sent it,
-with its dialect and provider. It is sent back only to the same provider in the same dialect. A message that was changed
-later is rebuilt from its values. A message from another provider loses its reasoning; the client annotates the run with
-the number of such messages.
+A conversation can continue only if signed reasoning is sent back unchanged. If the values of a message rebuild the
+assistant's turn exactly, only the values are kept. Otherwise the turn is kept as the provider sent it, with its dialect
+and provider, in `extra["turn"]` of the response and of the message. The turn is sent back only to the same provider in
+the same dialect. A message that was changed later is rebuilt from its values. A message from another provider loses its
+reasoning; the client annotates the run with the number of such messages.
 """
 
 from __future__ import annotations
