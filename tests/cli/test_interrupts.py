@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trace_recorder.cli.interrupts import interrupt_held
+from trace_recorder.cli.import_command import interrupt_held
 
 Handler = Callable[..., object] | signal.Handlers
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -15,7 +17,6 @@ import typer
 
 from trace_recorder.cli.arguments import DEFAULT, default_directory
 from trace_recorder.cli.engines import DEFAULT_ENGINE, LOCAL, Address, Engine, EngineName
-from trace_recorder.cli.interrupts import interrupt_held
 from trace_recorder.cli.output import Progress, console, print_lines, warn
 from trace_recorder.cli.read_files import UnreadableError, error_message
 from trace_recorder.cli.text_layout import pluralize
@@ -263,6 +264,31 @@ def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
             if imported is None:
                 return
             yield imported
+
+
+@contextmanager
+def interrupt_held() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the block if Ctrl-C was pressed during the block.
+
+    A second Ctrl-C raises KeyboardInterrupt at once. Nothing changes if Ctrl-C is ignored or has another handler.
+    """
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt
 
 
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

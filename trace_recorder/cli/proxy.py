@@ -18,9 +18,8 @@ import typer
 from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.supervisor import run_process
 from trace_recorder.cli.arguments import default_directory
-from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, recorded, report, starting
+from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, recorded, report, starting, until_stopped
 from trace_recorder.loopback import HOST, LOOPBACK_NAMES
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams

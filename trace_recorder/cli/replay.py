@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trace_recorder.cli.arguments import DEFAULT
-from trace_recorder.cli.interrupts import until_stopped
 from trace_recorder.cli.list_runs import newest_run
 from trace_recorder.cli.output import fail, warn
-from trace_recorder.cli.run import Command, Quiet, TrajectoryFile, exit_as, report_recorded, required, starting
+from trace_recorder.cli.run import (
+    Command,
+    Quiet,
+    TrajectoryFile,
+    exit_as,
+    report_recorded,
+    required,
+    starting,
+    until_stopped,
+)
 from trace_recorder.cli.text_layout import in_one_line, pluralize
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.loopback import HOST

@@ -1,7 +1,8 @@
 """The command `run`: records an agent that does not use this package.
 
 At its end it prints what was recorded and where, or why nothing was recorded. Without this message, nobody would notice
-that an agent is not recorded until somebody looks for the file.
+that an agent is not recorded until somebody looks for the file. Other commands that run a program start, report and exit
+by the functions of this file.
 """
 
 from __future__ import annotations
@@ -94,6 +95,21 @@ def exit_as(code: int) -> NoReturn:
     if code < 0:
         _exit_by_signal(-code)
     raise typer.Exit(code)
+
+
+@contextmanager
+def until_stopped() -> Iterator[None]:
+    """End the block, without an exception, at Ctrl-C or SIGTERM."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    earlier = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
 
 
 def report_recorded(result: parent.CommandResult, command: Sequence[str]) -> None:
