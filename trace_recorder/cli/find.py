@@ -107,13 +107,13 @@ def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: boo
                 loop.print([row.path])
             count, last = count + 1, row.path
         return count
-    in_order = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))
+    sorted_rows = sorted(rows, key=lambda row: (str(row.start_time or ""), row.file))
     if as_json:
-        print_json([row.path for row in in_order] if paths_only else [asdict(row) for row in in_order])
-    elif in_order:
+        print_json([row.path for row in sorted_rows] if paths_only else [asdict(row) for row in sorted_rows])
+    elif sorted_rows:
         out = console()
-        print_lines(out, table(as_list(in_order), table_width(out)))
-    return len(in_order)
+        print_lines(out, table(as_list(sorted_rows), table_width(out)))
+    return len(sorted_rows)
 
 
 R = TypeVar("R")

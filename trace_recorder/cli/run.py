@@ -1,8 +1,8 @@
 """The command `run`: records an agent that does not use this package.
 
 At its end it prints what was recorded and where, or why nothing was recorded. Without this message, nobody would notice
-that an agent is not recorded until somebody looks for the file. Other commands that run a program report and exit by the
-functions of this file.
+that an agent is not recorded until somebody looks for the file. Other commands that run a program report and exit
+by the functions of this file.
 """
 
 from __future__ import annotations
