@@ -267,7 +267,7 @@ def test_clients_that_are_not_captured_are_kept_from_a_model(
     name = {"urllib": "URLError", "asyncio": "ReplayMismatchError"}[library]
     assert (done.returncode, done.stdout, len(server.requests)) == (1, f"one\n{name} True\n", asked)
     who = library if library != "asyncio" else "a client"
-    assert done.stderr.startswith(f"trace-recorder: {who} was kept from connecting to {host}, where models are.")
+    assert done.stderr.startswith(f"trace-recorder: {who} was kept from connecting to {host}, which serves models.")
 
 
 def test_a_program_on_requests_is_answered(place: Place, server: Server) -> None:

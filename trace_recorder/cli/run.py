@@ -215,7 +215,8 @@ def _reason(result: CommandResult, command: Sequence[str]) -> str:
         return f"Python was started with -{option}, which keeps it from loading the recorder"
     return (
         "no Python process in it used httpx, httpx2, aiohttp, requests or urllib3. It may start Python with -I, -S or "
-        "-E or in an environment of its own, call no model, or be no Python program: `trace-recorder proxy` records any"
+        "-E or in an environment of its own, call no model, or not be a Python program: `trace-recorder proxy` records "
+        "any program"
     )
 
 

@@ -215,7 +215,7 @@ class Errors:
         """Return the exception that ends an incomplete call: the recorded exception, or else a mismatch."""
         error = None if answer.error is None else self.recorded(*answer.error)
         if error is None:
-            why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer had come"
+            why = ": ".join(filter(None, answer.error)) if answer.error else answer.stopped or "no answer came"
             error = self.refusal(answers.refused(f"the rest of the answer is not on file: {why}"))
         if answer.origin is not None:
             answer.origin.mark(error)

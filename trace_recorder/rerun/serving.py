@@ -174,7 +174,7 @@ class _ReplayHandler(BaseHTTPRequestHandler):
         If the recorded call was cancelled by its caller, wait first, so that this caller can cancel the call too.
         """
         if answer.stopped is not None or (answer.error is None and answer.status is None):
-            why = f"the rest of the answer is not on file: {answer.stopped or 'no answer had come'}"
+            why = f"the rest of the answer is not on file: {answer.stopped or 'no answer came'}"
             self.server.on_mismatch(str(self.server.replay.refused(why)))
         if answer.was_cancelled:
             select.select([self.connection], [], [], pace.remaining(answer.seconds) + CANCELLATION_GRACE_SECONDS)

@@ -43,7 +43,7 @@ def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
     if "numbers" in query:
         numbers = [number_in(text, "numbers") for text in query["numbers"].split(",")]
         if any(not first <= number < end for number in numbers):
-            raise NotFoundError("there is nothing with that number.")
+            raise NotFoundError("no element has that number.")
         return numbers[:MAX_AT_ONCE]
     begin = number_in(query.get("from", str(first)), "from")
     last = number_in(query["to"], "to") if "to" in query else end - 1

@@ -114,8 +114,8 @@ class ProcessAnswers(ABC, Generic[Made]):
 
 def _refusal(connection: UnseenConnection, name: str) -> str:
     return (
-        f"{connection.library} was kept from connecting to {connection.host}, where models are. Its calls cannot be "
-        f"answered from {name}. {WHAT_IS_ANSWERED} With --allow-live, others may connect."
+        f"{connection.library} was kept from connecting to {connection.host}, which serves models. Its calls cannot be "
+        f"answered from {name}. {WHAT_IS_ANSWERED} With --allow-live, other clients may connect."
     )
 
 
