@@ -39,13 +39,7 @@ class SyncReplaying:
             if answer.is_cut_off:
                 raise httpx_errors(library, request).ending(answer, self.answers)
 
-        return library.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_stream(library, chunks()),
-            request=request,
-            extensions=_extensions(answer),
-        )
+        return _response(library, request, answer, chunks())
 
     def close(self) -> None:
         """Close the transport inside."""
@@ -89,13 +83,7 @@ class AsyncReplaying:
             if answer.is_cut_off:
                 raise await end()
 
-        return library.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_stream(library, chunks()),
-            request=request,
-            extensions=_extensions(answer),
-        )
+        return _response(library, request, answer, chunks())
 
     async def aclose(self) -> None:
         """Close the transport inside."""
@@ -119,21 +107,21 @@ def httpx_errors(library: Any, request: Any) -> Errors:
     return Errors(library, *kinds, kwargs={"request": request})
 
 
-def _extensions(answer: Answer) -> dict[str, Any]:
-    """Return the extensions of the response, where a recording transport finds the recorded call.
+def _response(library: Any, request: Any, answer: Answer, chunks: Any) -> Any:
+    """Return a response of the library. A recording transport finds the recorded call in the extensions.
 
     So the headers of the response are those that were recorded.
     """
-    return {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
+    extensions = {} if answer.origin is None else {ORIGIN_EXTENSION: answer.origin}
+    stream = stream_class(library.__name__)(chunks)
+    return library.Response(
+        answer.status, headers=answer.headers, stream=stream, request=request, extensions=extensions
+    )
 
 
 def _library(transport: object) -> Any:
     """Return the HTTP library of a transport."""
     return import_module(type(transport).library)  # type: ignore[attr-defined]
-
-
-def _stream(library: Any, chunks: Any) -> Any:
-    return stream_class(library.__name__)(chunks)
 
 
 @cache
