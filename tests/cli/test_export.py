@@ -196,7 +196,7 @@ def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["-f", "csv"], "none of atif"),
+        (["-f", "csv"], "not one of atif"),
         (["-f", "atif"], "name a directory with -o"),
         (["-f", "openai", "--metadata", "alone"], "not KEY=VALUE"),
     ],

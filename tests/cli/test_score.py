@@ -281,7 +281,7 @@ def test_a_parser_that_is_none_is_misuse(runs: Path, mine: Path) -> None:
     """The message lists the known parsers, before any file is read."""
     result = invoke("score", runs, "--reward", f"{mine}:length", "--parser", "xml")
 
-    assert (result.exit_code, "none of calls, code, react" in result.stderr, rewards(runs)) == (2, True, [[], []])
+    assert (result.exit_code, "not one of calls, code, react" in result.stderr, rewards(runs)) == (2, True, [[], []])
 
 
 def test_a_variable_may_be_called_parser(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_what_is_no_message_is_refused(message, said):
 def test_what_a_provider_cannot_take_is_refused():
     """An image in a tool's result, or by its address for Ollama, is an error and not left out."""
     result = ToolResult("c", result=[{"type": "image", "url": "http://x/a.png"}])
-    with pytest.raises(MessageFormatError, match="a user message after it"):
+    with pytest.raises(MessageFormatError, match="in a user message after that message"):
         openai_chat.build_request(to_messages([result]), [], {})
     with pytest.raises(MessageFormatError, match="Ollama fetches no images"):
         ollama_chat.build_request(to_messages([{"role": "user", "content": [{"type": "image", "url": "u"}]}]), [], {})
