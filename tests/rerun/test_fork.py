@@ -125,7 +125,7 @@ def test_a_stream_is_answered_by_the_text_of_one(tmp_path: Path) -> None:
 
     with fork(path, at="llm_1", answer=by_hand) as branch:
         assert streamed(branch.wrap(client())) == "by hand"
-    with pytest.raises(ValueError, match="streams: answer= is the text"):
+    with pytest.raises(ValueError, match="answer= has to be the text of a stream"):
         fork(path, at="llm_1", answer={})
 
 
