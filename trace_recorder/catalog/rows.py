@@ -15,7 +15,6 @@ from pathlib import Path
 
 from trace_recorder.derive.document import from_document
 from trace_recorder.imports.document_ends import document_ends
-from trace_recorder.imports.loader import load
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.file_system import writer_is_alive
 from trace_recorder.storage.journal_reader import Record
@@ -139,11 +138,11 @@ def summary_of(path: Path, name: str) -> Json:
     if path == journal:
         begun, ended = _journal_ends(path)
         if not begun:  # the first line is damaged
-            return _from_trajectory(load(path), name)
+            return _from_whole_run(path, name)
         return _viewer_row({**begun, **ended}, name)
     ends = document_ends(path)
     if ends is None or are_of_older_version(_figures_of(ends)):
-        return _from_trajectory(load(path), name)
+        return _from_whole_run(path, name)
     if ends.get("status") == "running":
         ends = {**ends, **(_journal_ends(journal)[1] if journal.is_file() else {"status": "unknown"})}
     return _viewer_row(ends, name)
@@ -185,7 +184,10 @@ def _ended(path: Path, start: Record | None, end: Record | None) -> Json:
     return {"status": "unknown" if alive is None else "running" if alive else "interrupted"}
 
 
-def _from_trajectory(run: Trajectory, name: str) -> Json:
+def _from_whole_run(path: Path, name: str) -> Json:
+    from trace_recorder.imports.loader import load  # noqa: PLC0415 - a list of runs that have ended does not need it
+
+    run = load(path)
     metrics = run.metrics or metrics_of(run.llm_interactions, run.agent_steps)
     document = {**run.head(), **run.tail("delta"), "metrics": metrics}
     return _viewer_row(document, name)
