@@ -62,6 +62,15 @@ def test_what_is_not_taken_from_inside_stays_in_the_rest():
     assert (taken, members.rest()) == ([1, 1, None, None], {"half": {"b": 2}, "text": "x"})
 
 
+def test_a_number_inside_is_taken_from_the_first_object_that_has_it():
+    """The other members stay, without nulls, and an object without other members goes."""
+    first, second = {"n": None, "a": 1}, {"n": 0, "b": None}
+    members = Members({"first": first, "second": second, "third": {"n": 2}, "text": "x"})
+    taken = members.integers_inside(("n", ("absent", "first", "second", "third")), ("m", ("text",)))
+    assert (taken, members.rest()) == ([0, None], {"first": {"a": 1}, "third": {"n": 2}, "text": "x"})
+    assert (first, second) == ({"n": None, "a": 1}, {"n": 0, "b": None})
+
+
 def test_nulls_are_no_rest_but_parameters():
     """The rest is without nulls; `all` has them, since of a request's parameters they were sent on purpose."""
     members = Members({"stop": None, "n": 2})

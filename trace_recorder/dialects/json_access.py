@@ -148,9 +148,33 @@ class Members(dict[str, Payload]):
         for keys in alternatives:
             number = None
             for key in keys:
-                if key in self and (number := self[key] if type(self[key]) is int else as_int(self[key])) is not None:
+                value = self.get(key)
+                if value is not None and (number := value if type(value) is int else as_int(value)) is not None:
                     del self[key]
                     break
+            numbers.append(number)
+        return numbers
+
+    def integers_inside(self, *alternatives: tuple[str, Sequence[str]]) -> list[int | None]:
+        """For each name, take the whole number from the first of these objects that has it, even 0.
+
+        The objects stay in the rest with their other members, without nulls, if there are any.
+        """
+        numbers: list[int | None] = []
+        for name, keys in alternatives:
+            number = None
+            for key in keys:
+                if not isinstance(value := self.get(key), dict):
+                    continue
+                remaining = dict(value)
+                if number is None and (number := as_int(remaining.get(name))) is not None:
+                    del remaining[name]
+                if None in remaining.values():
+                    remaining = {inner: member for inner, member in remaining.items() if member is not None}
+                if remaining:
+                    self[key] = remaining
+                else:
+                    del self[key]
             numbers.append(number)
         return numbers
 

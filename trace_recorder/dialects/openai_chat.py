@@ -44,8 +44,11 @@ from trace_recorder.values.token_counts import WHOLE
 _PLAIN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "refusal", "annotations"})
 """The members of an ordinary message (`_plain_message`)."""
 _PLAIN_CALL = frozenset({"id", "type", "function"})
-_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details")
-_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
+_DETAILS = (
+    ("cached_tokens", ("prompt_tokens_details", "input_tokens_details")),
+    ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details")),
+)
+"""The names of the counts of tokens read from a cache and of reasoning tokens, each with the objects that have it."""
 _COUNTS = (
     ("prompt_tokens", "input_tokens"),
     ("completion_tokens", "output_tokens"),
@@ -179,31 +182,17 @@ def join_stream(text: str) -> JoinedStream:
 def read_usage(usage: Payload) -> Usage:
     """Read the usage object of any of OpenAI's dialects."""
     members = Members(usage)
-    of_input: list[Members] = []
-    of_output: list[Members] = []
-    for details, names in ((of_input, _INPUT_DETAILS), (of_output, _OUTPUT_DETAILS)):
-        for name in names:
-            if name in members:
-                details.append(members.nested(name))
-    cached = _first_integer(of_input, "cached_tokens") if of_input else None
+    cached, reasoning = members.integers_inside(*_DETAILS)
     sent, answered, written, *read = members.first_integers(*(_COUNTS if cached is None else _COUNTS[:-1]))
     return Usage(
         sent,
         answered,
         cache_creation_input_tokens=written,
         cache_read_input_tokens=read[0] if cached is None else cached,
-        reasoning_tokens=_first_integer(of_output, "reasoning_tokens") if of_output else None,
+        reasoning_tokens=reasoning,
         cost=members.number("cost") if "cost" in members else None,
         extra=members.rest(),
     )
-
-
-def _first_integer(details: list[Members], name: str) -> int | None:
-    """Take the first whole number of this name."""
-    for opened in details:
-        if (number := opened.integer(name)) is not None:
-            return number
-    return None
 
 
 def _read_choice(element: Payload, position: int, made_up_ids: int) -> tuple[Choice, dict[str, Payload]]:
