@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trace_recorder.storage import atomic_write as replacing
-from trace_recorder.storage.atomic_write import replace_file
+from trace_recorder.storage.atomic_write import SpooledBytes, replace_file
 
 
 @pytest.mark.parametrize("together", ["by the system", "by ourselves"])
@@ -44,3 +44,24 @@ def test_what_finds_no_room_leaves_the_old_content(tmp_path: Path) -> None:
         remaining.append((path.read_bytes(), [one.name for one in tmp_path.iterdir()]))
 
     assert remaining == [(b"old", ["file"])] * 3
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc")
+def test_spooled_bytes_are_there_in_order_and_leave_no_file(tmp_path: Path) -> None:
+    """A few bytes need no file. For many there is a file without a name, which is closed at the end."""
+    parts = [b"%d," % number for number in range(150_000)]
+    open_files = _open_files()
+    few, many = SpooledBytes(tmp_path / "missing"), SpooledBytes(tmp_path)
+    few.append(parts[:100])
+    for start in range(0, len(parts), 100):
+        many.append(parts[start : start + 100])
+
+    assert b"".join(few.content()) == b"".join(parts[:100])
+    assert b"".join(many.content()) == b"".join(parts)
+    assert ([*tmp_path.iterdir()], _open_files()) == ([], open_files + 1)
+    del many
+    assert _open_files() == open_files
+
+
+def _open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])

@@ -326,27 +326,36 @@ class Fold:
         }
 
     def agent_steps(self) -> Iterator[AgentStep]:
-        """Yield the steps in the order in which they began: the recorded steps, or else a step for each call.
+        """Return the steps in the order in which they began: the recorded steps, or else a step for each call."""
+        return (step for _, step in self.interactions_and_steps() if step is not None)
 
-        Tools that ran outside of these steps have steps of their own between them.
+    def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
+        """Yield the interactions and the steps in the order in which they began. Each call is read once for both.
+
+        The steps are those that the agent recorded, or else one for each interaction, which is yielded together with
+        it. Tools that ran outside of these steps have steps of their own.
         """
-        calls = () if self.steps else [*self.calls.values()]
+        for call in self.calls.values():
+            if isinstance(call, CallRecords) and call.ending is None:  # if it cannot be read, its tools move to steps
+                self._shown_interaction(call)
         recorded: list[RecordedStep | ToolStep] = [*self.steps, *self.tools.steps.steps]
         place, numbers = attrgetter("first_seq"), count(1)
-        for begun in merge(sorted(recorded, key=place), calls, key=place):
+        for begun in merge(sorted(recorded, key=place), [*self.calls.values()], key=place):
+            interaction = step = None
             if isinstance(begun, RecordedStep):
                 step = self.make_recorded_step(begun)
             elif isinstance(begun, ToolStep):
                 step = begun.step(next(numbers), self.tools.answers)
             else:
-                interaction, identity = self._shown_interaction(begun), begun.interaction_id
-                if interaction is None or is_embedding(interaction.api):
-                    continue
-                answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
-                step = step_of(next(numbers), interaction, answers, executions)
-                del interaction
-            yield self.with_summary(step) if self.run.summaries else step
-            del step  # it may be large, and must not live while the next step is made
+                interaction = self._shown_interaction(begun)
+                if interaction is not None and not self.steps and not is_embedding(interaction.api):
+                    identity = begun.interaction_id
+                    answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
+                    step = step_of(next(numbers), interaction, answers, executions)
+            if step is not None and self.run.summaries:
+                step = self.with_summary(step)
+            yield interaction, step
+            del interaction, step  # they may be large, and must not live while the next ones are made
 
     def make_recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""

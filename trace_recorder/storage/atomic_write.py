@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 from zlib import crc32
 
 from trace_recorder.signal_handlers import ours, suppress
-from trace_recorder.storage.file_system import BINARY, close_ignoring_errors, sync_directory, sync_file
+from trace_recorder.storage.file_system import BINARY, Descriptor, close_ignoring_errors, sync_directory, sync_file
 
 _AT_FDCWD = -100
 _NOREPLACE = 1
@@ -150,6 +150,53 @@ def write_all(fd: int, content: Iterable[Buffer]) -> None:
             size = 0
         del part  # a long part must not stay in memory while the next part is made
     _write_buffers(fd, waiting)
+
+
+class SpooledBytes:
+    """Bytes that a file gets at a later place: in memory, or in a file without a name if there are many.
+
+    The file is in `directory`. It has no name as soon as it is open, so a process that is killed leaves no file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._waiting: list[Buffer] = []
+        self._size = 0
+        self._file: Descriptor | None = None
+
+    def append(self, parts: Collection[Buffer]) -> None:
+        """Append bytes. Raises OSError."""
+        self._waiting += parts
+        self._size += sum(map(len, parts))
+        if self._size > _GATHERED_BYTES:
+            if self._file is None:
+                self._file = _create_unnamed(self._directory)
+            write_all(self._file.number, self._waiting)
+            self._waiting.clear()
+            self._size = 0
+
+    def content(self) -> Iterator[Buffer]:
+        """Yield all bytes in parts. Raises OSError."""
+        offset = 0
+        while self._file is not None and (part := os.pread(self._file.number, _GATHERED_BYTES, offset)):
+            offset += len(part)
+            yield part
+        yield b"".join(self._waiting)
+
+    def __del__(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # nobody needs the file any more
+                file.close()
+
+
+def _create_unnamed(directory: Path) -> Descriptor:
+    temporary = f"{directory}{os.sep}.{os.urandom(8).hex()}.tmp"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY | getattr(os, "O_TEMPORARY", 0)
+    fd = os.open(temporary, flags, 0o600)
+    if not hasattr(os, "O_TEMPORARY"):  # Windows removes the file when it is closed
+        os.unlink(temporary)  # noqa: PTH108
+    return Descriptor(fd)
 
 
 def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:

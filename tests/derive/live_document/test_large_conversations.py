@@ -11,6 +11,7 @@ import pytest
 from tests.agreement import agrees, document
 from tests.chat_calls import asked, call, said
 from tests.counting import kept_by, watch
+from tests.journals import records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.document_thread import DocumentLimits
@@ -111,3 +112,22 @@ def test_large_responses_one_after_another(tmp_path: Path) -> None:
     watch(lambda: document.write(path), look)
 
     assert max(characters) < characters[0] + len(response) / 2
+
+
+def test_a_call_is_read_again_once_for_its_interaction_and_its_step(tmp_path: Path) -> None:
+    recorder = SOON_LONG(tmp_path / "run.json")
+    for number in range(CALLS):
+        call(recorder, asked(f"{number}?"), said("yes"))
+    recorder.finalize()
+    places: list[int] = []
+
+    def look(frame: FrameType) -> None:
+        if frame.f_code is JournalFile.record_at.__code__:
+            places.append(frame.f_locals["offset"])
+
+    path = recorder.trajectory_path
+    document = WholeDocument(path.with_suffix(".jsonl"), "inline", limits=SOON_LONG._limits.document)
+    watch(lambda: document.write(path), look)
+
+    records = [record.offset for record in records_of(path) if record.kind in {"llm_request", "llm_response"}]
+    assert sorted(places) == sorted([*records, *records[:2]])  # the head of the document needs the first call

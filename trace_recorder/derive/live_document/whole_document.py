@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.derive.call_records import CallRecords
@@ -22,7 +21,7 @@ from trace_recorder.derive.interactions import unreadable_gaps
 from trace_recorder.derive.live_document.document_thread import DEFAULT_LIMITS, DocumentLimits
 from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
-from trace_recorder.storage.atomic_write import Buffer, replace_file
+from trace_recorder.storage.atomic_write import Buffer, SpooledBytes, replace_file
 from trace_recorder.storage.items.table import JournalFile
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.json_text import make_json_writer
@@ -122,40 +121,39 @@ class DocumentText:
         self._number_of_steps = 0
         self._calls, self._steps = MessageDeltas(_numbers_of), MessageDeltas(_numbers_of)
 
-    def interaction(self, interaction: LLMInteraction) -> list[Buffer]:
-        """Encode an interaction."""
+    def interaction(self, interaction: LLMInteraction, response: Payload) -> list[Buffer]:
+        """Encode an interaction. `response` is its rendered response."""
         self.counts.add_interaction(interaction)
         source = interaction.source
         if not source.has_request():
-            parts: list[Buffer] = [self._texts.encode(interaction.to_document())]
             self.gaps += unreadable_gaps([interaction])
-            return parts
+            return [self._texts.encode(interaction.to_document(response=response))]
         reading = source.request()
         messages = reading.messages
         if self._history == "inline":
-            document = interaction.to_document({"input_messages": None}, reading=reading)
+            document = interaction.to_document({"input_messages": None}, response, reading=reading)
             parts = self._with_messages(document, "input_messages", None, messages)
         else:
             since, new = self._delta(self._calls, interaction.interaction_id, messages)
-            document = interaction.to_document({"input_messages_delta": None}, reading=reading)
+            document = interaction.to_document({"input_messages_delta": None}, response, reading=reading)
             parts = self._with_messages(document, "input_messages_delta", since, new)
         if isinstance(source, CallRecords) and source.is_damaged:
             self.gaps += unreadable_gaps([interaction])
         return parts
 
-    def step(self, step: AgentStep) -> list[Buffer]:
-        """Encode a step."""
+    def step(self, step: AgentStep, response: Payload) -> list[Buffer]:
+        """Encode a step. `response` is its rendered response, or None if it was not rendered yet."""
         self.counts.add_step(step)
         identity = f"messages_{self._number_of_steps}"
         self._number_of_steps += 1
         messages = step.messages
         if messages is None:
-            return [self._texts.encode(step.to_document())]
+            return [self._texts.encode(step.to_document(response))]
         if self._history == "inline":
-            document = step.to_document(messages={"llm_messages": None})
+            document = step.to_document(response, messages={"llm_messages": None})
             return self._with_messages(document, "llm_messages", None, messages)
         since, new = self._delta(self._steps, identity, messages)
-        document = step.to_document(messages={"llm_messages_delta": None})
+        document = step.to_document(response, messages={"llm_messages_delta": None})
         return self._with_messages(document, "llm_messages_delta", {"id": identity, **since}, new)
 
     def members(self, document: dict[str, Payload]) -> bytes:
@@ -239,7 +237,7 @@ class WholeDocument:
 
     def write(self, path: Path, *, sync: bool = False) -> None:
         """Write the document under its name. If OSError is raised, the old document is unchanged."""
-        replace_file(path, self._content(), sync=sync)
+        replace_file(path, self._content(path.parent), sync=sync)
 
     def write_unless_poorer(self, path: Path, aside: Path, *, sync: bool = False, replaced: Iterable[str] = ()) -> None:
         """Write the document, unless it has less than the existing document. The members `replaced` are not compared.
@@ -315,30 +313,44 @@ class WholeDocument:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _content(self) -> Iterator[Buffer]:
-        """Yield the text of the document. Other threads may run between two calls or steps."""
-        fold, text = self._fold, DocumentText(self.history, self._texts)
+    def _content(self, directory: Path) -> Iterator[Buffer]:
+        """Yield the text of the document. A temporary file in `directory` may have the steps until the calls end."""
+        fold, text, steps = self._fold, DocumentText(self.history, self._texts), SpooledBytes(directory)
         outline = fold.run.outline(self._status, next(fold.interactions(), None))
-        parts: list[Buffer] = [b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": [']
-        lists: tuple[tuple[Iterator[Any], Callable[[Any], list[Buffer]], bytes], ...] = (
-            (fold.interactions(), text.interaction, b'],\n"agent_steps": ['),
-            (fold.agent_steps(), text.step, b"],\n"),
-        )
-        for values, encode, end in lists:
-            separator, number = b"\n", 0
-            for texts in map(encode, values):  # a loop would keep each value in memory until the next one is read
-                parts += (separator, *texts)
-                texts.clear()
-                separator, number = b",\n", number + 1
-                size = sum(map(len, parts))
-                if number % _PARTS_BETWEEN_PAUSES == 1 or size > MAX_UNINTERRUPTED_CHARS:
-                    self._pause()
-                    yield from parts if size > MAX_UNINTERRUPTED_CHARS else (b"".join(parts),)
-                    parts.clear()
-            parts.append(end)
+        yield b"{\n" + text.members(outline.head()) + b',\n"llm_interactions": ['
+        yield from self._calls(text, steps)
+        yield b'],\n"agent_steps": ['
+        for part in steps.content():
+            self._pause()
+            yield part
         metrics = text.counts.metrics(fold.run.redactions)
         outline = fold.run.outline(self._status, None, metrics=metrics, gaps=text.gaps)
-        yield from (*parts, text.members(outline.tail(self.history)), b"\n}\n")
+        yield from (b"],\n", text.members(outline.tail(self.history)), b"\n}\n")
+
+    def _calls(self, text: DocumentText, steps: SpooledBytes) -> Iterator[Buffer]:
+        """Yield the texts of the calls, and append the texts of the steps to `steps`. Each call is read once for both.
+
+        Other threads may run between two calls or steps.
+        """
+        calls: list[Buffer] = []
+        comma = step_comma = b"\n"
+        for number, (interaction, step) in enumerate(self._fold.interactions_and_steps(), 1):
+            response: Payload = None
+            if interaction is not None:
+                response = interaction.response.to_document()
+                calls += (comma, *text.interaction(interaction, response))
+                comma = b",\n"
+            size = sum(map(len, calls))
+            if number % _PARTS_BETWEEN_PAUSES == 0 or size > MAX_UNINTERRUPTED_CHARS:
+                self._pause()
+                yield from calls if size > MAX_UNINTERRUPTED_CHARS else (b"".join(calls),)
+                calls.clear()
+            if step is not None:
+                response = None if step.llm_response is None else response
+                steps.append((step_comma, *text.step(step, response)))
+                step_comma = b",\n"
+            del interaction, step, response  # they may be large, and must not live while the next call is read
+        yield from calls
 
 
 def json_of(document: Path) -> dict[str, Payload]:
