@@ -35,6 +35,7 @@ from trace_recorder.derive.run_facts import RunFacts
 from trace_recorder.derive.steps import RecordedStep, ToolStep, agent_key, step_of
 from trace_recorder.derive.tool_executions import ToolExecutions
 from trace_recorder.dialects.dialect import MANUAL, is_embedding
+from trace_recorder.dialects.json_access import as_text
 from trace_recorder.dialects.manual import message_of, read_step
 from trace_recorder.guard import try_call
 from trace_recorder.storage.items.table import DiskBackedItems, ItemTable, JournalFile
@@ -141,7 +142,7 @@ class Fold:
                 raise TypeError("the interaction_id is not a text")
             call = CallRecords(identity, self.items, record.seq, keeps_request=self.journal is None)
             self.calls[identity] = call
-            if self.tools.steps.has_started and not is_embedding(record.data.get("api")):
+            if self.tools.steps.has_started and not is_embedding(as_text(record.data.get("api"))):
                 self.tools.steps.close(agent_key(record.data))
             step = self._step_named_by(record) if "step_id" in record.data else None
             if step is not None and step.identity is not None:

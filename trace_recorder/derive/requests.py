@@ -15,7 +15,6 @@ from functools import partial
 from trace_recorder.derive.table_prompts import PREAMBLE, ElementReadings, IncrementalReading, TablePrompts
 from trace_recorder.dialects.dialect import Dialect, History, dialect_of
 from trace_recorder.storage.items.table import ItemTable
-from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.message_table import MessageTable, SharedSequence
 from trace_recorder.values.messages import Message, Payload, RequestReading
 from trace_recorder.values.structs import replace
@@ -58,7 +57,7 @@ class RequestReader:
         numbers = _BEGINNING + self._items.numbers(history, items[history])
         rest = {"body": data["body"], "items": {name: part for name, part in items.items() if name != history}}
         readings = self.readings.get(reader.name) or self._new_readings(reader, reader.history)
-        key = _dump([reader.name, *rest.values()])
+        key = repr((reader.name, rest))
         return self._prompts.read(key, numbers, readings, partial(self._without_history, reader, history, rest))
 
     def _without_history(
@@ -82,4 +81,3 @@ class RequestReader:
 
 
 _BEGINNING = array("q", [PREAMBLE])
-_dump = make_json_writer(",", ":")

@@ -304,8 +304,10 @@ class TablePrompts:
     def _read_edited(self, key: str, elements: Numbers, readings: ElementReadings) -> TablePrompt | None:
         """Put a prompt together from pieces of an earlier prompt: the newest one that contains the middle element.
 
-        Return None if there is no such prompt, or if made-up ids depend on the edited part.
+        Return None if there is no such prompt, if made-up ids depend on the edited part, or if the request is short.
         """
+        if len(elements) < MIN_ELEMENTS:
+            return None
         middle = elements[min((len(elements) + 1) // 2, len(elements) - 1)]
         for before in self._prompts:
             if before.key == key and middle in before.elements:

@@ -114,10 +114,14 @@ def dialect_of(api: str | None) -> Dialect | None:
 DIALECTS.on_change.append(dialect_of.cache_clear)
 
 
-def is_embedding(api: Payload) -> bool:
+@lru_cache(maxsize=64)
+def is_embedding(api: str | None) -> bool:
     """Whether calls of a dialect make embeddings. Such calls are not conversations."""
-    dialect = dialect_of(api) if isinstance(api, str) else None
+    dialect = dialect_of(api)
     return dialect is not None and dialect.operation == "embeddings"
+
+
+DIALECTS.on_change.append(is_embedding.cache_clear)
 
 
 USAGE_ADVICE = 'set stream_options={"include_usage": True} in the request'
