@@ -29,7 +29,7 @@ _BEFORE = 8
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
-"""Capitals and digits. A run of small letters alone is not a key."""
+"""Capitals and digits. A run of small letters alone, such as the name of a member, is neither a key nor base64."""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
@@ -45,7 +45,8 @@ after every `_CHECKED` possible keys, and at the end.
 class PreparedText:
     """A text that is prepared for the search: its bytes, the beginnings of its long runs, and its possible keys.
 
-    `data` has one byte for each character. `words` has the words that may contain a key.
+    `data` has one byte for each character. `words` has the words that may contain a key. A run or a key
+    has a capital or a digit.
     """
 
     __slots__ = ("_begins", "_starts", "data", "plain", "runs", "text", "words")
@@ -73,10 +74,10 @@ class PreparedText:
             end = find(0, position + SHORTEST)
             if end < 0:
                 end = len(letters)
-            if end - position >= ENCODED:
-                self.runs.append(position)
             if find_telling(1, position, end) >= 0:
                 telling.append(position)
+                if end - position >= ENCODED:
+                    self.runs.append(position)
                 if len(telling) % _CHECKED == 0 and _is_dense(len(telling), end):
                     self._take_whole(letters, end)
                     return
@@ -89,10 +90,12 @@ class PreparedText:
     def _take_whole(self, letters: bytes, position: int) -> None:
         """Take the whole text as one word. From the position on, find only the runs that are long enough to decode."""
         self.words, self._starts, self._begins = self.plain, [0], [0]
+        find_telling = self.data.translate(_IS_TELLING).find
         position = letters.find(_LONG_RUN, position)
         while position >= 0:
-            self.runs.append(position)
             end = letters.find(0, position)
+            if find_telling(1, position, end if end >= 0 else len(letters)) >= 0:
+                self.runs.append(position)
             position = letters.find(_LONG_RUN, end) if end >= 0 else end
 
     def _copy(self, telling: list[int]) -> None:
