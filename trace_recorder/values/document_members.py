@@ -8,6 +8,7 @@ changes that:
     NullIfEmpty[…]     the member is always there, and null in place of an empty tuple
     Unchecked[…]       the member may have any value, because an agent may have recorded the object by hand
     NotInDocument[…]   the field is not a member
+    Given              the object as an agent recorded it by hand: if it is not None, it replaces all members
 
 `render` makes the object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. The class itself
 inserts members that are not fields, such as the messages of a call.
@@ -32,6 +33,7 @@ class Mark(Enum):
     NULL_IF_EMPTY = "null if empty"
     UNCHECKED = "unchecked"
     NOT_IN_DOCUMENT = "not in the document"
+    GIVEN = "given"
     DESCRIBED = "described"
 
 
@@ -58,6 +60,7 @@ Always = Annotated[Value, Mark.ALWAYS]
 NullIfEmpty = Annotated[Value, Mark.NULL_IF_EMPTY]
 Unchecked = Annotated[Value, Mark.UNCHECKED]
 NotInDocument = Annotated[Value, Mark.NOT_IN_DOCUMENT]
+Given = Annotated[dict[str, Any] | None, Mark.NOT_IN_DOCUMENT, Mark.GIVEN]
 Described = Annotated[Value, Mark.DESCRIBED]
 """The type that the agent's value should have. If JSON cannot express the value, the document has a description."""
 
@@ -101,13 +104,19 @@ def members_of(kind: Any) -> tuple[Member, ...]:
     """Return the members that the document has for objects of a class, in their order."""
     defaults = defaults_of(kind)
     members = []
-    for field, hint in get_type_hints(kind, include_extras=True).items():
+    for field, hint in _hints_of(kind).items():
         marks = marks_of(hint)
         if field.startswith("_") or Mark.NOT_IN_DOCUMENT in marks:
             continue
         [name] = [mark.name for mark in marks if isinstance(mark, Name)] or [field]
         members.append(Member(name, field, hint, _classes_in(hint), field not in defaults, defaults.get(field)))
     return tuple(members)
+
+
+@cache
+def _hints_of(kind: Any) -> dict[str, Any]:
+    """Return the types of the fields of a class, with their marks."""
+    return get_type_hints(kind, include_extras=True)
 
 
 def render(value: object) -> dict[str, Any]:
@@ -134,6 +143,8 @@ def renderer_of(
     five times as long. So the function is compiled from statements, as `dataclasses` does.
     """
     lines, names = [f"def render(value, {', '.join(inserts_after)}):", "document = {}"], dict[str, Any]()
+    given = [name for name, hint in _hints_of(kind).items() if Mark.GIVEN in marks_of(hint)]
+    lines[1:1] = [f"if value.{name} is not None: return value.{name}" for name in given]
     for member in members_of(kind)[first:end]:
         lines += () if member.name == without else _statements(member)
         lines += [f"document |= {member.name}"] if member.name in inserts_after else []

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from trace_recorder.values.document_members import (
     Always,
     Count,
+    Given,
     InDocument,
     Name,
-    NotInDocument,
     NullIfEmpty,
     Seconds,
     Unchecked,
@@ -50,11 +50,9 @@ class ToolCall(Struct, frozen=True, gc=False):
     arguments: Payload
     call_id_made_up: Unchecked[bool] = False
     extra: Unchecked[dict[str, Payload]] = field(default_factory=dict)
-    given: NotInDocument[dict[str, Payload] | None] = None
+    given: Given = None
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return renderer_of(ToolCall)(self) if self.given is None else self.given
+    to_document = render
 
 
 class ToolResult(Struct, frozen=True, gc=False):
@@ -78,11 +76,9 @@ class ToolResult(Struct, frozen=True, gc=False):
     timestamp: str | None = None
     replayed: bool = False
     extra: Unchecked[dict[str, Payload]] = field(default_factory=dict)
-    given: NotInDocument[dict[str, Payload] | None] = None
+    given: Given = None
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return renderer_of(ToolResult)(self) if self.given is None else self.given
+    to_document = render
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -100,7 +96,7 @@ class Message(Struct, frozen=True, gc=False):
     name: str | None = None
     reasoning: str | None = None
     extra: dict[str, Payload] = field(default_factory=dict)
-    given: NotInDocument[dict[str, Payload] | None] = None
+    given: Given = None
 
     def _repr_html_(self) -> str:
         """Show the message in a notebook."""
@@ -108,9 +104,7 @@ class Message(Struct, frozen=True, gc=False):
         members = {"call_id": self.call_id, "name": self.name, "reasoning": self.reasoning, "content": self.content}
         return table(f"Message: {self.role}", members, details=[folded_rows(f"{len(calls)} tool calls", calls)])
 
-    def to_document(self) -> dict[str, Payload]:
-        """Render for the document."""
-        return renderer_of(Message)(self) if self.given is None else self.given
+    to_document = render
 
 
 class Tool(Struct, frozen=True, gc=False):
@@ -224,7 +218,7 @@ class LLMResponse(Struct, frozen=True, gc=False):
     id: str | None = None
     choices: tuple[Choice, ...] = ()
     extra: dict[str, Payload] = field(default_factory=dict)
-    given: NotInDocument[dict[str, Payload] | None] = None
+    given: Given = None
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -233,8 +227,6 @@ class LLMResponse(Struct, frozen=True, gc=False):
 
     def to_document(self) -> dict[str, Payload]:
         """Render for the document. The member `choices` is missing if there is one choice, and it has no `extra`."""
-        if self.given is not None:
-            return self.given
         shows_choices = len(self.choices) != 1 or self.choices[0].extra
         return renderer_of(LLMResponse, without="" if shows_choices else "choices")(self)
 

@@ -151,8 +151,9 @@ def test_a_message_is_encoded_once_for_all_calls_that_repeat_it(tmp_path: Path) 
     encoded: list[str] = []
 
     def look(frame: FrameType) -> None:
-        if frame.f_code is Message.to_document.__code__:
-            encoded.append(frame.f_locals["self"].content)
+        value = frame.f_locals.get("value")
+        if frame.f_code.co_name == "render" and isinstance(value, Message):
+            encoded.append(value.content)
 
     watch(lambda: WholeDocument(tmp_path / "run.jsonl", "inline").write(tmp_path / "again.json"), look)
 

@@ -23,6 +23,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.storage import journal_reader
 from trace_recorder.storage.atomic_write import Buffer, SpooledBytes, replace_file
 from trace_recorder.storage.items.table import JournalFile
+from trace_recorder.values.document_members import renderer_of
 from trace_recorder.values.history_deltas import MessageDeltas
 from trace_recorder.values.json_text import make_json_writer
 from trace_recorder.values.jsonable import to_json
@@ -67,6 +68,7 @@ class EncodedTexts:
         self._kept: dict[int, bytes] = {}
         self._kept_bytes = 0
         self._sizes = array("q")
+        self._render = renderer_of(Message)
 
     def encode(self, value: Payload) -> bytes:
         """Encode a value."""
@@ -78,7 +80,7 @@ class EncodedTexts:
     def measure_new(self, table: MessageTable) -> None:
         """Measure the messages that were added to the table since the last call, by encoding them."""
         for number in range(len(self._sizes), len(table.messages)):
-            text = self.encode(table.messages[number].to_document())
+            text = self.encode(self._render(table.messages[number]))
             self._sizes.append(len(text))
             self._keep(number, text)
 
@@ -89,12 +91,12 @@ class EncodedTexts:
     def texts_of(self, messages: Sequence[Message]) -> Iterable[bytes]:
         """Return the text of each message."""
         if not isinstance(messages, NumberedMessages):
-            return [self.encode(message.to_document()) for message in messages]
+            return [*map(self.encode, map(self._render, messages))]
         kept, texts = self._kept, []
         for number in messages.numbers:
             text = kept.get(number)
             if text is None:
-                text = self.encode(messages.table.messages[number].to_document())
+                text = self.encode(self._render(messages.table.messages[number]))
                 self._keep(number, text)
             texts.append(text)
         return texts
