@@ -78,7 +78,7 @@ class Fold:
     duplicates: Duplicates = field(default_factory=Duplicates)
     _request_reader: RequestReader = field(init=False)
     _step_reader: RequestReader = field(init=False)
-    _adding: Record | None = None
+    _current: Record | None = None
     _pending: list[tuple[CallRecords | None, Record]] = field(default_factory=list)
     _unmatched: list[tuple[Any, ...]] = field(default_factory=list)
     _interactions: dict[str, LLMInteraction] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Fold:
             if isinstance(record, BadLine):
                 run.add_bad_line(record)
                 continue
-            self._adding = record
+            self._current = record
             run.records += 1
             if record.seq == run.last_seq + 1 and not run.damaged_since and "redacted" not in record.data:
                 run.last_seq += 1
@@ -123,12 +123,12 @@ class Fold:
                 self.items.add_record(record)
             elif (handle := _HANDLERS.get(record.kind)) is not None:
                 handle(self, record)
-            self._adding = None
+            self._current = None
         return True
 
     def _skip_unusable(self, error: Exception) -> bool:
-        """Add a gap for the record that is being added. Raise the error if it came from the source of the records."""
-        record, self._adding = self._adding, None
+        """Add a gap for the current record. Raise the error if it came from the source of the records."""
+        record, self._current = self._current, None
         if record is None:
             raise error
         self.run.add_unusable(record, error)
@@ -217,10 +217,17 @@ class Fold:
 
         Only steps and their metrics need this.
         """
-        unmatched, self._unmatched = self._unmatched, []
+        unmatched, self._unmatched = iter(self._unmatched), []
         self._has_matched = self._has_matched or self.tools.steps.has_started
-        for record, match, *arguments in unmatched:
-            try_call(match, partial(self.run.add_unusable, record), *arguments)
+        while not try_call(self._match_usable, self._skip_unusable, unmatched):
+            continue
+
+    def _match_usable(self, unmatched: Iterator[tuple[Any, ...]]) -> bool:
+        """Match until a record cannot be used, which raises. Return True after the last record."""
+        for self._current, match, *arguments in unmatched:
+            match(*arguments)
+        self._current = None
+        return True
 
     def _read_request(self, latest: CallRecords, record: Record) -> None:
         """Read the new part of a request. `match_tools` handles the tool results in it."""

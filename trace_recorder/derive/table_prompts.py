@@ -12,7 +12,6 @@ import json
 import math
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat, takewhile
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -23,7 +22,7 @@ from trace_recorder.storage.items.table import ItemTable
 from trace_recorder.values.message_table import MessageTable, NumberedMessages
 from trace_recorder.values.messages import Message, Payload, RequestReading, ToolResult
 from trace_recorder.values.prompt_relation import Numbers, changes_between
-from trace_recorder.values.structs import Struct, replace
+from trace_recorder.values.structs import Struct, field, replace
 
 
 def newest_results(messages: Sequence[Message]) -> list[ToolResult]:
@@ -167,8 +166,7 @@ def _merge_again(
     return [rule.merge(elements, [message for element in elements for message in read(element)])]
 
 
-@dataclass(slots=True, eq=False)
-class TablePrompt:
+class TablePrompt(Struct, eq=False, gc=False):
     """The part of a conversation that was read: its elements, how many messages each element has, and their numbers.
 
     A message that was read from several elements is counted with the last element. The requests of a conversation share

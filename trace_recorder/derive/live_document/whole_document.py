@@ -178,19 +178,19 @@ class DocumentText:
     ) -> list[Buffer]:
         """Encode an object.
 
-        Its member `name` has these messages, or a delta that begins with `since` and has these messages.
+        Its member `name`, which is null, gets these messages, or a delta that begins with `since` and has them.
         """
-        members = [*document.items()]
-        place = [*document].index(name)
         texts = b",".join(self._texts.texts_of(messages))
         for encode in (self._encode, _encode_described):
             try:
-                before, behind = encode(dict(members[:place]))[:-1], memoryview(encode(dict(members[place + 1 :])))[1:]
+                text = encode(document)
                 begin = b"[" if since is None else encode(since)[:-1] + b',"messages":['
             except ours(UnicodeEncodeError):
                 continue
             break
-        return [before, b',"%s":' % name.encode(), begin, texts, b"]," if since is None else b"]},", behind]
+        place = text.index(b'"%s":null' % name.encode()) + len(name) + 3  # not in a string, which has no bare quote
+        end = b"]" if since is None else b"]}"
+        return [text[:place], begin, texts, end, memoryview(text)[place + len("null") :]]
 
 
 def _numbers_of(messages: Sequence[Message]) -> Numbers | None:
