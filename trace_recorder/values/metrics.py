@@ -81,8 +81,6 @@ class Tally:
         total = usage.input_tokens if is_whole else prompt_tokens(interaction)
         if total is not None:
             sums["total_input_tokens"] += total
-        if usage.cache_read_input_tokens is not None:
-            sums["cached_input_tokens"] += usage.cache_read_input_tokens
         for name, fraction in (("llm_seconds", interaction.duration_seconds), ("cost", usage.cost)):
             if fraction is not None and abs(fraction) < _MAX_VALUE:
                 sums[name] += round(fraction * _UNITS[name])
@@ -96,6 +94,8 @@ class Tally:
     def metrics(self, redactions: int | None) -> dict[str, Payload]:
         """Return the sums in the order of the document. `redactions` is absent if it is None."""
         sums = dict.fromkeys(_ALWAYS, 0) | self._sums
+        if "cache_read_input_tokens" in sums:
+            sums["cached_input_tokens"] = sums["cache_read_input_tokens"]
         if redactions is not None:
             sums["redactions"] = redactions
         return {name: sums[name] / _UNITS[name] if name in _UNITS else sums[name] for name in _ORDER if name in sums}
