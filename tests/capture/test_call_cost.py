@@ -15,7 +15,7 @@ from tests.processes import ROOT, python
 from trace_recorder import load
 
 MOST_CALLS_FOR_THE_FACTS = 100
-MOST_CALLS_FOR_THE_DOCUMENT = 134
+MOST_CALLS_FOR_THE_DOCUMENT = 100
 """One whole document of a run, for each of its calls."""
 EVENTS = 500
 MOST_CALLS_FOR_AN_EVENT = 4
