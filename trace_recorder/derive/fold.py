@@ -326,16 +326,12 @@ class Fold:
         self.read_pending()
         self.match_tools()
         interactions = [*self.interactions()]
-        steps = [*self.agent_steps()]
+        steps = [step for _, step in self.interactions_and_steps() if step is not None]
         return {
             "agent_steps": steps,
             "metrics": metrics_of(interactions, steps, self.run.redactions),
             "gaps": (*self.run.all_gaps(), *unreadable_gaps(interactions)),
         }
-
-    def agent_steps(self) -> Iterator[AgentStep]:
-        """Return the steps in the order in which they began: the recorded steps, or else a step for each call."""
-        return (step for _, step in self.interactions_and_steps() if step is not None)
 
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
         """Yield the interactions and the steps in the order in which they began. Each call is read once for both.
@@ -360,8 +356,9 @@ class Fold:
                     identity = begun.interaction_id
                     answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
                     step = step_of(next(numbers), interaction, answers, executions)
-            if step is not None and self.run.summaries:
-                step = self.with_summary(step)
+            is_numbered_by_us = step is not None and step.derived and self.tools.has_recorded_steps
+            if self.run.summaries and step is not None and not is_numbered_by_us:  # a summary names the agent's numbers
+                step = self.run.with_summary(step)
             yield interaction, step
             del interaction, step  # they may be large, and must not live while the next ones are made
 
@@ -371,15 +368,6 @@ class Fold:
         shown = [*filter(None, map(self._shown_interaction, calls))]
         attached = chain.from_iterable(self.tools.executions.get(call.interaction_id, ()) for call in shown)
         return step.step(shown, self.tools.answers, [tool for tool in attached if tool.requested_by])
-
-    def with_summary(self, step: AgentStep) -> AgentStep:
-        """Add to a step the summary that was recorded for its number.
-
-        If the agent numbers its steps itself, a derived step gets no summary, because the number means another step.
-        """
-        if step.derived and self.tools.has_recorded_steps:
-            return step
-        return self.run.with_summary(step)
 
 
 def _ignore(_: Exception) -> None:
