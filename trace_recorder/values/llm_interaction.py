@@ -259,12 +259,15 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
         return self.source.raw_chunks()
 
     def to_document(
-        self, messages: dict[str, Payload] | None = None, reading: RequestReading | None = None
+        self,
+        messages: dict[str, Payload] | None = None,
+        reading: RequestReading | None = None,
+        response: Payload = None,
     ) -> dict[str, Payload]:
         """Render for the document.
 
         `messages` replaces the member `input_messages`, which is then not read. `reading` is the request, if the caller
-        has read it.
+        has read it. `response` is the rendered response, if the caller has rendered it.
         """
         if reading is None:
             reading = self.source.request() if messages is None else self.source.request_without_messages()
@@ -272,7 +275,7 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
             is_known = self.source.has_request()
             messages = {"input_messages": [message.to_document() for message in reading.messages]} if is_known else {}
         answer = {
-            "response": self.response.to_document(),
+            "response": self.response.to_document() if response is None else response,
             "tools_available": [tool.name for tool in reading.tools] or None,
         }
         sent = {"request": reading.to_document()}

@@ -133,11 +133,11 @@ class DocumentText:
         reading = source.request()
         messages = reading.messages
         if self._history == "inline":
-            document = interaction.to_document({"input_messages": None}, response, reading=reading)
+            document = interaction.to_document({"input_messages": None}, reading, response)
             parts = self._with_messages(document, "input_messages", None, messages)
         else:
             since, new = self._delta(self._calls, interaction.interaction_id, messages)
-            document = interaction.to_document({"input_messages_delta": None}, response, reading=reading)
+            document = interaction.to_document({"input_messages_delta": None}, reading, response)
             parts = self._with_messages(document, "input_messages_delta", since, new)
         if isinstance(source, CallRecords) and source.is_damaged:
             self.gaps += unreadable_gaps([interaction])
