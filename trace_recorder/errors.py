@@ -21,8 +21,8 @@
         ├── StreamNotFinishedError    the response of a stream was used before the end of the stream
         └── AnswerError               the provider answered 200 with an error in the body
 
-The package raises them if its own functions or clients are misused. A failure of recording never raises in the agent
-(see `guard.py`). Exceptions of a provider's SDK pass unchanged.
+Only calls of the package's own functions and clients raise them. A failure to record never raises in the agent
+(`guard.py`), and the agent gets the exceptions of a provider's SDK unchanged.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class RunFacts:
         self.end = self._with_declared_types(record, _TYPES_OF_END)
 
     def _with_declared_types(self, record: Record, types: Mapping[str, tuple[type, ...]]) -> Record:
-        """Return a record whose members have these types.
+        """Return the record with each member of the type that `types` gives for it.
 
         A member that should be a text is converted. Another wrong member is dropped and gets a gap.
         """

@@ -158,13 +158,19 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
 
 
 def _only_grows(chunk: Payload) -> bool:
-    """Whether chunks that differ in one text can be joined as one chunk: besides that text, nothing in them grows."""
+    """Whether chunks that differ only in one text can be joined as one chunk.
+
+    They can if merging all of them lengthens no other part of the answer.
+    """
     choices = as_list(as_dict(chunk).get("choices"))
     return len(choices) == 1 and _repeats(choices[0], "", _DEPTH)
 
 
 def _repeats(value: Payload, name: str, depth: int) -> bool:
-    """Whether merging a value again has no effect, apart from the piece of a text. A name may begin another call."""
+    """Whether merging this value a second time changes only the text that is read in pieces.
+
+    A function's name may begin another call, so a value with a name is not safe to merge twice.
+    """
     if isinstance(value, dict):
         return depth > 0 and all(_repeats(member, key, depth - 1) for key, member in value.items())
     if isinstance(value, list):

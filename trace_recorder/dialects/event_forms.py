@@ -2,8 +2,9 @@
 
 Most events of a stream have the form of the event before them: the same characters before and after one string, which
 is a piece of the model's text. Only a counter before the piece, and a filler in the last string after the piece, may
-differ. `EventForm.read_run` reads all neighbouring events of a form together. Masking adds their pieces to one text
-(`storage/redaction/split_secrets.py`). A dialect joins them as one event (`MergedRuns`).
+differ. `EventForm.read_run` reads all neighbouring events of a form together. Masking looks for secrets in the text
+that their pieces make together (`storage/redaction/split_secrets.py`), and a dialect joins them as one event
+(`MergedRuns`).
 """
 
 from __future__ import annotations

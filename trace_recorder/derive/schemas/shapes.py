@@ -1,7 +1,8 @@
-"""Declares the objects of both files that have no class in `values/`, and the members that kinds of records share.
+"""Declares the objects of the journal and the document that have no class in `values/`.
 
 Most objects of a document are values, and their schemas are made from the classes of these values. A `Shape` declares
-any other object: the data of a record, or a part of a call that is not a field. An object may have more members than
+any other object: the data of a record, or a part of a call that is not a field. Members that several kinds of records
+have are declared here too. An object may have more members than
 its shape, because a provider, a caller or a later version may add some. A member with the default `ABSENT` may be
 missing. It may be null only if its type says so. The kinds of records are in `journal.py`.
 """
