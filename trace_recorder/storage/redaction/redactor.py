@@ -36,7 +36,14 @@ from trace_recorder.storage.redaction.json_strings import decode_string, mask_to
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
-from trace_recorder.storage.redaction.text_masking import EVERY, KNOWN, NAME, Sightings, default_redactor, mask_text
+from trace_recorder.storage.redaction.text_masking import (
+    EVERY,
+    KNOWN,
+    NAME,
+    PossibleSecrets,
+    default_redactor,
+    mask_text,
+)
 
 Redactor = Callable[[str], str]
 Span = tuple[int, int]
@@ -101,7 +108,7 @@ class Redaction:
         self._redactors = () if redact is None else (redact,) if callable(redact) else tuple(redact)
         self._knows_forms = default_redactor in self._redactors
         self._kinds = EVERY if self._knows_forms else KNOWN
-        self._looks_at_all = any(redactor is not default_redactor for redactor in self._redactors)
+        self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
         self._known = KnownSecrets(
             value
             for name, value in environment.items()
@@ -173,12 +180,18 @@ class Redaction:
         of the model's text. Names were already searched in the joined pieces, because the end of a piece is not the end
         of a line.
         """
-        seen = None if self._looks_at_all else self._see(text)
-        return self._mask_strings(text, seen, are_pieces=are_pieces) if seen is None or any(seen.all) else (text, 0)
+        possible = None if self._has_user_redactors else self._find_possible(text)
+        return (
+            self._mask_strings(text, possible, are_pieces=are_pieces)
+            if possible is None or any(possible.all)
+            else (text, 0)
+        )
 
-    def _mask_strings(self, text: str, seen: Sightings | None, *, are_pieces: bool = False) -> tuple[str, int]:
+    def _mask_strings(
+        self, text: str, possible: PossibleSecrets | None, *, are_pieces: bool = False
+    ) -> tuple[str, int]:
         """Mask the strings in which a secret may have been seen, or all of them."""
-        places = seen.places() if seen and not seen.has_many else None
+        places = possible.places() if possible and not possible.has_many else None
         defined = set(mcp_secrets(text) if self._knows_forms else ())
         names: dict[str, str] = {}
         strings: list[_String] = []
@@ -192,7 +205,7 @@ class Redaction:
             elif (masked := self._mask_by_member(name, value)) is not None:
                 string.masked = masked
             else:
-                kinds = seen.kinds(start, end) if seen else EVERY
+                kinds = possible.kinds(start, end) if possible else EVERY
                 string.kinds = kinds & ~NAME if are_pieces and name in PIECES else kinds
                 string.is_json = name in ARGUMENTS
             strings.append(string)
@@ -238,56 +251,58 @@ class Redaction:
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
         """Mask several JSON texts, each as `mask` does. The last text is often the same as in the call before."""
-        if self._looks_at_all or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
+        if self._has_user_redactors or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [self.mask(text) for text in texts]
         last = texts[-1:], self._known.all, self._known.short
         searched = texts[:-1] if last == self._harmless else texts
-        seen = self._see("\n".join(searched))  # one search of all texts of a small request
-        if not any(seen.all):
+        possible = self._find_possible("\n".join(searched))  # one search of all texts of a small request
+        if not any(possible.all):
             self._harmless = last
             return [(text, 0) for text in texts]
-        seen.places()
+        possible.places()
         ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
-        parts = [seen.part(*span) for span in pairwise(ends)]
+        parts = [possible.part(*span) for span in pairwise(ends)]
         masked = [
             self._mask_strings(text, part) if part.has_many or any(part.all) else (text, 0)
             for text, part in zip(searched, parts, strict=True)
         ]
         return masked if searched is texts else [*masked, (texts[-1], 0)]
 
-    def sees(self, text: str) -> bool:
-        """Return whether the strings of a text must be examined: it may have a secret, or the user has a redactor."""
-        return self._looks_at_all or self._sees_secrets(text)
+    def must_be_searched(self, text: str) -> bool:
+        """Return whether the strings of a text must be searched: it may have a secret, or the user has a redactor."""
+        return self._has_user_redactors or self._has_possible_secrets(text)
 
-    def _sees_secrets(self, text: str) -> bool:
-        return any(self._see(text).all)
+    def _has_possible_secrets(self, text: str) -> bool:
+        return any(self._find_possible(text).all)
 
-    def _see(self, text: str) -> Sightings:
+    def _find_possible(self, text: str) -> PossibleSecrets:
         """Return the possible secrets of JSON text, which may have escapes. A long text is searched in pieces."""
         if not self._redactors:
-            return Sightings("")
+            return PossibleSecrets("")
         if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-            seen = self._see_in_pieces(text)
+            possible = self._find_in_pieces(text)
+        elif "\\" in text:
+            possible = self._find_with_escapes(text)
         else:
-            seen = self._see_with_escapes(text) if "\\" in text else Sightings(text, self._kinds, self._known)
+            possible = PossibleSecrets(text, self._kinds, self._known)
         if '"mcp"' in text and self._knows_forms:
-            seen.by_name += [start for start, _ in mcp_secrets(text)]
-        return seen
+            possible.by_name += [start for start, _ in mcp_secrets(text)]
+        return possible
 
-    def _see_with_escapes(self, text: str) -> Sightings:
+    def _find_with_escapes(self, text: str) -> PossibleSecrets:
         plainer, escapes = without_escapes(text)
-        seen = Sightings(plainer, self._kinds, self._known)
-        if escapes and any(seen.all):
-            seen.move_behind_escapes(escapes)
-        return seen
+        possible = PossibleSecrets(plainer, self._kinds, self._known)
+        if escapes and any(possible.all):
+            possible.move_behind_escapes(escapes)
+        return possible
 
-    def _see_in_pieces(self, text: str) -> Sightings:
-        seen = Sightings("")
+    def _find_in_pieces(self, text: str) -> PossibleSecrets:
+        possible = PossibleSecrets("")
         for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
             yield_to_others()
             begin = max(0, at - _OVERLAP)
-            seen.add(self._see_with_escapes(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
-        return seen
+            possible.add(self._find_with_escapes(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
+        return possible
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask a part of a stream.
@@ -303,9 +318,9 @@ class Redaction:
             part.hold_back(self.unfinished)
             data = part.text.encode("utf-8", "surrogateescape")
         yield_to_others()
-        if not any(map(self.sees, part.looks())):
+        if not any(map(self.must_be_searched, part.searched_texts())):
             return data, 0, len(data)
-        text, spelled = part.mask(self._sees_secrets, self._mask_secrets, self._mask_arguments)
+        text, spelled = part.mask(self._has_possible_secrets, self._mask_secrets, self._mask_arguments)
         yield_to_others()
         masked, count = self._mask_lines(text, part.masked_lines)
         count += sum(masks_in(before, after) for before, after in spelled)
@@ -313,7 +328,7 @@ class Redaction:
 
     def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
         """Mask line by line: the strings of the JSON in a line, or else the line."""
-        if not self.sees(text):
+        if not self.must_be_searched(text):
             return text, 0
         masked = [
             self.mask_line(line, are_pieces=masked_lines is None or number in masked_lines)
@@ -351,7 +366,7 @@ class Redaction:
 
     def mask_line(self, line: str, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask a line: the strings of the JSON in it, or else the whole line."""
-        if not self.sees(line):
+        if not self.must_be_searched(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)
         if begin is not None and is_json(line[begin.start() :]):

@@ -1,13 +1,13 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
 A `Part` is a part of a stream, and each of its texts is searched once. Events that differ from an earlier event only in
-the model's text are read in runs (`dialects/event_forms.py`), and `looks` yields their common text once. `hold_back`
-leaves out the events at the end that may contain the beginning of a secret (`partial_secrets.py`). These events are
-written with the next part. A place is a path of members in an event, such as the arguments of the second tool call.
-`mask` joins the texts of all events at one place, and masks the joined text. The mask is written into the event in
-which the secret begins, and the rest of the secret is removed from the following events. Nothing else in an event is
-changed. `redactor.py` calls `hold_back`, `looks` and `mask`, in this order, and masks the secrets that are within one
-line.
+the model's text are read in runs (`dialects/event_forms.py`), and `searched_texts` yields their common text once.
+`hold_back` leaves out the events at the end that may contain the beginning of a secret (`partial_secrets.py`). These
+events are written with the next part. A place is a path of members in an event, such as the arguments of the second
+tool call. `mask` joins the texts of all events at one place, and masks the joined text. The mask is written into the
+event in which the secret begins, and the rest of the secret is removed from the following events. Nothing else in an
+event is changed. `redactor.py` calls `hold_back`, `searched_texts` and `mask`, in this order, and masks the secrets
+that are within one line.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _JSON_BEGIN = re.compile(r"[{\[]")
 T = TypeVar("T")
 Mask = Callable[[str], str]
 """A function that returns a text with its secrets masked."""
-Sees = Callable[[str], bool]
+HasSecrets = Callable[[str], bool]
 """A function that returns whether a text may contain a secret. It is quicker than a `Mask`."""
-Waits = Callable[[str], int]
+UnfinishedLength = Callable[[str], int]
 """A function that returns how many characters at the end of a text may be the beginning of a secret."""
 Place = tuple[Payload, ...]
 """The path of a string in an event: names, positions in lists, and pairs of a member in `TELLING` and its value."""
@@ -136,20 +136,20 @@ class Part:
             for pieces in self._texts.values():
                 pieces.sort(key=lambda piece: (piece.line, piece.start))
 
-    def looks(self) -> Iterator[str]:
+    def searched_texts(self) -> Iterator[str]:
         """Yield texts that together show all of the part: the model's text, joined, and the rest of the events."""
         for pieces in self._texts.values():
             yield "".join([piece.text for piece in pieces])
         yield "\n".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
 
-    def mask(self, sees: Sees, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
+    def mask(self, has_secrets: HasSecrets, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
         """Mask the secrets in the joined texts. Return the part, and each changed text, before and after.
 
         `mask_arguments` masks the arguments of tools. These are parts of JSON, so it judges the names of members too.
         """
         self._read_long_lines()
         joined = {place: "".join([piece.text for piece in pieces]) for place, pieces in self._texts.items()}
-        seen = {place for place, text in joined.items() if sees(text)}
+        seen = {place for place, text in joined.items() if has_secrets(text)}
         if not seen:
             return self.text, []
         lines = self._lines[:]
@@ -167,7 +167,7 @@ class Part:
                 lines[number] = f"{lines[number][:start]}{json.dumps(new)}{lines[number][end:]}"
         return "\n".join(lines), texts_masked
 
-    def hold_back(self, waits: Waits) -> None:
+    def hold_back(self, unfinished_length: UnfinishedLength) -> None:
         """Shorten `text` by the events at the end that must wait, from the event in which a possible secret begins."""
         self._read_long_lines()
         texts = [_Joined(pieces) for pieces in self._texts.values()]
@@ -176,7 +176,7 @@ class Part:
             if first == end:
                 break
             end = first
-            first = min([first, *(text.waiting_line(end, waits) for text in texts)])
+            first = min([first, *(text.waiting_line(end, unfinished_length) for text in texts)])
         if first < len(self._lines):
             self._lines[first:] = [""]
             self.text = "\n".join(self._lines)
@@ -197,7 +197,7 @@ class _Joined:
         self._ends = list(accumulate([len(piece.text) for piece in pieces]))
         self._shown = -1
 
-    def waiting_line(self, end: int, waits: Waits) -> int:
+    def waiting_line(self, end: int, unfinished_length: UnfinishedLength) -> int:
         """Return the first line in which text must wait, or `end` if no text before `end` must wait."""
         shown = bisect_left(self._lines, end)
         if shown in (0, self._shown):  # nothing of this text was left out since the last call
@@ -206,7 +206,7 @@ class _Joined:
         last = self._ends[shown - 1]
         if self._text[last : last + 1].isspace():  # the following text is known, so the word before it is finished
             last += 1
-        begin = last - waits(self._text[max(0, last - LONGEST) : last])
+        begin = last - unfinished_length(self._text[max(0, last - LONGEST) : last])
         return min(end, self._lines[bisect_right(self._ends, begin)]) if begin < last else end
 
 

@@ -42,13 +42,13 @@ EVERY = FORM | NAME | ENCODED | KNOWN
 
 
 _KINDS = (FORM, NAME, NAME, ENCODED, KNOWN, EVERY)
-"""The kind of each list in `Sightings.all`, in the same order."""
+"""The kind of each list in `PossibleSecrets.all`, in the same order."""
 
 
-class Sightings:
+class PossibleSecrets:
     """The result of the quick search of a text: the positions at which a secret of each kind may be.
 
-    `all` has the lists of all kinds, so that `any(seen.all)` says whether the text may have a secret.
+    `all` has the lists of all kinds, so that `any(possible.all)` says whether the text may have a secret.
     """
 
     __slots__ = ("_kinds", "_places", "all", "by_form", "by_name", "encoded", "escapes", "has_many", "in_urls", "known")
@@ -82,15 +82,15 @@ class Sightings:
         if known is not None and known.all:
             self.known += known.places(text, prepared if shortened is None else None)
 
-    def add(self, other: Sightings, begin: int) -> None:
-        """Add the sightings of a part of the text, which begins at a position."""
+    def add(self, other: PossibleSecrets, begin: int) -> None:
+        """Add the possible secrets of a part of the text, which begins at a position."""
         self.has_many = self.has_many or other.has_many
         for positions, other_positions in zip(self.all, other.all, strict=True):
             positions += [begin + place for place in other_positions]
 
-    def part(self, start: int, end: int) -> Sightings:
-        """Return the sightings in a part of the text, with positions in that part. `places` must be called before."""
-        part = Sightings("")
+    def part(self, start: int, end: int) -> PossibleSecrets:
+        """Return the possible secrets in a part of the text, with positions in that part. Call `places` before."""
+        part = PossibleSecrets("")
         part.has_many = self.has_many
         for positions, all_positions in zip(part.all, self.all, strict=True):
             positions += [
@@ -125,7 +125,7 @@ class Sightings:
         return self._places
 
     def kinds(self, start: int, end: int) -> int:
-        """Return the kinds of secrets that may be in a part of the text. `places` must be called before."""
+        """Return the kinds of secrets that may be in a part of the text. Call `places` before."""
         if self.has_many:
             return EVERY
         first = bisect_left(self._places, start)
@@ -169,8 +169,8 @@ def _prepare(text: str, *, runs: bool = True) -> tuple[PreparedText, Shortened |
 
 def _find_secrets(text: str) -> list[int] | None:
     """Return where secrets that are not encoded may be in a text, or None if they may be anywhere."""
-    seen = Sightings(text, FORM | NAME)
-    return None if seen.has_many else seen.places()
+    possible = PossibleSecrets(text, FORM | NAME)
+    return None if possible.has_many else possible.places()
 
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
