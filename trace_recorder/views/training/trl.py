@@ -36,6 +36,7 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
+from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
 from trace_recorder.views.view import LeftOut, view
 
@@ -76,15 +77,6 @@ def to_trl(
     rewards = [{"name": name, "value": value} for name, value in rewards_of(trajectory).items()]
     run_columns: Row = {"trajectory_id": trajectory.trajectory_id, "rewards": rewards}
     return [row | run_columns for branch in targets for row in _FORMS[form](branch, left_out)]
-
-
-def rewards_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return the rewards of a run as a whole, by name.
-
-    If several rewards have the same name, the last reward counts.
-    """
-    rewards = [reward for reward in trajectory.rewards if reward.step_number is None and isinstance(reward.name, str)]
-    return {reward.name: reward.value for reward in rewards if isinstance(reward.value, int | float)}
 
 
 def messages_of(lines: Sequence[BranchMessage], left_out: LeftOut) -> list[Row]:
