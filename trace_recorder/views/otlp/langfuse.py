@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trace_recorder.dialects.dialect import is_embedding
-from trace_recorder.values.content_parts import Image, Part, Text, parts_of
+from trace_recorder.values.content_parts import Part, Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.content.openai_functions import arguments_text, function_of, result_text
+from trace_recorder.views.content.openai_functions import arguments_text, call_of, function_of, result_text
+from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import SpanPrompt, json_of
@@ -117,17 +118,11 @@ def chat_message(message: Message) -> dict[str, Payload]:
     content: Payload = [*map(_part, parts)]
     if len(texts) == len(parts) < 2:
         content = texts[0] if texts else None
-    calls = [
-        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
-        for call in message.tool_calls
-    ]
+    calls = [call_of(call, arguments_text(call)) for call in message.tool_calls]
     more = {"tool_calls": calls or None, "tool_call_id": message.call_id, "name": message.name}
     return {"role": message.role, "content": content} | without_none(reasoning_content=message.reasoning, **more)
 
 
 def _part(part: Part) -> dict[str, Payload]:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    if isinstance(part, Image):
-        return {"type": "image_url", "image_url": {"url": part.address}}
-    return part.raw if isinstance(part.raw, dict) else {"type": "text", "text": json.dumps(part.raw)}
+    written = chat_part(part)
+    return written if isinstance(written, dict) else {"type": "text", "text": json.dumps(written)}
