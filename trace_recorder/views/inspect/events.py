@@ -12,22 +12,9 @@ from trace_recorder.views.call_facts import origin_of
 from trace_recorder.views.content.openai_functions import arguments_of, result_text
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.inspect.messages import MessagePool, error_of, output_of, tool_of
-from trace_recorder.views.otlp.genai import parameter, text_of_value
+from trace_recorder.views.otlp.genai import INTEGER_PARAMETERS, NUMBER_PARAMETERS, parameter, text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree, ToolNode, times_of
-
-_CONFIG = {
-    "temperature": (("temperature",), (int, float)),
-    "top_p": (("top_p", "topP"), (int, float)),
-    "frequency_penalty": (("frequency_penalty", "frequencyPenalty"), (int, float)),
-    "presence_penalty": (("presence_penalty", "presencePenalty"), (int, float)),
-    "max_tokens": (
-        ("max_completion_tokens", "max_output_tokens", "max_tokens", "maxOutputTokens", "num_predict"),
-        (int,),
-    ),
-    "seed": (("seed",), (int,)),
-    "top_k": (("top_k", "topK"), (int,)),
-}
 
 
 @dataclass(slots=True)
@@ -159,7 +146,8 @@ def score_of(reward: Reward) -> dict[str, Payload]:
 
 
 def _config(parameters: dict[str, Payload]) -> Iterator[tuple[str, Payload]]:
-    for name, (names, kinds) in _CONFIG.items():
+    for name, names in (NUMBER_PARAMETERS | INTEGER_PARAMETERS).items():
         value = parameter(parameters, *names)
-        if isinstance(value, kinds) and not isinstance(value, bool):
+        is_number = isinstance(value, int) or (isinstance(value, float) and name in NUMBER_PARAMETERS)
+        if is_number and not isinstance(value, bool):
             yield name, value

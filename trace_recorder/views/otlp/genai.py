@@ -40,17 +40,19 @@ _PROVIDERS = {
     "xai": "x_ai",
     "moonshot": "moonshot_ai",
 }
-_NUMBERS = {
+NUMBER_PARAMETERS = {
     "temperature": ("temperature",),
     "top_p": ("top_p", "topP"),
     "frequency_penalty": ("frequency_penalty", "frequencyPenalty"),
     "presence_penalty": ("presence_penalty", "presencePenalty"),
 }
-_INTEGERS = {
+"""The parameters of requests that are numbers, each with its names in the dialects."""
+INTEGER_PARAMETERS = {
     "max_tokens": ("max_completion_tokens", "max_output_tokens", "max_tokens", "maxOutputTokens", "num_predict"),
     "seed": ("seed",),
     "top_k": ("top_k", "topK"),
 }
+"""The parameters of requests that are whole numbers, each with its names in the dialects."""
 _NESTED = ("generationConfig", "options")
 """The members of a request under which Google and Ollama nest these parameters."""
 
@@ -189,11 +191,11 @@ def text_of_value(value: Payload) -> str:
 
 
 def _parameters(parameters: Mapping[str, Payload]) -> Iterator[tuple[str, AttributeValue]]:
-    for name, names in _NUMBERS.items():
+    for name, names in NUMBER_PARAMETERS.items():
         number = as_number(parameter(parameters, *names))
         if number is not None:
             yield f"gen_ai.request.{name}", float(number)
-    for name, names in _INTEGERS.items():
+    for name, names in INTEGER_PARAMETERS.items():
         value = parameter(parameters, *names)
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
             yield f"gen_ai.request.{name}", value

@@ -22,22 +22,20 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.version import __version__
+from trace_recorder.views.content.kinds import INTERLEAVING, NAMES, THOUGHTS
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
 from trace_recorder.views.export_format import ExportFormat, sessions
-from trace_recorder.views.left_out import ContentSupport, FormatSupport, count_unsupported_contents
+from trace_recorder.views.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.messages import prompt_of
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Attributes, AttributeValue, Span, SpanKind
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
 from trace_recorder.views.view import LeftOut, view
 
-_PARTS = ContentSupport.of("thoughts", "names of speakers", locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
-    "instructions": _PARTS,
-    "questions": _PARTS,
-    "tool results": _PARTS,
-    "answers": ContentSupport.of("thoughts", "interleaved thoughts, texts and calls", locations=("part", "images")),
+    **dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images"))),
+    "answers": ContentSupport.of(THOUGHTS, INTERLEAVING, locations=("part", "images")),
 }
 
 
