@@ -266,8 +266,8 @@ class EarlierLists(Generic[Name]):
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
         """Return the name of the earlier list from which `numbers` keeps most, and the kept ranges of its positions.
 
-        If `numbers` keeps the same number of several lists, the newest is returned. A list keeps the beginning of an
-        earlier list. It also keeps the end of that list if only the part between them is gone.
+        If the kept ranges of several lists are equally long, the newest list is returned. A list keeps the beginning of
+        an earlier list. It also keeps the end of that list if only the part between them is gone.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0

@@ -14,7 +14,7 @@ from trace_recorder.values.structs import Struct
 
 
 class Counting(Struct, frozen=True, gc=False):
-    """What the counts of a dialect or an import format leave out: a member of the record of that dialect or format."""
+    """What token counts leave out. The record of each dialect and of each import format has such a value."""
 
     cache_apart: bool
     """Whether the input leaves out the tokens that were written to a cache or read from it."""
