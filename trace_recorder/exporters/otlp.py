@@ -56,7 +56,10 @@ class OtlpTarget:
         )
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the ids of the spans of a run that this target has. Each form of the spans has its own ids."""
+        """Return the ids of the spans of a run that this target has.
+
+        Targets with other settings have separate ids.
+        """
         form = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
         return Delivered(run, f"{self.name} {json.dumps(form)}")
 

@@ -123,7 +123,10 @@ class TableFiles:
         return self
 
     def _begin(self) -> None:
-        """Remove the remains of an interrupted export, and with `force` all parts. Find the runs in the other files."""
+        """Remove the remains of an interrupted export, and with `force` all parts.
+
+        With `resume`, find out which runs the other files have.
+        """
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]
         if parts and not (self._is_resumed or self._is_forced):

@@ -4,7 +4,7 @@ A format's module fills these values, and the rest is derived from the journal: 
 steps, metrics and turns. A fact that the source does not state stays None, and is never estimated. Messages, responses,
 tools and errors are JSON objects with the members of the document (`docs/format.md`):
 
-message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "extra"}
+    message   {"role", "content", "tool_calls", "call_id", "name", "reasoning", "extra"}
     response  {"content", "reasoning", "tool_calls", "finish_reason", "usage", "model", "id", "blocks", "extra"}
     call      {"call_id", "name", "arguments", "extra"}        an element of "tool_calls"
     usage     {"input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",

@@ -15,7 +15,7 @@ from typing import Literal
 from trace_recorder.values.messages import Payload
 
 MAX_PAIRS = 1_000_000
-"""The middles of two sequences are searched for common parts only if the product of their lengths is at most this."""
+"""The middles of two sequences are searched for common parts only if the product of their lengths is not larger."""
 
 
 def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
