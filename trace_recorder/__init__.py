@@ -1,8 +1,8 @@
 """Records what an AI agent does: every LLM call, tool call, step and failure, as JSON files that survive `kill -9`.
 
-with TrajectoryRecorder(task="fix the failing test") as recorder:
-    client = recorder.wrap(OpenAI())
-    run_my_agent(client)
+    with TrajectoryRecorder(task="fix the failing test") as recorder:
+        client = recorder.wrap(OpenAI())
+        run_my_agent(client)
 
 PYTEST_DONT_REWRITE: without this word, pytest warns that its plugin's package was imported before pytest began.
 """

@@ -3,7 +3,7 @@
 `Trajectory.to_document` writes it; `from_document` reads a document without its journal. An interaction has either
 `input_messages`, the complete list of what the model saw, or in its place
 
-"input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
+    "input_messages_delta": {"since": "llm_3", "kept": 12, "messages": […]}
 
 This means: the first 12 messages of `llm_3`'s complete list, then the messages of the delta. If `since` is null, no
 message is kept. If messages were removed from the history, `kept` is a list of inclusive ranges of positions, [[0, 0],
