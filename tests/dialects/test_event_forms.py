@@ -12,24 +12,43 @@ from tests.counting import calls
 from trace_recorder.dialects.dialect import join_stream
 from trace_recorder.dialects.event_forms import MergedRuns
 
-FORMS = [
-    '{"id":"c","choices":[{"index":0,"delta":{"content":TEXT},"finish_reason":null}],"obfuscation":"FILLER"}',
-    '{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":TEXT}}]}',
-    '{"choices":[{"index":0,"delta":{"content":TEXT},"content_filter_results":{"hate":{"filtered":false}}}]}',
-    '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":TEXT}}]}}]}',
-    '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":TEXT}}]}}]}',
-    '{"choices":[{"index":0,"delta":{"content":TEXT},"logprobs":{"content":[{"token":"a"}]}}]}',
-    '{"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"t","text":TEXT}]}}]}',
-    '{"choices":[{"index":0,"delta":{"content":TEXT},"name":"FILLER"}]}',
-    '{"created_at":NUMBER,"choices":[{"index":0,"delta":{"content":TEXT}}],"system_fingerprint":"FILLER"}',
-    '{"choices":[{"index":0,"delta":{"content":TEXT}}],"id":"NUMBER"}',
-    '{"object":"error","choices":[{"index":0,"delta":{"content":TEXT}}]}',
-    '{"choices":[{"index":0,"text":TEXT}]}',
-    '{"choices":[{"index":0,"delta":{"content":TEXT}},{"index":1,"delta":{"content":"b"}}]}',
-    '{"choices":[],"text":TEXT}',
-    '{"choices":[{"index":0,"delta":{"content":"b"}}],"text":TEXT}',
-]
-"""Chunks of a chat. Merging some of them again and again has an effect besides that of the text."""
+FORMS = {
+    "openai-chat": [
+        '{"id":"c","choices":[{"index":0,"delta":{"content":TEXT},"finish_reason":null}],"obfuscation":"FILLER"}',
+        '{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":TEXT}}]}',
+        '{"choices":[{"index":0,"delta":{"content":TEXT},"content_filter_results":{"hate":{"filtered":false}}}]}',
+        '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":TEXT}}]}}]}',
+        '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":TEXT}}]}}]}',
+        '{"choices":[{"index":0,"delta":{"content":TEXT},"logprobs":{"content":[{"token":"a"}]}}]}',
+        '{"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"t","text":TEXT}]}}]}',
+        '{"choices":[{"index":0,"delta":{"content":TEXT},"name":"FILLER"}]}',
+        '{"created_at":NUMBER,"choices":[{"index":0,"delta":{"content":TEXT}}],"system_fingerprint":"FILLER"}',
+        '{"choices":[{"index":0,"delta":{"content":TEXT}}],"id":"NUMBER"}',
+        '{"object":"error","choices":[{"index":0,"delta":{"content":TEXT}}]}',
+        '{"choices":[{"index":0,"text":TEXT}]}',
+        '{"choices":[{"index":0,"delta":{"content":TEXT}},{"index":1,"delta":{"content":"b"}}]}',
+        '{"choices":[],"text":TEXT}',
+        '{"choices":[{"index":0,"delta":{"content":"b"}}],"text":TEXT}',
+    ],
+    "anthropic-messages": [
+        '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":TEXT}}',
+        '{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":TEXT}}',
+        '{"type":"content_block_delta","index":0,"delta":{"text":TEXT,"citation":{"a":1}}}',
+        '{"type":"content_block_delta","index":0,"delta":{"text":TEXT,"signature":"s"}}',
+        '{"type":"content_block_delta","index":0,"delta":{"text":TEXT,"thinking":"a"}}',
+        '{"type":"message_delta","delta":{"text":TEXT},"content":[{"type":"tool_use"}]}',
+    ],
+    "openai-responses": [
+        '{"type":"response.a_text.delta","sequence_number":NUMBER,"output_index":0,"delta":TEXT,"obfuscation":"FILLER"}',
+        '{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":TEXT,"logprobs":[{"a":1}]}',
+        '{"type":"response.output_text.delta","output_index":0,"delta":TEXT,"annotation":{"a":1}}',
+        '{"type":"response.output_text.delta","output_index":0,"delta":TEXT,"part":{"text":"a"}}',
+        '{"type":"response.output_text.delta","output_index":0,"delta":TEXT,"item":{"type":"message","content":[]}}',
+        '{"type":"response.output_text.delta","output_index":0,"text":TEXT,"delta":"b"}',
+        '{"type":"response.output_text.done","output_index":0,"content_index":0,"text":TEXT}',
+    ],
+}
+"""Events of each dialect. Merging some of them again and again has an effect besides that of the text."""
 WORDS = st.one_of(
     st.sampled_from([" word", "\n", '"', "\\", "é", "{", "}", "{}", "data: {", "", "\ud83d", "\ude00"]), st.text()
 )
@@ -59,7 +78,7 @@ def words(number: int) -> list[str]:
     return [f'" word{at}"' for at in range(number)]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("api", "form"), [(api, form) for api, forms in FORMS.items() for form in forms])
 @given(texts=st.lists(SPELLED, max_size=40), between=BETWEEN, end=ENDS)
 @example(texts=words(200), between="", end="\n\n")
 @example(texts=words(200), between="event: a\n", end="\n\n")
@@ -69,19 +88,27 @@ def words(number: int) -> list[str]:
 @example(texts=words(11), between="", end="\n\n")
 @example(texts=['"{}"'] * 10, between="", end="\n\n")
 @example(texts=[*words(5), '"\\q"', *words(5), '"a\tb"', *words(5), '"\\""', "1", *words(5)], between="", end="\n\n")
-def test_a_run_is_joined_as_its_events_are(form: str, texts: list[str], between: str, end: str) -> None:
+def test_a_run_is_joined_as_its_events_are(api: str, form: str, texts: list[str], between: str, end: str) -> None:
     """The answer and the number of events are the same as if no two events were neighbours."""
     runs, single = (stream_of(form, texts, between, end, comment) for comment in ("", ": \n"))
 
-    assert join_stream("openai-chat", runs) == join_stream("openai-chat", single)
+    assert join_stream(api, runs) == join_stream(api, single)
 
 
-@pytest.mark.parametrize("form", [FORMS[0], FORMS[3]])
-def test_the_events_of_a_run_are_not_joined_one_by_one(form: str) -> None:
+@pytest.mark.parametrize(
+    ("api", "form"),
+    [
+        ("openai-chat", FORMS["openai-chat"][0]),
+        ("openai-chat", FORMS["openai-chat"][3]),
+        ("anthropic-messages", FORMS["anthropic-messages"][0]),
+        ("openai-responses", FORMS["openai-responses"][0]),
+    ],
+)
+def test_the_events_of_a_run_are_not_joined_one_by_one(api: str, form: str) -> None:
     """A run of ten times as many events takes hardly more calls of our functions."""
     few, many = (stream_of(form, words(events)) for events in (50, 500))
 
-    assert calls(lambda: join_stream("openai-chat", many)) < 2 * calls(lambda: join_stream("openai-chat", few))
+    assert calls(lambda: join_stream(api, many)) < 2 * calls(lambda: join_stream(api, few))
 
 
 def test_streams_without_runs_are_rarely_searched_for_them() -> None:

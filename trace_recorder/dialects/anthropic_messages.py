@@ -12,6 +12,7 @@ from __future__ import annotations
 from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.dialect import Dialect, History
+from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -117,11 +118,19 @@ def read_response(body: Payload, made_up_ids: int = 0) -> LLMResponse:
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream into the body that the same answer has without streaming."""
-    joined = _JoinedMessage()
+    joined, runs = _JoinedMessage(), MergedRuns(_only_grows)
     number = 0
-    for number, (name, data) in enumerate(events(text), start=1):  # noqa: B007 read after the loop
+    for number, (name, data) in enumerate(events(text, runs), start=1):  # noqa: B007 read after the loop
         joined.add(name, data)
-    return joined.stream(number) if number else unstreamed(text)
+    return joined.stream(number + runs.merged) if number else unstreamed(text)
+
+
+def _only_grows(event: Payload) -> bool:
+    """Whether events that differ in one text can be joined as one event: besides that text, nothing in them grows."""
+    members = as_dict(event)
+    delta = as_dict(members.get("delta"))
+    texts = [value for name, value in delta.items() if name in _PIECEWISE]
+    return members.get("type") == "content_block_delta" and "citation" not in delta and texts == [PIECE]
 
 
 def _kind(block: Payload) -> str | None:

@@ -21,6 +21,7 @@ from trace_recorder.dialects.blocks import Blocks
 from trace_recorder.dialects.call_ids import number_calls, number_messages
 from trace_recorder.dialects.chat_chunks import append_text, error_of, finish_texts
 from trace_recorder.dialects.dialect import NOT_FINAL, Background, Dialect, History
+from trace_recorder.dialects.event_forms import PIECE, MergedRuns
 from trace_recorder.dialects.json_access import (
     Members,
     arguments_of,
@@ -224,15 +225,22 @@ _LAST = frozenset(f"response.{state}" for state in ("completed", "incomplete", "
 
 def join_stream(text: str) -> JoinedStream:
     """Join the events of a stream, which may be cut off anywhere."""
-    joined = _JoinedResponse()
-    for name, data in events(text):
+    joined, runs = _JoinedResponse(), MergedRuns(_only_grows)
+    for name, data in events(text, runs):
         joined.events += 1
         joined.ended = joined.ended or data.strip() == "[DONE]"
         event = as_dict(json_value(data))
         kind = as_text(event.get("type")) or name or ""
         joined.error = error_of(kind, event, data) or joined.error
         joined.add(kind, event)
+    joined.events += runs.merged
     return joined.stream() if joined.events else unstreamed(text)
+
+
+def _only_grows(event: Payload) -> bool:
+    """Whether events that differ in one text can be joined as one event: besides that text, nothing in them grows."""
+    members = as_dict(event)
+    return members.get("delta") == PIECE and not members.get("annotation") and not members.get("logprobs")
 
 
 class _JoinedResponse:
