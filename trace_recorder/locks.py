@@ -21,7 +21,7 @@ _locks: dict[int, ref[Any]] = {}
 def new_lock() -> threading.RLock:
     """Return a re-entrant lock of recording."""
     lock = threading.RLock()
-    _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))  # the reference is the default of `pop`
+    _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))  # `pop` gets the reference as its default
     return lock
 
 

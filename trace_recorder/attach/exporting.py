@@ -1,9 +1,10 @@
 """The exporters of a recorder.
 
-Their own threads send each run from its journal while it is recorded. So no function of this module is called for a
-record. If the application has an OpenTelemetry trace, an annotation at the beginning of the run names its span. The end
-of a run waits for a bounded time. Exporters run inside the guard, so their failures do not reach the agent. `Lifecycle`
-calls `begin`, `flush` before the last record, and `end` after it. `exporters/` implements the two protocols.
+They send each run from its journal while it is recorded, in threads of their own. So recording a record calls no
+function of this module. If the application has an OpenTelemetry trace, an annotation at the beginning of the run names
+its span. The end of a run waits for a bounded time. Exporters run inside the guard, so their failures do not reach the
+agent. `Lifecycle` calls `begin`, `flush` before the last record, and `end` after it. `exporters/` implements the two
+protocols.
 """
 
 from __future__ import annotations

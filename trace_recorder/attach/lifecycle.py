@@ -157,7 +157,7 @@ class Lifecycle:
             self._finalizer.detach()  # the finalizer would keep the run alive as long as this recorder
 
     def end_locked(self, ending: FinalStatus) -> None:
-        """Take the lock and end the run. The calling thread does not hold the lock yet."""
+        """Take the lock, which the calling thread does not hold yet, and end the run."""
         with self.lock:
             self.end(ending)
 

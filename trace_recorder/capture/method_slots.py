@@ -1,7 +1,7 @@
 """Wraps clients of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai by replacing one method of each.
 
-All requests of such a client pass one method. While the client is bound to a recorder or a replay, this method sets
-`bound_here` to the client's `Bound`. The seam of the HTTP library that sends the request reads it there
+All requests of such a client go through one method. While the client is bound to a recorder or a replay, this method
+sets `bound_here` to the client's `Bound`. The seam of the HTTP library that sends the request reads it there
 (`method_seams.py`). `sdk_clients.py` binds the transports of httpx.
 """
 

@@ -42,7 +42,7 @@ from trace_recorder.values.token_counts import THOUGHTS_APART
 _FINISH_REASONS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: "OTHER"}
 """The names of the finish reasons that a client with `enum-encoding=int` gets as numbers.
 
-Larger numbers differ between servers.
+The meaning of larger numbers differs between servers.
 """
 
 _BESIDE_TEXT = ("text", "thought", "thoughtSignature", "thought_signature")

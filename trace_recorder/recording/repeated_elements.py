@@ -19,7 +19,7 @@ from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_t
 MAX_ELEMENTS = 100_000
 """A list with more elements is written as a whole, and may be cut."""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
-"""The largest number of characters in a generation. The newest lists are kept even if they are longer."""
+"""How many characters of lists a generation keeps. The newest lists are kept even if they are longer."""
 
 _DEPTH = 2
 """How deep an element is in a request: it is in a list that is a member of the request."""

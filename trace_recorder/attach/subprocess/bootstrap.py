@@ -124,7 +124,7 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
         if util is not None and not listening:
             listening.append(util)
             util.register_after_fork(recording, finish)
-            finish(recording)  # for a spawned worker, which is in this state already; elsewhere it acts like `atexit`
+            finish(recording)  # for a spawned worker, which is not a fork; in any other process, it acts like `atexit`
 
     listen()
     if hasattr(os, "register_at_fork"):

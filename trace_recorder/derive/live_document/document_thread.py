@@ -2,9 +2,9 @@
 
 After a write, the next one waits twenty times the processor time that it will probably take, and at least a fifth of a
 second. So all writes together take at most a twentieth of one core. The document that has waited longest is written
-first. While an expensive document waits, cheaper documents are written before it, spread over its wait. Together, they
-delay the expensive document by at most its own pause. So documents are written more rarely as runs grow, but never
-stop. The thread starts with the first record that a document must show, and sleeps while no document waits.
+first. While an expensive document waits, cheaper documents are written before it, spread over its wait. All of them
+together delay it by no more than the length of its own pause. So documents are written more rarely as runs grow, but
+never stop. The thread starts with the first record that a document must show, and sleeps while no document waits.
 """
 
 from __future__ import annotations
