@@ -29,15 +29,15 @@ def test_a_changed_line_is_found(tmp_path: Path) -> None:
     assert (report.ok, [finding.severity for finding in report.findings][:1]) == (False, ["error"])
 
 
-def test_the_name_alone_imports_no_schemas() -> None:
-    """The first call imports the schemas. Neither the schemas nor their imports need pydantic."""
+def test_the_package_imports_no_schemas() -> None:
+    """The first use of `validate` imports the schemas. Neither the schemas nor their imports need pydantic."""
     code = """
 import sys
-from trace_recorder import validate
+import trace_recorder
 
 print("trace_recorder.derive.schemas" in sys.modules)
 try:
-    validate("missing.json")
+    trace_recorder.validate("missing.json")
 except FileNotFoundError:
     print("trace_recorder.derive.schemas" in sys.modules, "pydantic" in sys.modules)
 """
