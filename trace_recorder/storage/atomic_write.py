@@ -153,9 +153,10 @@ def write_all(fd: int, content: Iterable[Buffer]) -> None:
 
 
 class SpooledBytes:
-    """Bytes that a file gets at a later place: in memory, or in a file without a name if there are many.
+    """Bytes that will be written to a file later. Many bytes are not kept in memory, but in a temporary file.
 
-    The file is in `directory`. It has no name as soon as it is open, so a process that is killed leaves no file.
+    The temporary file is in `directory`. Its name is removed when it is opened, so a process that is killed leaves no
+    file.
     """
 
     def __init__(self, directory: Path) -> None:
