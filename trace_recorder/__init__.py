@@ -219,7 +219,7 @@ _MODULES = {
     "viewer.one_file": ("display",),
     "views.comparison.trajectory_diff": ("diff",),
 }
-"""The module of each public name. It is imported when the name is first used, because few programs need all of them."""
+"""The public names of each module. A module is imported when one of its names is first used."""
 _ALIASES = {"fork": "Fork", "replay": "Replay"}
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -37,7 +37,7 @@ def uses_aiohttp(google: object) -> bool:
 
 
 def uses_google_auth(google: object) -> bool:
-    """Whether a client of google-genai sends its sync calls by google-auth, and so by requests."""
+    """Whether a client of google-genai makes its sync calls with google-auth, which sends them with requests."""
     ask = getattr(google, "_use_google_auth_sync", None)
     return bool(ask and ask())
 

@@ -203,7 +203,7 @@ def unwrap(client: Client) -> Client:
 
 
 def _slots_in(client: object) -> list[Slot]:
-    """Return every place that the calls of a client pass on their way out. Raises UnsupportedClientError."""
+    """Return every place in a client through which its calls are sent. Raises UnsupportedClientError."""
     methods, http_clients, makers = ways_out(client)
     transports = [slot for http_client in http_clients for slot in slots_of(http_client)]
     return [*methods, *transports, *(slot for maker in makers for slot in maker_slots(maker))]

@@ -357,7 +357,8 @@ class Fold:
                     answers, executions = self.tools.answers.get(identity, {}), self.tools.executions.get(identity, ())
                     step = step_of(next(numbers), interaction, answers, executions)
             is_numbered_by_us = step is not None and step.derived and self.tools.has_recorded_steps
-            if self.run.summaries and step is not None and not is_numbered_by_us:  # a summary names the agent's numbers
+            # A summary states the number that the agent gave the step.
+            if self.run.summaries and step is not None and not is_numbered_by_us:
                 step = self.run.with_summary(step)
             yield interaction, step
             del interaction, step  # they may be large, and must not live while the next ones are made

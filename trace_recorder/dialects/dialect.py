@@ -55,8 +55,8 @@ class History(Struct, frozen=True):
 class Background(Struct, frozen=True):
     """How to poll a response that a provider makes in the background.
 
-    `path` matches the end of a poll's path. The first group is the id of the response. The second group matches if the
-    request cancels the response. `resumed_is_whole` is True if a resumed stream has the whole response.
+    `path` matches the end of the path of each poll. Its first group is the id of the response. Its second group matches
+    if the request cancels the response. `resumed_is_whole` is True if a resumed stream has the whole response.
     """
 
     path: re.Pattern[str]

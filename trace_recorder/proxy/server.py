@@ -192,9 +192,9 @@ class Proxy:
 
 
 async def _until_client_is_gone(incoming: _Incoming, forwarding: Forwarding, context: Context) -> int:
-    """Forward a request, and return the status of the answer. If the client closes its connection, stop and return 0.
+    """Forward a request, and return the status of the answer.
 
-    Without a proxy, the call would end at that moment too.
+    If the client closes its connection, the call stops, as it would without a proxy, and the result is 0.
     """
     work = asyncio.create_task(forwarding, context=context)
     disconnect = asyncio.create_task(incoming.wait_for_disconnect())
