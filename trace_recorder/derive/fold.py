@@ -336,8 +336,8 @@ class Fold:
     def interactions_and_steps(self) -> Iterator[tuple[LLMInteraction | None, AgentStep | None]]:
         """Yield the interactions and the steps in the order in which they began. Each call is read once for both.
 
-        The steps are those that the agent recorded, or else one for each interaction, which is yielded together with
-        it. Tools that ran outside of these steps have steps of their own.
+        If the agent recorded no steps, each interaction other than an embedding has a step, and both are yielded
+        together. Tools that ran outside of all steps have steps of their own.
         """
         for call in self.calls.values():
             if isinstance(call, CallRecords) and call.ending is None:  # if it cannot be read, its tools move to steps

@@ -126,7 +126,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _only_grows(event: Payload) -> bool:
-    """Whether events that differ in one text can be joined as one event: besides that text, nothing in them grows."""
+    """Whether events that differ only in one text can be joined. They cannot if another member is collected too."""
     members = as_dict(event)
     delta = as_dict(members.get("delta"))
     texts = [value for name, value in delta.items() if name in _PIECEWISE]

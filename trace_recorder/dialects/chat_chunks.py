@@ -158,10 +158,7 @@ def join_chunks(text: str, adapt: Callable[[dict[str, Payload]], Payload] | None
 
 
 def _only_grows(chunk: Payload) -> bool:
-    """Whether chunks that differ only in one text can be joined as one chunk.
-
-    They can if merging all of them lengthens no other part of the answer.
-    """
+    """Whether chunks that differ only in one text can be joined. They cannot if another member is collected too."""
     choices = as_list(as_dict(chunk).get("choices"))
     return len(choices) == 1 and _repeats(choices[0], "", _DEPTH)
 

@@ -156,9 +156,10 @@ class Members(dict[str, Payload]):
         return numbers
 
     def integers_inside(self, *alternatives: tuple[str, Sequence[str]]) -> list[int | None]:
-        """For each name, take the whole number from the first of these objects that has it, even 0.
+        """For each name, take the member of that name from the first object in which it is a whole number, even 0.
 
-        The objects stay in the rest with their other members, without nulls, if there are any.
+        Each name comes with the names of the objects. The other members of an object stay in it, except nulls. An
+        object that becomes empty is removed.
         """
         numbers: list[int | None] = []
         for name, keys in alternatives:

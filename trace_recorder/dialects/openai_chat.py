@@ -48,7 +48,7 @@ _DETAILS = (
     ("cached_tokens", ("prompt_tokens_details", "input_tokens_details")),
     ("reasoning_tokens", ("completion_tokens_details", "output_tokens_details")),
 )
-"""The names of the counts of tokens read from a cache and of reasoning tokens, each with the objects that have it."""
+"""The names of two counts, each with the objects that may have it: tokens read from a cache, and reasoning tokens."""
 _COUNTS = (
     ("prompt_tokens", "input_tokens"),
     ("completion_tokens", "output_tokens"),

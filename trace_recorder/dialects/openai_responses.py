@@ -238,7 +238,7 @@ def join_stream(text: str) -> JoinedStream:
 
 
 def _only_grows(event: Payload) -> bool:
-    """Whether events that differ in one text can be joined as one event: besides that text, nothing in them grows."""
+    """Whether events that differ only in one text can be joined. They cannot if another member is collected too."""
     members = as_dict(event)
     return members.get("delta") == PIECE and not members.get("annotation") and not members.get("logprobs")
 

@@ -188,7 +188,7 @@ class DocumentText:
             except ours(UnicodeEncodeError):
                 continue
             break
-        place = text.index(b'"%s":null' % name.encode()) + len(name) + 3  # not in a string: quotes are escaped there
+        place = text.index(b'"%s":null' % name.encode()) + len(name) + 3  # only texts and numbers come before
         end = b"]" if since is None else b"]}"
         return [text[:place], begin, texts, end, memoryview(text)[place + len("null") :]]
 
