@@ -1,8 +1,8 @@
 """The command `show`: its options, what it shows of a run, and its exit code. `show.py` makes the text of a step.
 
 With --errors it shows whole steps in which something failed. With --raw it prints the requests and responses of a step
-as they were sent, with masked secrets; only the journal has them. If a call has several attempts, those of the last
-attempt are printed. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
+as they were sent, with masked secrets; only the journal has them. If a call has several attempts, the last attempt is
+printed. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
 `export --format toolbrain` writes, and replayed turns. Calls that are not turns, such as failed calls, are counted.
 """
 

@@ -133,7 +133,7 @@ class _ReceivedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with received bytes. Return their number, 0 at the end."""
+        """Fill a buffer with received bytes. Return the number of bytes, 0 at the end."""
         data = self._rest or next(self._pieces, b"")
         size = min(len(buffer), len(data))
         buffer[:size], self._rest = data[:size], data[size:]

@@ -1,7 +1,7 @@
 """OpenAI's chat completions, which Azure, Doubao, OpenRouter and many others accept too.
 
-The dialect itself accepts no earlier reasoning. Some providers accept it in members of their own in the assistant's
-message. `reasoning_fields` names such members. The first of them that a message has is sent.
+The dialect itself accepts no earlier reasoning. Some providers accept earlier reasoning in the assistant's message, in
+members of their own. `reasoning_fields` names these members. The first member that a message has is sent.
 """
 
 from __future__ import annotations

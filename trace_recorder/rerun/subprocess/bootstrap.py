@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 
 class ProcessAnswers(ABC, Generic[Made]):
-    """The answers for one process, from a replay or a fork, which is made at the first call."""
+    """The answers for one process. The replay or the fork that gives the answers is made at the first call."""
 
     def __init__(self, handoff: SharedRecording) -> None:
         self.speed = handoff.speed
