@@ -23,7 +23,7 @@ from trace_recorder.errors import TraceRecorderError
 from trace_recorder.version import __version__
 
 ClickObject = Any
-"""A context, a formatter or a parameter of click. Newer versions of typer have a copy of click, with its own classes."""
+"""A context, a formatter or a parameter of click. Newer versions of typer have classes of their own for these."""
 COMMAND_PARAMETER = "command"
 """The name of the parameter that has the command line of another program."""
 

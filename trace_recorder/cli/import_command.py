@@ -71,8 +71,8 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
     """Write runs of other tools as runs of ours.
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories and their
-    subdirectories, files in other formats are skipped. A run that was imported before from the same file is replaced if the
-    file has changed. A failure to read is reported; the exit code is then 1.
+    subdirectories, files in other formats are skipped. A run that was imported before from the same file is replaced if
+    the file has changed. A failure to read is reported; the exit code is then 1.
 
     With --project, the sources are services. The client library of a service fetches the traces that were not imported
     yet, and reads keys and addresses from the environment.
