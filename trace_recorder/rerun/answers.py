@@ -182,7 +182,7 @@ def answer_to(answers: Answers, request: Any, errors: Errors) -> Answer | None:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The exceptions of an HTTP library: for a failed connection, for a broken body, and by name.
+    """The exceptions of an HTTP library: for a failed connection, for a broken body, and for recorded class names.
 
     `root` is the base class of the exceptions. `kwargs` are the keyword arguments of each class besides the message.
     """

@@ -97,9 +97,9 @@ class Fork(Replay):
 
     `at="llm_7"` names the first live call. `at_step=3` stands for the first call of step 3. Live calls may be changed.
     `model` replaces the model of the first live call, also in later calls that ask for the same model. `system`
-    replaces the system prompt. `edit` is a function that takes the JSON body and returns the body to send. `answer`
-    answers the first live call, which is then not sent: the JSON of a response, or the text of a stream if the call
-    streams. Tools that ended before the call give their recorded results. Later tools run.
+    replaces the system prompt. `edit` is a function that takes the JSON body and returns the body to send. `answer` is
+    the answer to the first live call, which is then not sent: the JSON of a response, or the text of a stream if the
+    call streams. Tools that ended before the call give their recorded results. Later tools run.
 
     `recorder` is a recorder that has not been started. Without a recorder, the new file is next to the file of the
     parent run. `ignore`, `match`, `speed`, `instrument` and `redact` are those of `replay`. As in a replay, a request

@@ -216,7 +216,7 @@ class _Entries:
         self._changed_in: list[int] = []
 
     def replace(self, entries: list[Json], version: int) -> None:
-        """Replace the entries by those of a newer version."""
+        """Replace the entries by the entries of a newer version."""
         before = self.entries
         self._changed_in = [
             self._changed_in[index]

@@ -6,8 +6,9 @@ part, `{"type": "image", "media_type": …, "data": …}` or `{"type": "image", 
 images are read too, so a recorded conversation can continue with any provider. Any other part is unchanged. The other
 files of this folder build each provider's requests.
 
-Tools may be functions, or JSON Schemas in OpenAI's form or a plain form. pydantic reads a function's parameters from
-its signature. The docstring is the description. A tool that the provider runs itself is passed unchanged.
+Tools may be functions, or dicts: in OpenAI's form, or with name, description and parameters. pydantic reads a
+function's parameters from its signature. The docstring is the description. A tool that the provider runs itself is
+passed unchanged.
 """
 
 from __future__ import annotations
