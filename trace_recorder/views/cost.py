@@ -26,10 +26,9 @@ from typing import cast
 
 from msgspec import MsgspecError, Struct, json
 
-from trace_recorder.dialects.manual import read_usage
 from trace_recorder.guard import try_call
 from trace_recorder.values.llm_interaction import InteractionSource, LLMInteraction
-from trace_recorder.values.messages import LLMResponse, Payload, without_none
+from trace_recorder.values.messages import LLMResponse, Payload, Usage, without_none
 from trace_recorder.values.origins import ReplayedFrom
 from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.call_facts import made_calls
@@ -283,7 +282,7 @@ class _CallInDocument(Struct):
     response: _AnswerInDocument | None = None
     replayed_from: Payload = None
 
-    def to_interaction(self) -> LLMInteraction:
+    def to_interaction(self, read_usage: Callable[[dict[str, Payload]], Usage]) -> LLMInteraction:
         """Return an interaction with the members that `cost_of` needs."""
         answer = self.response or _AnswerInDocument()
         return LLMInteraction(
@@ -346,4 +345,8 @@ def _calls_of_document(path: Path) -> Sequence[LLMInteraction] | None:
         document = _DECODER.decode(path.read_bytes())
     except (OSError, MsgspecError, RecursionError):
         return None
-    return None if document.status == "running" else [call.to_interaction() for call in document.llm_interactions]
+    if document.status == "running":
+        return None
+    from trace_recorder.dialects.manual import read_usage  # noqa: PLC0415 - it imports all dialects
+
+    return [call.to_interaction(read_usage) for call in document.llm_interactions]
