@@ -38,10 +38,12 @@ _INSIDE_STRING = re.compile(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-f
 """The characters inside a string in JSON, without halves of surrogate pairs."""
 _NAME_OF_EVENT = re.compile(r"event: ?[\w.]+")
 _DATA = "data: "
-_STEPS = (1, 2, 3)
-"""The possible distances of two events in lines. A blank line and the name of an event may be between them."""
+_MOST_LINES = 3
+"""How many lines an event takes at most, with a blank line and its name."""
 _FEW_EVENTS, _MOST_EVENTS = 16, 128
 """How many events are read together: few at first, because most runs may be short."""
+_MIN_EVENTS = 4
+"""Fewer events are read one by one."""
 _MOST_MISSES = 63
 """How many events are skipped, at most, after an event that began no long run."""
 
@@ -89,19 +91,18 @@ class EventForm:
         return len(self._head) + len(self._behind_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
-        """Read the event in the line `number`, and the events of this form after it.
-
-        Return None if the line has another form.
-        """
-        segments = self._segments(lines[number : number + 1], []) if lines[number].startswith(self._head) else []
-        between = self._between(lines, number) if segments else None
+        """Read the event in this line and its successors. Return None if the line has another form."""
+        segment = self._segment(lines[number])
+        if segment is None:
+            return None
+        between = self._between(lines, number)
         if between is None:
-            return EventRun(segments, []) if segments else None
-        step, next_line = len(between) + 1, number + 1
+            return EventRun([segment], [])
+        segments, step, next_line = [segment], len(between) + 1, number + 1
         most = max(1, MAX_UNINTERRUPTED_CHARS // len(lines[number]))
         for events in chain((min(_FEW_EVENTS, most),), repeat(min(_MOST_EVENTS, most))):
-            block = lines[next_line : next_line + events * step]
-            more = self._segments(block[: len(block) // step * step], between)
+            yield_to_others()
+            more = self._segments(lines[next_line : next_line + events * step], between)
             segments += more
             next_line += len(more) * step
             if len(more) < events:
@@ -109,35 +110,57 @@ class EventForm:
         return EventRun(segments, between)
 
     def _between(self, lines: list[str], number: int) -> list[str] | None:
-        """Return the lines between an event and the next one, or None if the next event begins in another way."""
-        for step in _STEPS:
-            if number + step < len(lines) and lines[number + step].startswith(self._head):
-                between = lines[number + 1 : number + step]
+        """Return the lines between an event and the next one, or None if the next one does not begin like this form."""
+        for begin in range(number + 1, min(number + 1 + _MOST_LINES, len(lines))):
+            if lines[begin].startswith(self._head):
+                between = lines[number + 1 : begin]
                 return between if all(not line or _NAME_OF_EVENT.fullmatch(line) for line in between) else None
         return None
 
     def _segments(self, lines: list[str], between: list[str]) -> list[Segment]:
-        """Return the segments of events up to the first event of another form.
+        """Take apart lines, each event after the lines `between`, up to the first event that has another form."""
+        step = len(between) + 1
+        events = lines[step - 1 :: step]
+        for number, event in enumerate(events):  # no call for each event
+            if not event.startswith(self._head):
+                del events[number:]
+                break
+        if len(events) >= _MIN_EVENTS:
+            begin, end = len(self._head), -len(self._tail)
+            spelled = [event[begin:end] for event in events]
+            lead = "\n".join([*between, self._head])
+            again = f"{self._tail}\n{lead}".join(spelled)
+            if f"{lead}{again}{self._tail}" == "\n".join(lines[: len(events) * step]):
+                segments = self._parts(spelled)
+                if segments is not None:
+                    return segments
+        segments = []
+        for number, event in enumerate(events):
+            yield_to_others()
+            segment = self._segment(event)
+            if segment is None or lines[number * step : (number + 1) * step - 1] != between:
+                break
+            segments.append(segment)
+        return segments
 
-        Each event follows the lines `between`.
-        """
-        if not lines:
-            return []
-        yield_to_others()
-        step, begin, end = len(between) + 1, len(self._head), -len(self._tail)
-        spelled = [line[begin:end] for line in lines[step - 1 :: step]]
-        lead = "\n".join([*between, self._head])
-        again = f"{self._tail}\n{lead}".join(spelled)
-        if f"{lead}{again}{self._tail}" == "\n".join(lines):
-            segments = self._parts(spelled)
-            if segments is not None:
-                return segments
-        half = len(spelled) // 2
-        first = self._segments(lines[: half * step], between)
-        return [*first, *self._segments(lines[half * step :], between)] if 0 < half == len(first) else first
+    def _segment(self, line: str) -> Segment | None:
+        """Return the segment of a line, or None if the line has another form."""
+        begin, end = len(self._head), len(line) - len(self._tail)
+        if begin > end or not line.startswith(self._head) or not line.endswith(self._tail):
+            return None
+        counter, piece, filler = "", line[begin:end], ""
+        if self._behind_counter:
+            counter, mark, piece = piece.partition(self._behind_counter)
+            if not mark or not _COUNTED.fullmatch(counter):
+                return None
+        if self._middle:
+            piece, mark, filler = piece.partition(self._middle)
+            if not mark or _NOT_PLAIN.search(filler):
+                return None
+        return None if _NOT_PLAIN.search(piece) and not _INSIDE_STRING.fullmatch(piece) else (counter, piece, filler)
 
     def _parts(self, spelled: Sequence[str]) -> list[Segment] | None:
-        """Return the segments with these texts, or None if one of them has another form."""
+        """Return the segments with these texts, as `_segment` does, or None if one of them has another form."""
         pieces: Sequence[str] = spelled
         counters: Sequence[str] = [""] * len(spelled)
         fillers = counters

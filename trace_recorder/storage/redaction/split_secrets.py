@@ -16,7 +16,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate, count
+from itertools import accumulate
 from typing import TypeVar
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -101,9 +101,7 @@ class Part:
             line = self._lines[number]
             for form, pieces in forms if line else ():
                 if (run := form.read_run(self._lines, number)) is not None:
-                    pieces.extend(_pieces_of(run, form, number))
-                    self._alone += [spelled for segment in run.segments for spelled in segment if spelled]
-                    self._others |= dict.fromkeys(run.between)
+                    self._add_run(run, form.piece_start, number, pieces)
                     number += run.lines
                     break
             else:
@@ -113,6 +111,19 @@ class Part:
                 elif '"' in line and (new := self._read_event(number)):
                     forms = [new, *forms[: _MOST_FORMS - 1]]
                 number += 1
+
+    def _add_run(self, run: EventRun, piece_start: int, number: int, pieces: list[_Piece]) -> None:
+        """Add the pieces and the other strings of a run of events that begins with this line."""
+        for segment in run.segments:
+            counter, spelled, _ = segment
+            if spelled:
+                start = piece_start + len(counter)
+                text = spelled if "\\" not in spelled else json.loads(f'"{spelled}"')
+                pieces.append(_Piece(number, start - 1, start + len(spelled) + 1, text))
+            self._alone += filter(None, segment)
+            number += len(run.between) + 1
+        if run.between:
+            self._others |= dict.fromkeys(run.between)
 
     def _read_event(self, number: int) -> tuple[EventForm, list[_Piece]] | None:
         """Parse a line. If it has one piece, return its form, and the pieces of the text to which the piece belongs."""
@@ -217,21 +228,6 @@ def _has_piece(line: str) -> bool:
         if _NAME.search(line, start, start + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME):
             return True
     return False
-
-
-def _pieces_of(run: EventRun, form: EventForm, number: int) -> list[_Piece]:
-    """Return the pieces of a run of events that begins with this line."""
-    lines, start = count(number, len(run.between) + 1), form.piece_start
-    return [
-        _Piece(
-            line,
-            start + len(counter) - 1,
-            start + len(counter) + len(spelled) + 1,
-            spelled if "\\" not in spelled else json.loads(f'"{spelled}"'),
-        )
-        for line, (counter, spelled, _) in zip(lines, run.segments, strict=False)
-        if spelled
-    ]
 
 
 def _are_arguments(place: Place) -> bool:
