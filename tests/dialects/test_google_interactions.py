@@ -209,3 +209,42 @@ def test_an_error_midway_is_the_streams_error():
     failed = {"event_type": "error", "error": {"code": "x", "message": "no"}}
     joined = join_stream(sse(event("step.delta", 0, delta=text("He")), failed))
     assert (joined.error, joined.ended, read_response(joined.body).content) == (failed["error"], False, "He")
+
+
+def test_a_step_that_the_values_do_not_hold_is_kept():
+    """A cited text keeps its step, next to the text. Plain texts, thoughts and calls keep none."""
+    cited = {"type": "text", "text": "It is blue.", "annotations": [{"type": "url_citation", "url": "https://sky"}]}
+    steps = [
+        {"type": "thought", "summary": [{"type": "text", "text": "The sky."}]},
+        {"type": "model_output", "content": [{"type": "text", "text": "Yes. "}]},
+        {"type": "model_output", "content": [cited]},
+        {"type": "function_call", "id": "c1", "name": "look", "arguments": {}},
+    ]
+
+    response = read_response({"steps": steps})
+
+    assert (response.content, response.reasoning, response.extra) == (
+        "Yes. It is blue.",
+        "The sky.",
+        {"steps": [steps[2]]},
+    )
+
+
+def test_other_blocks_are_at_their_position_in_extra():
+    """Positions count the kept steps, those of the input too. A plain text is not kept."""
+    image = [{"type": "image", "data": "aQ=="}]
+    steps = [
+        {"type": "user_input", "content": image},
+        {"type": "model_output", "content": image},
+        {"type": "model_output", "content": [text("Yes.")]},
+        {"type": "google_search_call", "id": "s"},
+    ]
+
+    response = read_response({"steps": steps})
+
+    assert response.extra["steps"] == [steps[0], steps[1], steps[3]]
+    assert [(block.type, block.text, block.position) for block in response.interleaved] == [
+        ("other", None, 1),
+        ("text", "Yes.", None),
+        ("other", None, 2),
+    ]
