@@ -204,6 +204,14 @@ def test_a_stream_without_its_last_event():
     assert (joined.ended, joined.events, joined.body["output"]) == (False, 15, output)
 
 
+@pytest.mark.parametrize(("end", "ended"), [("", False), ("data: [DONE]\n\n", True), ("data: [DONE] \n\n", True)])
+def test_a_gateway_may_end_a_stream_as_a_chat_ends(end, ended):
+    """Without `response.completed`, the last event of a chat stream is the end too."""
+    text = 'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}\n\n'
+
+    assert openai_responses.join_stream(text + end).ended is ended
+
+
 def test_a_completed_event_without_output():
     """If the last event lacks the items, as from some gateways, the items of earlier events are used."""
     last = 'data: {"type":"response.completed","response":{"id":"r","output":[]}}\n\n'
@@ -237,6 +245,14 @@ def test_an_error_midway(event, ended, error):
         (
             {"type": "response.refusal.delta", "delta": "No", "content_index": 3},
             {"type": "x", "content": [{"type": "refusal", "refusal": "No"}]},
+        ),
+        (
+            {"type": "response.reasoning_summary_text.delta", "delta": "Hm", "summary_index": 0},
+            {"type": "x", "summary": [{"type": "reasoning_summary_text", "text": "Hm"}]},
+        ),
+        (
+            {"type": "response.output_text.delta", "delta": "a", "content_index": 0, "logprobs": [{"token": "a"}]},
+            {"type": "x", "content": [{"type": "output_text", "text": "a", "logprobs": [{"token": "a"}]}]},
         ),
     ],
 )
