@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -175,3 +177,32 @@ def test_how_the_process_ended_is_appended(tmp_path: Path) -> None:
     assert (after.status, after.success, after.error and after.error.type) == ("failed", False, "SystemExit")
     assert after.execution_time == before.execution_time
     assert validate(document).ok
+
+
+def test_the_end_of_a_run_without_one_has_the_seconds_since_its_start(tmp_path: Path) -> None:
+    """A run with an end keeps its seconds."""
+    path = tmp_path / "run.json"
+    with TrajectoryRecorder(path) as recorder:
+        recorder.annotate("a", 1)
+    seconds = json.loads(path.read_bytes())["execution_time"]
+    ended = Writing(tmp_path / "ended.jsonl", host=socket.gethostname())
+    ended.journal.close()
+
+    append_end(path, 3, "failed")
+    append_end(ended.path, 3, "failed")
+
+    start = datetime.fromisoformat(load(ended.path).start_time)
+    since = json.loads((tmp_path / "ended.json").read_bytes())["execution_time"]
+    assert json.loads(path.read_bytes())["execution_time"] == seconds
+    assert 0 <= (datetime.now(UTC) - start).total_seconds() - since < 60
+
+
+def test_a_run_with_another_ending_is_known_by_its_journal(tmp_path: Path) -> None:
+    """The document of `run.journal.jsonl` is `run`, if that file is there."""
+    with TrajectoryRecorder(tmp_path / "run") as recorder:
+        recorder.annotate("a", 1)
+
+    append_rewards(tmp_path / "run.journal.jsonl", [GOOD])
+
+    assert [reward["name"] for reward in json.loads((tmp_path / "run").read_bytes())["rewards"]] == ["judge"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != ".gitignore") == ["run", "run.journal.jsonl"]

@@ -28,8 +28,6 @@ from trace_recorder.values.jsonable import json_key, to_json
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Status
 
-_JOURNAL_OF_OTHER_NAME = ".journal.jsonl"
-
 
 def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None:
     """Append rewards to the journal of an ended run, and write the run's document again.
@@ -51,7 +49,7 @@ def rebuild_document(path: Path, *, force: bool = False) -> Path:
     With `force`, the document is written even if it will have less than the existing document. Raises as
     `append_rewards` does.
     """
-    document, journal_path = _files_of(path)
+    document, journal_path = document_path_for(path), journal_path_for(path)
     if not journal_path.is_file():
         raise RecorderStateError(
             f"{path} has no journal next to it ({journal_path.name}) from which it can be rebuilt."
@@ -102,7 +100,7 @@ def _open_to_amend(path: Path, replaced: Iterable[str] = ()) -> Iterator[Journal
 
     `replaced` are members of the document that the new records replace.
     """
-    document, journal_path = _files_of(path)
+    document, journal_path = document_path_for(path), journal_path_for(path)
     if not journal_path.is_file():
         raise RecorderStateError(
             f"{path} has no journal next to it ({journal_path.name}). Later records are appended to a journal, so a "
@@ -135,15 +133,6 @@ def _write_document(
             "validate` reports what is damaged. `trace-recorder recover --force` writes the document nevertheless."
         )
     return None
-
-
-def _files_of(path: Path) -> tuple[Path, Path]:
-    """Return the paths of a run's document and journal. `path` is either of them."""
-    if path.name.endswith(_JOURNAL_OF_OTHER_NAME):
-        other = path.with_name(path.name.removesuffix(_JOURNAL_OF_OTHER_NAME))
-        if other.exists():
-            return other, path
-    return document_path_for(path), journal_path_for(path)
 
 
 def _data(reward: Mapping[str, Payload]) -> str:
