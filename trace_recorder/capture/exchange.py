@@ -272,5 +272,5 @@ class Exchange:
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
                 finally:
-                    response.buffer, response.written = [], []  # a caller, or a cycle, may keep the exchange alive
-                    self.run.unfinished.release(self)  # last, because a run that ends meanwhile waits for this
+                    response.buffer, response.written = [], []  # a caller, or a reference cycle, may keep them
+                    self.run.unfinished.release(self)  # this is last: a run that ends waits for it

@@ -44,7 +44,7 @@ def uses_google_auth(google: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """A method that all requests of a client pass, and the library whose seam they reach.
+    """A method through which all requests of a client go, and the library whose seam they reach.
 
     `is_used` says whether a client uses the method.
     """
@@ -66,12 +66,12 @@ FUNNELS = {
         Funnel("urllib3", "_request", uses_google_auth),
     ),
 }
-"""The methods that the requests of a client pass, by the library and the name of the client's class."""
+"""The methods through which a client's requests go, by the library and the name of the client's class."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodSlot:
-    """A client, and its method that all its requests pass.
+    """A client, and its method through which all its requests go.
 
     While the method is bound to a recorder, the client's requests are recorded.
     """
@@ -138,7 +138,7 @@ class MethodSlot:
 
 
 def method_slots(client: object) -> Iterator[MethodSlot]:
-    """Yield the methods that the requests of a client pass: its own methods, or those of a client inside it."""
+    """Yield the methods through which a client's requests go: its own methods, or those of a client inside it."""
     aws = type(client).__module__.partition(".")[0] in ("botocore", "aiobotocore")
     for owner in (
         client,

@@ -234,7 +234,7 @@ def _shared_client_error(client: object, other: object) -> BoundClientError:
 
 
 def ways_out(client: object) -> tuple[list[MethodSlot], list[Any], list[Any]]:
-    """Return the methods, the HTTP clients and the makers of HTTP clients that the calls of a client pass.
+    """Return the methods, the HTTP clients and the makers of HTTP clients through which a client's calls go.
 
     Raises UnsupportedClientError if there are none.
     """

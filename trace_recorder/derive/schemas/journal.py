@@ -225,7 +225,7 @@ class AnnotationData(RecordData):
 class RedactionData(RecordData):
     """The data of the record `of`, without a value that became known as a secret later.
 
-    For the start record, it has the task and the metadata. For an annotation, it has the value.
+    If `of` is the start record, it has the task and the metadata. If `of` is an annotation, it has the value.
     """
 
     exactly_one_of = ("task", "value")
