@@ -41,25 +41,25 @@ def words_of(name: str) -> list[str]:
 
 
 def seeds() -> Iterator[int]:
-    """Yield three seeds for each example of a property: the same each time, or others with the profile `search`."""
+    """Yield ten seeds for each example of a property: the same each time, or others with the profile `search`."""
     profile = settings()
     first = 0 if profile.derandomize else randrange(2**32)
-    yield from range(first, first + 3 * profile.max_examples)
+    yield from range(first, first + 10 * profile.max_examples)
 
 
 def any_json(random: Random, words: list[str], depth: int = 5) -> Payload:
     """Return any JSON in these words."""
-    kind = random.randrange(12) if depth else 11
-    if kind < 2:
+    kind = random.randrange(10) if depth else 9
+    if kind < 3 and depth < 5:
         return [any_json(random, words, depth - 1) for _ in range(random.randrange(4))]
-    if kind < 6 or depth == 5:
-        return {random.choice(words): any_json(random, words, depth - 1) for _ in range(random.randrange(7))}
-    return random.choice(words) if kind < 8 else random.choice(LEAVES)
+    if kind < 5 or depth == 5:
+        return {random.choice(words): any_json(random, words, depth - 1) for _ in range(random.randrange(4 * depth))}
+    return random.choice(words) if kind < 7 else random.choice(LEAVES)
 
 
 def any_stream(random: Random, words: list[str]) -> str:
     """Return any text, or events, lines or a list of any JSON."""
-    values = [any_json(random, words) for _ in range(random.randrange(6))]
+    values = [any_json(random, words, random.choice((5, 5, 1))) for _ in range(random.randrange(6))]
     kind = random.randrange(4)
     if kind == 0:
         return "".join(random.choices(LETTERS, k=random.randrange(80)))

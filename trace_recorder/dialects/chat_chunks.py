@@ -198,7 +198,7 @@ class _JoinedChunks:
     def add(self, chunk: dict[str, Payload], error: Payload) -> None:
         if error:
             self.error = error
-            chunk = chunk if "error" in chunk else {"error": error}
+            chunk = chunk if chunk.get("error") is not None else {"error": error}
         choices = chunk.pop("choices", None)
         for value in choices if isinstance(choices, list) else ():
             choice = value if isinstance(value, dict) else {}
