@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
@@ -336,14 +336,15 @@ class WholeDocument:
         """
         calls: list[Buffer] = []
         comma = step_comma = b"\n"
-        for number, (interaction, step) in enumerate(self._fold.interactions_and_steps(), 1):
+        numbers = count(1)  # `enumerate` would keep each call in memory until the next call is read
+        for interaction, step in self._fold.interactions_and_steps():
             response: Payload = None
             if interaction is not None:
                 response = interaction.response.to_document()
                 calls += (comma, *text.interaction(interaction, response))
                 comma = b",\n"
             size = sum(map(len, calls))
-            if number % _PARTS_BETWEEN_PAUSES == 0 or size > MAX_UNINTERRUPTED_CHARS:
+            if next(numbers) % _PARTS_BETWEEN_PAUSES == 0 or size > MAX_UNINTERRUPTED_CHARS:
                 self._pause()
                 yield from calls if size > MAX_UNINTERRUPTED_CHARS else (b"".join(calls),)
                 calls.clear()
