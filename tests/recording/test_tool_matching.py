@@ -101,6 +101,18 @@ def test_parallel_calls_are_told_apart_by_their_arguments(recorder: TrajectoryRe
     assert results(step) == [("c1", {"n": 1}, None), ("c2", {"n": 2}, None), ("c3", {"n": 1}, None)]
 
 
+def test_a_call_whose_result_the_model_has_is_no_later_tool_s(recorder: TrajectoryRecorder) -> None:
+    """The other call of the same answer is still open, and is taken for the tool that runs later."""
+    echo = recorder.tool(lambda **arguments: arguments, name="bash")
+    ask(recorder, ("c1", "bash", '{"n": 1}'), ("c2", "bash", '{"n": 1}'))
+    ask(recorder, c1="one")
+
+    echo(n=1)
+
+    first = steps(recorder)[0]
+    assert results(first) == [("c1", "one", None), ("c2", {"n": 1}, None)]
+
+
 def test_a_single_call_is_found_whatever_became_of_its_arguments(recorder: TrajectoryRecorder) -> None:
     """An agent may convert them; where several of that name are open, nothing is guessed."""
     echo = recorder.tool(lambda n: n, name="bash")
