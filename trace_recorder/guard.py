@@ -39,7 +39,7 @@ def try_call(
 
 
 _MAX_BLOCKS = 100
-"""How many context managers a guard keeps in a cache, one for each guarded action. They have no state."""
+"""A guard keeps at most this many context managers in a cache, one for each guarded action. They have no state."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Failure:
     reported: int = 0
 
     def describe(self) -> str:
-        """Return the reason, and how often it happened since it was last reported."""
+        """Return the reason of the failure, and how often the failure happened since it was last reported."""
         new = self.count - self.reported
         if self.reported:
             return f"{self.why} ({new} more)"
@@ -113,7 +113,7 @@ class Guard:
     def note_recovery(self, what: str | None = None) -> None:
         """Stop counting the repetitions of a failure that costs no record, and queue their number for the journal.
 
-        With `what`, do so only if `what` is the action that failed.
+        If `what` is given, do so only if `what` is the action that failed.
         """
         last = self._last
         if last is None or what not in {None, last.what}:

@@ -21,7 +21,9 @@ _locks: dict[int, ref[Any]] = {}
 def new_lock() -> threading.RLock:
     """Return a re-entrant lock of recording."""
     lock = threading.RLock()
-    _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))  # `pop` gets the reference as its default
+    _locks[id(lock)] = ref(
+        lock, partial(_locks.pop, id(lock))
+    )  # the callback's argument, the dead reference, is the default of `pop`
     return lock
 
 
@@ -32,7 +34,10 @@ def holds_lock() -> bool:
 
 
 def _free_after_fork() -> None:
-    """Free the locks that other threads of the parent held. A new thread may get the id of a thread that held one."""
+    """Free the locks that threads of the parent process held at the fork.
+
+    Otherwise a new thread could seem to hold such a lock, because it may get the id of the thread that did.
+    """
     for kept in list(_locks.values()):
         lock = kept()
         if lock is not None and not lock._is_owned():

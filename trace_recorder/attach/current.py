@@ -133,7 +133,10 @@ def current_recorder() -> TrajectoryRecorder | None:
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
-    """Return the active recorder if its run is open, or None. `what` names the record in messages."""
+    """Return the active recorder if its run is open, or None.
+
+    `what` says in warnings and error texts what was to be recorded, such as "a reward".
+    """
     recorder = _following(what)
     return recorder if recorder is not None and recorder._lifecycle.open_run(what) is not None else None
 
@@ -196,7 +199,7 @@ def http_client(
 ) -> object:
     """Make an HTTP client that records, for an SDK that accepts one, as in `OpenAI(http_client=…)`.
 
-    Its calls go to `recorder`. Without `recorder`, each call goes to the recorder that is active where it is made.
+    Its calls go to `recorder`. If `recorder` is None, each call goes to the recorder that is active where it is made.
     `library` is "httpx2" by default if httpx2 is installed: openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept its
     clients. Otherwise it is "httpx". `arguments` are passed to the library's Client.
     """

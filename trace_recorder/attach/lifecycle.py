@@ -100,7 +100,7 @@ class Lifecycle:
             return
         redaction = Redaction(self._redact)
         run = Run(journal, document, redaction, self.guard, history=self._history, limits=self._limits)
-        # This is before `self.run` is set, because a fork or a signal may come at any point.
+        # The finalizer is made before `self.run` is set, because a fork or a signal may come at any point.
         self._finalizer = weakref.finalize(self, _interrupt, run)
         self._finalizer.atexit = False
         self.run, self._path = run, document

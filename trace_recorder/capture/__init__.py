@@ -1,1 +1,1 @@
-"""Capture: the seams of the HTTP libraries, and the exchange that they share. It imports no SDK."""
+"""Captures LLM calls inside the HTTP libraries: one module for each library, and `Exchange`, which they share."""

@@ -35,7 +35,7 @@ from trace_recorder.values.messages import JoinedStream, Payload, without_none
 from trace_recorder.values.origins import ReplayedFrom
 
 REDIRECTS = (307, 308)
-"""The redirects after which the client sends the same request again."""
+"""The status codes of redirects after which the client sends the same request to another address."""
 
 
 class AttemptRecords:
@@ -77,9 +77,9 @@ class AttemptRecords:
             )
 
     def note_answer(self, status: int, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        """Remember a failure or a redirect, after which an equal request is the next attempt.
+        """Remember a failure or a redirect.
 
-        Remember a stream that began.
+        The same request, sent again, is then the next attempt. Remember a stream that began.
         """
         if status >= 400:
             self._remember_failure()
@@ -89,7 +89,7 @@ class AttemptRecords:
             background_responses.streams.add(self)
 
     def note_origin(self, origin: ReplayedFrom) -> None:
-        """State in all later records which recorded call gave the answer."""
+        """Write into all later records of the attempt from which recorded call a replay took the answer."""
         self._members["replayed_from"] = origin.to_document()
 
     def _remember_failure(self) -> None:
@@ -163,7 +163,10 @@ class AttemptRecords:
         return None
 
     def _why_incomplete(self, joined: JoinedStream | None, why: str | None) -> str | None:
-        """Return why a stream is incomplete. After the protocol's own last event, the decoded text is complete."""
+        """Return why a stream is incomplete, or None if it is complete.
+
+        A stream with its dialect's last event is complete unless a part of it is missing.
+        """
         missing = self.response.missing
         if joined is not None and joined.ended and missing is None:
             return None
@@ -182,7 +185,7 @@ class AttemptRecords:
         background_responses.streams.discard(self)
 
     def polled_early(self, api: str, response_id: str) -> BackgroundCall | None:
-        """Return this call if the polled response came with its stream, which has not ended yet, or else None."""
+        """Return this call if its open stream has the id of the polled response, or else None."""
         if api != self.sent.endpoint.api:
             return None
         received = b"".join((*self.response.written, joined_bytes(self.response.buffer[:])))

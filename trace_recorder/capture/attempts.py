@@ -1,7 +1,9 @@
-"""Recognises attempts: a request repeats the last request of its context if that request failed and is equal.
+"""Recognises attempts.
 
-A redirected request counts as failed. A context variable keeps the failure, so that a request of another task or thread
-is not taken for the next attempt. The variable has only a digest of the request, because contexts may live long.
+If the last request of a context failed, and the next one has the same address and body, the next one is another attempt
+of the same call. A redirected request counts as failed. A context variable keeps the failure, so that a request of
+another task or thread is not taken for the next attempt. The variable has only a digest of the request, because
+contexts may live long.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class _FailedAttempt:
-    """The last exchange in this context, if it failed or was redirected. An equal request is its next attempt."""
+    """The last exchange in this context, if it failed or was redirected.
+
+    If its request is sent again, that is the next attempt.
+    """
 
     run: Run
     interaction_id: str
@@ -59,12 +64,15 @@ def identify(run: Run, sent: SentRequest) -> tuple[str, int, bool]:
 
 
 def remember_failure(run: Run, interaction_id: str, attempt: int, sent: SentRequest) -> None:
-    """Count the next equal request of this context as another attempt."""
+    """Count the next request of this context as another attempt, if it is the same request again."""
     _failed.set(_FailedAttempt(run, interaction_id, attempt, _digest(sent.url, sent.body)))
 
 
 def forget_failure(interaction_id: str) -> None:
-    """Count the next equal request of this context as a new call, because the interaction has its answer."""
+    """Forget the failure of an interaction that now has its answer.
+
+    If this context sends the same request again, that is a new call, not the next attempt.
+    """
     last = _failed.get()
     if last is not None and last.interaction_id == interaction_id:
         _failed.set(None)

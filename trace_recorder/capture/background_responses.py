@@ -31,7 +31,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.origins import ReplayedFrom
 
 MAX_REMEMBERED = 1000
-"""How many responses are remembered. If there are more, the oldest are forgotten."""
+"""At most this many responses are remembered. If there are more, the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class BackgroundCall:
 
 
 class Streaming(Protocol):
-    """A call with a stream that has not ended, or is being assembled."""
+    """A call whose stream has not ended, or is being assembled."""
 
     @property
     def run(self) -> Run:
@@ -130,7 +130,7 @@ class PollRecords:
         """Write nothing. The next poll may succeed."""
 
     def note_origin(self, origin: ReplayedFrom) -> None:
-        """State in the record of the response which recorded call gave the answer."""
+        """Write into the record of the response from which recorded call a replay took the answer."""
         self._members["replayed_from"] = origin.to_document()
 
     def write_response(self, ended_at: float, why: str | None, error: BaseException | None) -> None:

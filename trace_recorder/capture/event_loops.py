@@ -29,8 +29,8 @@ async def run_in_thread(
 
     `work` must not raise. After `work`, the thread calls `then`, and the caller does not wait for that.
 
-    The thread yields to other threads, unless `is_awaited` says that another thread waits for it. If the caller is
-    cancelled, it stops waiting, and the work continues to its end. If no thread can be started, the caller does the
+    The thread yields to other threads, unless `is_awaited` says that another thread waits for the work. If the caller
+    is cancelled, it stops waiting, and the work continues to its end. If no thread can be started, the caller does the
     work itself.
     """
     trio = _trio()

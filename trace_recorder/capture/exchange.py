@@ -33,7 +33,7 @@ from trace_recorder.storage.redaction import headers
 from trace_recorder.values.origins import REPLAYED_FROM_HEADER, ReplayedFrom
 
 LONG_STREAM = 32 * 1024
-"""A stream of fewer bytes is assembled in the event loop's own thread, which it delays only briefly."""
+"""A stream of fewer bytes is assembled in the event loop's own thread, because that delays the loop only briefly."""
 ASSEMBLY_TIMEOUT_SECONDS = 10.0
 """How long an ending run waits for a request or a stream that a background thread writes."""
 
@@ -187,7 +187,7 @@ class Exchange:
     def ended_without_waiting(self) -> None:
         """Do the same as `ended` where nothing may be awaited.
 
-        A thread assembles a long stream; its text is on file before this returns.
+        A thread assembles a long stream. The text of the stream is on file before this method returns.
         """
         response = self.response
         is_long = response.is_live_stream and response.size() >= LONG_STREAM
@@ -272,5 +272,8 @@ class Exchange:
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
                 finally:
-                    response.buffer, response.written = [], []  # a caller, or a reference cycle, may keep them
+                    response.buffer, response.written = (
+                        [],
+                        [],
+                    )  # to free memory, because a caller or a reference cycle may keep `response` alive
                     self.run.unfinished.release(self)  # this is last: a run that ends waits for it

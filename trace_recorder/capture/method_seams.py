@@ -202,7 +202,7 @@ class ImportHook:
         if name not in self._libraries:
             return None
         finders = list(sys.meta_path)
-        # Several hooks may be installed. Each asks only the finders after it.
+        # Several import hooks may be installed. Each hook asks only the finders after itself.
         behind = finders[finders.index(self) + 1 :] if self in finders else finders
         others = (getattr(finder, "find_spec", None) for finder in behind)
         spec = next((spec for find in others if find and (spec := find(name, path, target))), None)
@@ -212,7 +212,10 @@ class ImportHook:
         return spec
 
     def _call_after_import(self, loader: Any) -> None:
-        """Call back for the next module that a loader executes, and restore the loader before that."""
+        """Patch a loader: when it has executed an HTTP library, `on_import` is called.
+
+        The patch is removed before the loader executes its next module.
+        """
         execute = loader.exec_module
 
         def executed(module: ModuleType) -> None:

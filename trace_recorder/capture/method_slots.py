@@ -1,8 +1,9 @@
 """Wraps clients of aiohttp, urllib3, requests, boto3, aiobotocore and google-genai by replacing one method of each.
 
-All requests of such a client go through one method. While the client is bound to a recorder or a replay, this method
-sets `bound_here` to the client's `Bound`. The seam of the HTTP library that sends the request reads it there
-(`method_seams.py`). `sdk_clients.py` binds the transports of httpx.
+All requests of such a client go through one method. While the client is bound to a recorder or a replay, a replacement
+of this method sets the context variable `bound_here` during each call. Its value, a `Bound`, has the client's recorder
+and replays. The seam of the HTTP library that sends the request reads the variable (`method_seams.py`).
+`sdk_clients.py` binds the transports of httpx.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def _funnels(owner: object) -> tuple[Funnel, ...]:
 
 
 def _bound_method(client: object, method: str, here: Bound, original: Any) -> Any:
-    """Return a function that calls a client's method while `bound_here` is set to the client's `Bound`.
+    """Return a function that sets `bound_here` to `here`, calls the client's method, and restores `bound_here`.
 
     `original` is the client's own attribute of that name, or None.
     """

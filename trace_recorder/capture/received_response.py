@@ -36,7 +36,7 @@ SHORT = 8 * 1024
 LONGEST_LINE = 4 * 1024 * 1024
 """A stream is cut at the ends of lines, so that no secret is cut in two. A longer line is cut anywhere."""
 MOST_KEPT_PARTS = 32
-"""How many parts of a plain body are kept in memory until it is known whether the response is final.
+"""At most this many parts of a plain body are kept in memory until it is known whether the response is final.
 
 A response with a longer body counts as final.
 """
@@ -71,7 +71,7 @@ class ReceivedResponse:
     """When the first chunk came, on the clock of `perf_counter`. `last` is the time of the last chunk."""
     last: float | None = None
     missing: str | None = None
-    """Why a part of the response is missing, if it is."""
+    """Why a part of the response is missing, or None if no part is missing."""
     _buffered = 0
     _flush_seconds = math.inf
     _decode: Decoder | None = None

@@ -108,7 +108,11 @@ def _item_access(owner: MutableMapping[Any, Any], key: Any) -> tuple[Callable[[]
 
 
 MAKERS = ("_inner_client_cls", "_make_async_client")
-"""Attributes that make HTTP clients later: google-genai's for each event loop, aiobotocore's at its first request."""
+"""Attributes that make HTTP clients later.
+
+The first one, of google-genai, makes a client for each event loop. The second one, of aiobotocore, makes a client at
+the first request.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,7 @@ def _candidates(client: object) -> Iterator[Any]:
     yield _attribute(aws, "_session")
     if isinstance(client, ModuleType):
         yield _attribute(inside, "_client")  # the module ollama: its functions are the methods of one client
-        yield _attribute(client, "http_client")  # the module openai: every client that it makes uses this one
+        yield _attribute(client, "http_client")  # the module openai: each of its clients uses this HTTP client
 
 
 def _make_http_client(client: object) -> None:

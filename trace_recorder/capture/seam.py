@@ -199,7 +199,10 @@ async def begin_in_event_loop(binding: Binding, request: Any, plain_body: type[I
 
 
 def _run_and_endpoint(binding: Binding, request: Any) -> tuple[Run | None, Endpoint | None]:
-    """Return the run that records a request, and the request's endpoint. Both are None if a seam outside records it."""
+    """Return the run that records a request, and the request's endpoint.
+
+    Both are None if a seam around this one records the request.
+    """
     endpoint: Endpoint | None = None
     with guard.protect("find out whether a request is an LLM call"):
         endpoint = endpoint_of(request.method, request.url.host, request.url.path, request.url.port)
@@ -287,7 +290,7 @@ def _is_same(outer: Any, inner: Any) -> bool:
 
 
 def is_sending_to(host: str) -> bool:
-    """Whether a seam is sending to a host, in whichever thread."""
+    """Whether a seam is sending to a host, in any thread."""
     sent = [*hosts_in_use.values()]
     return canonical_host(host) in [canonical_host(raw.decode("ascii", "replace")) for raw in sent]
 

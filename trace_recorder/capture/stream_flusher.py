@@ -71,7 +71,9 @@ class StreamFlusher:
             self.watched.difference_update(streams)
             if not streams:
                 with self._lock:
-                    self._thread = None  # before the set is looked at: whoever adds a stream later starts a thread
+                    self._thread = (
+                        None  # before the set is read, so that a thread that adds a stream after that starts a flusher
+                    )
                     if not self.watched:
                         return
                     self._thread = thread

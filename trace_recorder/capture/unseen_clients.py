@@ -83,7 +83,9 @@ def advice(connections: Iterable[object]) -> str:
 
 
 class UnseenClients:
-    """Notes connections while somebody watches, for a run that ends without all its calls. There is one instance.
+    """Notes unseen connections while a run is open or the process is instrumented, to explain missing calls.
+
+    There is one instance.
 
     There is no lock. If two threads begin and end to watch at the same moment, a connection may be missed.
     """
@@ -104,7 +106,7 @@ class UnseenClients:
             self._replace_lookup()
 
     def unwatch(self, who: str) -> None:
-        """Restore what `watch` has replaced, unless others still watch."""
+        """Stop noting connections for this name. Restore `socket.getaddrinfo` if no other name is left."""
         self._watching.pop(who, None)
         restore = self._restore
         if restore is not None and not self._watching:

@@ -47,7 +47,10 @@ from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.trajectory import AgentStep, Status, Trajectory
 
 MAX_READINGS = 256
-"""How many elements of requests a fold of an open journal keeps in memory after it has read them."""
+"""A fold of an open journal keeps at most this many elements of requests in memory.
+
+It reads the older ones again when it needs them.
+"""
 
 
 @dataclass(slots=True)
@@ -372,7 +375,7 @@ class Fold:
 
 
 def _ignore(_: Exception) -> None:
-    """Return None for a request that cannot be read. `CallRecords.has_request` reports the request."""
+    """Do nothing, because `CallRecords.has_request` is False for a request that cannot be read."""
 
 
 _HANDLERS: Mapping[str, Callable[[Fold, Record], object]] = {

@@ -273,7 +273,10 @@ class ToolStep:
 MAX_TOOLS_PER_STEP = 64
 """A new step begins after this many tools, so that no step grows without limit if no calls are recorded."""
 MAX_WAITING_CLAIMS = 256
-"""How many calls of recorded steps wait for their tools, and how many tools wait for a step that names them."""
+"""At most this many calls of recorded steps wait for their tools, and as many tools wait for a step that names them.
+
+The oldest are forgotten first.
+"""
 
 
 class ToolSteps:

@@ -53,7 +53,10 @@ def _error_text(content: Payload) -> str:
 PREAMBLE = -1
 """The number of the element for everything before the history, such as a system prompt."""
 MAX_PROMPTS = 64
-"""How many prompts are remembered, because agents may take turns. A request is compared with each of these prompts."""
+"""At most this many prompts are remembered, because agents may take turns.
+
+A request is compared with each of these prompts.
+"""
 MIN_ELEMENTS = 16
 """A prompt with fewer elements is remembered only for the next request.
 

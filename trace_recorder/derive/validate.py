@@ -313,7 +313,7 @@ def _beginning(lines: Sequence[Record | BadLine], count: int) -> Trajectory:
 
 
 MAX_LISTS = 8
-"""How many earlier lists of the same name a list is compared with."""
+"""A list is compared with at most this many earlier lists of the same name, the newest ones."""
 
 
 class ItemChecks:

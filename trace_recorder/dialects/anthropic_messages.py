@@ -147,7 +147,10 @@ def _with_blocks(extra: dict[str, Payload], blocks: list[Payload]) -> dict[str, 
 
 
 def _blocks(blocks: list[Payload], text: str | None = None) -> Blocks:
-    """Collect blocks. A block other than text, thinking and calls gets its position in the list that `extra` keeps."""
+    """Collect blocks.
+
+    A block other than text, thinking and calls is added with its index in the list that `extra` keeps.
+    """
     gathered, kept = Blocks(), 0
     gathered.add_text(text)
     for block in blocks:
@@ -280,7 +283,10 @@ class _JoinedMessage:
             self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
-        """Return the result of `number` events. The body has no `content` if no message had begun."""
+        """Return the joined body.
+
+        `number` is how many events the stream had. The body has no `content` if no message had begun.
+        """
         if self._blocks or self._message.keys() - {"error"}:
             self._message["content"] = [block.assembled() for block in self._blocks]
         if self._usage:

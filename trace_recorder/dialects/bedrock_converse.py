@@ -129,7 +129,10 @@ def _message(role: str, blocks: list[Payload], extra: dict[str, Payload]) -> Mes
 
 
 def _blocks(blocks: list[Payload]) -> Blocks:
-    """Collect blocks. A block other than text, reasoning and calls gets its position in the list that `extra` keeps."""
+    """Collect blocks.
+
+    A block other than text, reasoning and calls is added with its index in the list that `extra` keeps.
+    """
     gathered, kept = Blocks(), 0
     for members in map(as_dict, blocks):
         if isinstance(members.get("text"), str):
@@ -263,7 +266,10 @@ class _JoinedAnswer:
         return [self._blocks[index] for index in sorted(self._blocks)]
 
     def stream(self, number: int) -> JoinedStream:
-        """Return the result of `number` events. The body has no `output` if no message had begun."""
+        """Return the joined body.
+
+        `number` is how many events the stream had. The body has no `output` if no message had begun.
+        """
         if self._role is not None or self._blocks:
             message = {"role": self._role or "assistant", "content": self._assembled()}
             self._body = {"output": {"message": message}, **self._body}

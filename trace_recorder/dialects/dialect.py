@@ -37,7 +37,7 @@ class ReadResponse(Protocol):
     """A reader of a response's JSON."""
 
     def __call__(self, body: Payload, made_up_ids: int = 0) -> LLMResponse:
-        """Read the answer. `made_up_ids` is the number of tool calls of the request with made-up ids."""
+        """Read the answer. `made_up_ids` is how many tool calls of the request have made-up ids."""
 
 
 class History(Struct, frozen=True):
@@ -92,7 +92,7 @@ class Dialect:
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None
     """Returns a request with another system prompt. It is None if requests have no system prompt."""
     counting: Counting
-    """Which parts the stated token counts include."""
+    """Which tokens the stated counts of input and output leave out."""
     usage_on_request: bool
     """Whether a stream states token counts only if `stream_options={"include_usage": True}` asks for them.
 

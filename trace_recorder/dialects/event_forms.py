@@ -39,13 +39,13 @@ _INSIDE_STRING = re.compile(r'(?:[^\x00-\x1f"\\]|\\(?:["\\/bfnrt]|u(?![dD][89a-f
 _NAME_OF_EVENT = re.compile(r"event: ?[\w.]+")
 _DATA = "data: "
 _MOST_LINES = 3
-"""How many lines an event takes at most, with a blank line and its name."""
+"""An event takes at most this many lines: its name, its data, and a blank line."""
 _FEW_EVENTS, _MOST_EVENTS = 16, 128
-"""How many events are read together: few at first, because most runs may be short."""
+"""At most this many events are read together: few at first, because most runs may be short."""
 _MIN_EVENTS = 4
-"""Fewer events are read one by one."""
+"""If fewer events follow, each is read by itself."""
 _MOST_MISSES = 63
-"""How many events are skipped, at most, after an event that began no long run."""
+"""After an event that began no long run, at most this many events are skipped."""
 
 Segment = tuple[str, str, str]
 """The parts in which events of one form differ: the counter, the piece and the filler, as they are in the JSON."""
@@ -87,7 +87,7 @@ class EventForm:
 
     @property
     def piece_start(self) -> int:
-        """The position of the piece in the line of an event, after the quote, if the counter is empty."""
+        """The position of the piece, after its opening quote, in a line of this form with an empty counter."""
         return len(self._head) + len(self._behind_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
@@ -110,7 +110,7 @@ class EventForm:
         return EventRun(segments, between)
 
     def _between(self, lines: list[str], number: int) -> list[str] | None:
-        """Return the lines between an event and the next one, or None if the next one does not begin like this form."""
+        """Return the lines between an event and the next one, or None if the next event has another form."""
         for begin in range(number + 1, min(number + 1 + _MOST_LINES, len(lines))):
             if lines[begin].startswith(self._head):
                 between = lines[number + 1 : begin]
@@ -121,7 +121,7 @@ class EventForm:
         """Take apart lines, each event after the lines `between`, up to the first event that has another form."""
         step = len(between) + 1
         events = lines[step - 1 :: step]
-        for number, event in enumerate(events):  # no call for each event
+        for number, event in enumerate(events):  # no function is called for each event, to be quick
             if not event.startswith(self._head):
                 del events[number:]
                 break
@@ -182,8 +182,8 @@ class MergedRuns:
 
     `grows` gets the JSON of an event, with `PIECE` as its piece. It returns whether joining many such events has the
     same result as joining one event with all their pieces. The first and the last event of a run are never merged, so
-    the merged events are known to be whole. Other members get their first and last value, because a merged event has
-    the last filler that is not empty.
+    the merged events are known to be whole. A merged event has the last filler that is not empty, and the first and the
+    last event of the run keep their own. So any other member ends with the same value as without merging.
     """
 
     def __init__(self, grows: Callable[[Payload], bool]) -> None:
@@ -212,7 +212,10 @@ class MergedRuns:
         return [*parts, *lines[done:]]
 
     def _read(self, lines: list[str], number: int) -> tuple[EventForm | None, str, EventRun | None]:
-        """Return the form of the event in a line, its JSON, and its run. All are missing if no run is looked for."""
+        """Return the form of the event in a line, its JSON, and its run.
+
+        They are None, "" and None if no run is looked for.
+        """
         line = lines[number]
         if not line.startswith(_DATA) or len(line) > MAX_UNINTERRUPTED_CHARS:
             return None, "", None

@@ -155,7 +155,10 @@ def _kind(part: Payload) -> str:
 
 
 def _is_text(members: dict[str, Payload]) -> bool:
-    """Whether a part with an empty text is a text. With a signature, it is. With an image in the part, it is not."""
+    """Whether a part with an empty text is a text.
+
+    It is if the part has a signature. It is not if the part has an image.
+    """
     return not any(is_nonempty(value) for name, value in members.items() if name not in _BESIDE_TEXT)
 
 
@@ -166,7 +169,10 @@ def _is_lossless(part: Payload) -> bool:
 
 
 def _blocks(parts: list[Payload]) -> Blocks:
-    """Collect parts. A part other than text, thoughts and calls gets its position in the list that `extra` keeps."""
+    """Collect parts.
+
+    A part other than text, thoughts and calls is added with its index in the list that `extra` keeps.
+    """
     gathered, kept = Blocks(), 0
     for part in parts:
         kind = _kind(part)

@@ -178,7 +178,7 @@ def _is_plain(content: Payload) -> bool:
 
 
 def _gathered(steps: list[Payload], kept: int = 0) -> Blocks:
-    """Collect the blocks of steps. A block that `extra` keeps gets the position of its step in that list.
+    """Collect the blocks of steps. A block that `extra` keeps is added with the index of its step in that list.
 
     `kept` is the number of earlier steps that `extra` keeps.
     """
@@ -335,7 +335,10 @@ class _JoinedInteraction:
             self._growing[index].grow(delta)
 
     def stream(self, number: int) -> JoinedStream:
-        """Return the result of `number` events. If the provider sends all steps at the end, these steps are used."""
+        """Return the joined body.
+
+        `number` is how many events the stream had. If the provider sends all steps at the end, these steps are used.
+        """
         if self._blocks and not self._body.get(self._list):
             self._body[self._list] = [block.assembled() for block in self._blocks]
         return JoinedStream(self._body, self._ended, number, self._body.get("error"))

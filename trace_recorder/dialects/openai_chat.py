@@ -276,8 +276,8 @@ def _read_any_call(element: Payload) -> ToolCall:
 def _blocks(members: Members, content: Payload) -> Blocks:
     """Collect the blocks of a message except its calls. Take its reasoning, whatever the member's name.
 
-    Reasoning outside of the content comes first. A block other than text and reasoning gets its position in the content
-    without reasoning. A reference between two texts, as in Mistral's citations, does not separate them.
+    Reasoning outside of the content comes first. A block other than text and reasoning is added with its index in the
+    content without reasoning. A reference between two texts, as in Mistral's citations, does not separate them.
     """
     gathered, place = Blocks(), 0
     parts = content if isinstance(content, list) else [] if content is None else [content]

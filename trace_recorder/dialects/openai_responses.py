@@ -153,7 +153,7 @@ def _read_output(output: list[Payload], made_up_ids: int) -> Choice:
 
 
 def _blocks(output: list[Payload]) -> Blocks:
-    """Collect the blocks of items. A block that `extra` keeps gets the position of its item in that list."""
+    """Collect the blocks of items. A block that `extra` keeps is added with the index of its item in that list."""
     gathered, kept = Blocks(), 0
     for item in output:
         for message in read_message(item):

@@ -175,7 +175,7 @@ def _payload(value: dict[str, Payload], members: str) -> bytes:
 def frame_events(text: str) -> Iterator[tuple[str | None, str]]:
     """Yield each event of a stream of frames: its type, and its data as JSON.
 
-    An exception, and an error of the stream itself, become events of the type "error" in Anthropic's form.
+    A frame with an `:exception-type` or an `:error-code` becomes an event of the type "error" in Anthropic's form.
     """
     for line in text.split("\n"):
         frame = as_dict(json_value(line))

@@ -34,7 +34,10 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
 
 JOINED_FROM = "joined_from"
-"""The key of the annotation about a joined session: its file, format and id, and the numbers of calls and tools."""
+"""The key of the annotation about a joined session.
+
+The annotation has the session's file, format and id, how many calls were matched, and how many tools were added.
+"""
 _MAX_GAPS = 20
 _SLACK_SECONDS = 10.0
 """A program may write a line of the session up to this long before it sends its first request."""
@@ -105,7 +108,10 @@ class Joined:
         return self._session.identity
 
     def belongs(self, session: str | None) -> bool:
-        """Whether this is the session of the run. Without an id, most calls of the session must be calls of the run."""
+        """Whether this is the session of the run.
+
+        If `session` is None, most calls of the session must be calls of the run.
+        """
         if session is not None:
             return self._session.identity == session
         return len(self._pairs) > len(self._unknown)

@@ -53,9 +53,12 @@ IDLE_SECONDS = 3600.0
 _LONG_PROMPT_BYTES = 256 * 1024
 """A thread reads longer prompts. The event loop would stop for 5 ms to read a prompt of this length."""
 _MAX_AGENTS = 256
-"""How many agents' contexts a session keeps. An agent without a context gets a new id with its next request."""
+"""A session keeps the contexts of at most this many agents.
+
+An agent without a context gets a new id with its next request.
+"""
 _MAX_FAILED = 16
-"""The number of failed requests that a session remembers until they are sent again."""
+"""A session remembers at most this many failed requests until they are sent again. Then the oldest is forgotten."""
 _SPARE_DESCRIPTORS = 128
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()
@@ -88,7 +91,10 @@ class Session:
     context: Context
     agents: dict[str, Context] = field(default_factory=dict)
     failed: deque[tuple[bytes, Context]] = field(default_factory=lambda: deque(maxlen=_MAX_FAILED))
-    """The digests and the contexts of the last failed requests. Two workers may have sent equal requests."""
+    """The digests and the contexts of the last failed requests.
+
+    A digest occurs twice if two workers sent the same request.
+    """
     requests: int = 0
     """The number of requests that are being answered now."""
     last_used: float = field(default_factory=time.monotonic)
@@ -96,8 +102,8 @@ class Session:
     def context_for(self, request: SessionRequest) -> Context:
         """Return the context in which to send a request.
 
-        If an equal request failed, return the context of that request. In this context, recording counts the new
-        request as the next attempt.
+        If the same request failed before, return the context in which it was sent. In this context, recording counts
+        the new request as the next attempt.
         """
         digest = request.digest() if self.failed else b""
         for failure in self.failed:
@@ -151,7 +157,7 @@ class SessionRequest:
         return SubAgent(name, None if parent == _CODEX_MAIN else parent)
 
     def digest(self) -> bytes:
-        """Return a digest of the request and its agent. Two agents of a session may send equal requests."""
+        """Return a digest of the request and its agent, because two agents of a session may send the same request."""
         sender = f"{self.url}\0{self.sub_agent()}\0".encode("utf-8", "surrogatepass")
         return blake2b(sender + self.body, digest_size=16).digest()
 
@@ -161,9 +167,9 @@ class Sessions:
 
     `command` is the program that the proxy runs, if any. `header` is one more header with the id of a session. A
     session ends after `idle_seconds` without a request. By default that is an hour. If there is a program, its exit
-    ends its sessions instead. `join` adds the contents of the programs' session files to their runs. If `max_open` runs
-    are open, a new run ends the run that was idle for longest. The default is as many as the limit for open files
-    allows.
+    ends its sessions instead. If `join` is True, the contents of the programs' session files are added to their runs.
+    If `max_open` runs are open, a new run ends the run that was idle for longest. The default is as many as the limit
+    for open files allows.
     """
 
     def __init__(

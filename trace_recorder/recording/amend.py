@@ -46,7 +46,7 @@ def append_rewards(path: Path, rewards: Iterable[Mapping[str, Payload]]) -> None
 def rebuild_document(path: Path, *, force: bool = False) -> Path:
     """Write the document of an ended run again, from the run's journal, and return the document's path.
 
-    With `force`, the document is written even if it will have less than the existing document. Raises as
+    If `force` is True, the document is written even if it will have less than the existing document. Raises as
     `append_rewards` does.
     """
     document, journal_path = document_path_for(path), journal_path_for(path)
@@ -169,7 +169,10 @@ def _lock(fd: int, path: Path) -> None:
 
 
 def _status(path: Path) -> Status:
-    """Return the status of a run whose journal we have locked. If the writer was on this host, it has ended."""
+    """Return the status of a run whose journal we have locked.
+
+    If the journal has no end but was written on this host, its writer was killed, and the run is "interrupted".
+    """
     trajectory, fold = fold_journal(path)
     if fold.run.end is not None:
         return trajectory.status

@@ -122,7 +122,10 @@ _executions: OpenBlocks[tuple[Run, str]] = OpenBlocks("trace_recorder_execution"
 
 
 class ToolBody:
-    """A context manager around the body of a tool. A sub-agent that begins inside was started by this execution."""
+    """A context manager around the body of a tool.
+
+    A sub-agent that begins inside is recorded as started by this execution of the tool.
+    """
 
     def __init__(self, run: Run | None, execution_id: str | None) -> None:
         self._execution = None if run is None or execution_id is None else (run, execution_id)

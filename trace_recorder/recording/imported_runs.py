@@ -48,7 +48,10 @@ MAX_FAILURES = 3
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One run of a source: the path of its document, and what was done. If it is unreadable, `why` is the reason."""
+    """The result of importing one run: the path of its document, and whether the document was written.
+
+    If the run is unreadable, `why` is the reason.
+    """
 
     path: Path
     done: Literal["written", "replaced", "unchanged", "unreadable"]

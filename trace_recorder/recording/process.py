@@ -94,7 +94,7 @@ def _publish() -> None:
 def _after_fork() -> None:
     global _lock, _published  # noqa: PLW0603
     _lock = new_lock()
-    _published = None  # the variable of a child was set by its parent
+    _published = None  # the child has inherited the variable that its parent set
     _open.clear()
     for observer in list(observers):
         observer.after_fork()

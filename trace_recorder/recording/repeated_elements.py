@@ -17,9 +17,9 @@ from trace_recorder.values.content_key import content_key
 from trace_recorder.values.jsonable import MAX_NODES, element_to_json, objects_to_jsonable, to_json
 
 MAX_ELEMENTS = 100_000
-"""A list with more elements is written as a whole, and may be cut."""
+"""A longer list is written as one value, not element by element. Such a value is cut at `MAX_NODES` parts."""
 MAX_KNOWN_CHARS = 8 * 1024 * 1024
-"""How many characters of lists a generation keeps. The newest lists are kept even if they are longer."""
+"""A generation that has more characters than this becomes the older one when the next list is read."""
 
 _DEPTH = 2
 """How deep an element is in a request: it is in a list that is a member of the request."""

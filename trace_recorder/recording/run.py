@@ -45,7 +45,7 @@ from trace_recorder.values.jsonable import members_to_json, to_jsonable
 from trace_recorder.values.messages import Payload, without_none
 
 OF_CAPTURED_CALLS = frozenset({"llm_request", "llm_stream", "llm_response", "llm_error"})
-"""The kinds of records that the document thread shows. Records that the agent makes itself are shown at once."""
+"""The kinds of records that do not update the document at once: the document thread does that later."""
 _INSIDE_CALLS = frozenset({"llm_request", "llm_stream"})
 
 _OF_THE_RUN = ("start", "annotation")
@@ -239,7 +239,10 @@ class Run:
         self._write_gaps()
 
     def _append_required(self, kind: str, members: Mapping[str, object], text: str, nothing: str) -> None:
-        """Write a record that every journal needs. If its text cannot be masked, `nothing` is written instead."""
+        """Write a record that every journal needs.
+
+        If its text cannot be masked, the text `nothing` is written instead.
+        """
 
         def unmasked(error: Exception) -> tuple[str, int]:
             if self.guard.strict:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MAX_REMEMBERED_CHARS = 256 * 1024
-"""How many characters of these texts are kept."""
+"""At most this many characters of these texts are kept. A text for which there is no room is not masked again."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Stand-ins: recorded results of tools that do not run, as in a replay, and the run that the replay repeats.
+"""Stand-ins: recorded results of tools that do not run, as in a replay, and the run that is replayed.
 
 The caller of a tool with a stand-in sees no difference: a coroutine function is still awaited, and a generator still
 yields. The execution is recorded like any other.
@@ -56,7 +56,7 @@ def stand_in_for_tools(give: StandIn, origin: ReplayOf | None = None) -> Iterato
     """Make every tool ask `give` before it runs, in this context and in contexts without a block of their own.
 
     In a context without a block, a tool is refused while several blocks are open, because any of them could give its
-    result. Runs that begin in the block repeat `origin`.
+    result. A run that begins in the block is recorded as a replay of `origin`, if given.
     """
     block = _StandInBlock(give, origin)
     token = _in_context.set(block)
@@ -85,7 +85,7 @@ def outcome_of(name: str, arguments: Callable[[], Mapping[str, object]]) -> Outc
 
 
 def replay_in_progress() -> ReplayOf | None:
-    """Return the run that the replay of this context repeats.
+    """Return the run that is being replayed in this context.
 
     Return None if there is no replay. Return None also if several replays are open, and none of them in this context.
     """

@@ -28,7 +28,7 @@ OpenRun = Callable[[], Run | None]
 """Returns the run of a call that is made now, or None if the call is not recorded."""
 
 MAX_ITEMS = 1000
-"""How many items of a generator are recorded. All items are counted."""
+"""At most this many items of a generator are recorded. All items are counted."""
 
 
 class Execution:
@@ -313,7 +313,7 @@ class _RecordedGenerator(Generator[Any, Any, Any]):
         self._execution = execution
 
     def send(self, value: Any) -> Any:
-        with self._execution._body():  # only the tool itself, not its caller's work between two items
+        with self._execution._body():  # only while the tool itself runs, not while its caller handles an item
             item = self._inner.send(value)
         self._execution._add(item)
         return item

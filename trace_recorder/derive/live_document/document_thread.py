@@ -76,9 +76,9 @@ class DocumentThread:
         self._wakings: SimpleQueue[None] = SimpleQueue()
         self._lock = new_lock()
         self._serving: dict[str, int] = {}
-        """The number of the one thread that writes.
+        """The id of the one thread that writes.
 
-        While it starts, a signal handler may start a second thread, which then ends.
+        While this thread starts, a signal handler may start a second thread, which then ends.
         """
         self.is_idle = True
         self._last_end = self._counted_from = 0.0

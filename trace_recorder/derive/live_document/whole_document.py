@@ -36,7 +36,10 @@ from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import AgentStep, Gap, History, Status
 
 MAX_KEPT_BYTES = 4 * 1024 * 1024
-"""How many bytes of encoded messages are kept, because later calls and steps repeat them."""
+"""At most about this many bytes of encoded messages are kept, because later calls and steps repeat them.
+
+Other messages are encoded again.
+"""
 _write = make_json_writer(",", ":")
 _encode_in_steps = make_json_bytes_writer(",", ":")
 _encode_lines, _encode_lines_and_yield = (make_json_writer(",\n", ": ", yields=yields) for yields in (False, True))
@@ -198,9 +201,9 @@ def _numbers_of(messages: Sequence[Message]) -> Numbers | None:
 
 
 _PARTS_BETWEEN_PAUSES = 4
-"""How many short calls or steps are rendered before other threads may run."""
+"""After this many short calls or steps are rendered, other threads may run."""
 _PROMPTS_BETWEEN_PAUSES = 256
-"""How many prompts are added up before other threads may run."""
+"""After the lengths of this many prompts are added up, other threads may run."""
 
 
 class PoorerDocumentError(OSError):

@@ -92,7 +92,7 @@ def import_from_here() -> None:
 
 
 def run_users_sitecustomize() -> None:
-    """Restore the user's path, and run the user's `sitecustomize`."""
+    """Remove this directory from `sys.path`, and run the user's own `sitecustomize`, if any."""
     sys.path[:] = [path for path in sys.path if os.path.realpath(path) != HERE]
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:
