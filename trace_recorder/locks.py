@@ -21,9 +21,8 @@ _locks: dict[int, ref[Any]] = {}
 def new_lock() -> threading.RLock:
     """Return a re-entrant lock of recording."""
     lock = threading.RLock()
-    _locks[id(lock)] = ref(
-        lock, partial(_locks.pop, id(lock))
-    )  # the callback's argument, the dead reference, is the default of `pop`
+    # `ref` passes the dead reference to `pop`, which takes it as its default
+    _locks[id(lock)] = ref(lock, partial(_locks.pop, id(lock)))
     return lock
 
 
@@ -34,7 +33,7 @@ def holds_lock() -> bool:
 
 
 def _free_after_fork() -> None:
-    """Free the locks that threads of the parent process held at the fork.
+    """Free the locks that other threads of the parent process held at the fork.
 
     Otherwise a new thread could seem to hold such a lock, because it may get the id of the thread that did.
     """

@@ -160,7 +160,7 @@ def _only_running(what: str) -> TrajectoryRecorder | None:
 
 
 def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
-    why = f"{len(recorders)} recorders are running, and the call has the context of no recorder"
+    why = f"{len(recorders)} recorders are running, and no recorder is active in the context of the call"
     logger.warning("%s goes unrecorded: %s. Copy the context into the thread, or bind the client", what, why)
     for recorder in recorders:
         recorder._lifecycle.guard.queue_failure(f"record {what}", why)

@@ -1,1 +1,4 @@
-"""Captures LLM calls inside the HTTP libraries: one module for each library, and `Exchange`, which they share."""
+"""Captures LLM calls inside the HTTP libraries: one module for each library, and `Exchange`, which they share.
+
+This folder imports no SDK.
+"""

@@ -1,4 +1,4 @@
-"""Recognises attempts.
+"""Recognises attempts: requests that a program sends again after they failed.
 
 If the last request of a context failed, and the next one has the same address and body, the next one is another attempt
 of the same call. A redirected request counts as failed. A context variable keeps the failure, so that a request of

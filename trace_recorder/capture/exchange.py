@@ -272,8 +272,6 @@ class Exchange:
                 except ours(Exception) as failure:
                     self._records.write_bare_response(failure)
                 finally:
-                    response.buffer, response.written = (
-                        [],
-                        [],
-                    )  # to free memory, because a caller or a reference cycle may keep `response` alive
+                    # to free memory, because a caller or a reference cycle may keep `response` alive
+                    response.buffer, response.written = [], []
                     self.run.unfinished.release(self)  # this is last: a run that ends waits for it

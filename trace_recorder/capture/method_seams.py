@@ -212,9 +212,9 @@ class ImportHook:
         return spec
 
     def _call_after_import(self, loader: Any) -> None:
-        """Patch a loader: when it has executed an HTTP library, `on_import` is called.
+        """Call `on_import` after the next module that a loader executes, if it is one of the libraries.
 
-        The patch is removed before the loader executes its next module.
+        The loader is restored before it executes that module.
         """
         execute = loader.exec_module
 

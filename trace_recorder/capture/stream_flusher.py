@@ -71,9 +71,8 @@ class StreamFlusher:
             self.watched.difference_update(streams)
             if not streams:
                 with self._lock:
-                    self._thread = (
-                        None  # before the set is read, so that a thread that adds a stream after that starts a flusher
-                    )
+                    # before the set is read, so that a thread that adds a stream after that starts a flusher
+                    self._thread = None
                     if not self.watched:
                         return
                     self._thread = thread

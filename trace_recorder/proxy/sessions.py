@@ -58,7 +58,7 @@ _MAX_AGENTS = 256
 An agent without a context gets a new id with its next request.
 """
 _MAX_FAILED = 16
-"""A session remembers at most this many failed requests until they are sent again. Then the oldest is forgotten."""
+"""A session remembers at most this many failed requests, the newest ones, each until it is sent again."""
 _SPARE_DESCRIPTORS = 128
 _DESCRIPTORS_OF_A_RUN = 2
 _guard = Guard()

@@ -171,7 +171,7 @@ def _lock(fd: int, path: Path) -> None:
 def _status(path: Path) -> Status:
     """Return the status of a run whose journal we have locked.
 
-    If the journal has no end but was written on this host, its writer was killed, and the run is "interrupted".
+    If the journal has no end but was written on this host, its writer has ended, and the run is "interrupted".
     """
     trajectory, fold = fold_journal(path)
     if fold.run.end is not None:
