@@ -100,7 +100,7 @@ class FactTables:
     def files(self, *, with_host: bool = True) -> list[KnownFiles]:
         """Return the runs with the states of their files.
 
-        Without `with_host`, leave out runs whose status depends on the host.
+        If `with_host` is False, leave out runs whose status depends on the host.
         """
         sql = "SELECT path, run, document_changed, document_size, journal_changed, journal_size FROM files"
         return self.connection.execute(sql if with_host else f"{sql} WHERE NOT is_of_host").fetchall()

@@ -26,7 +26,7 @@ Single = str | int | float | None
 class Named:
     """A name that a run has, such as a model, a tool or a key of its metadata.
 
-    `number` is the number of calls of a tool, or the value of a reward. `failed` is the number of failures of a tool.
+    `number` is the count of a tool's uses, or the value of a reward. `failed` is the count of a tool's failures.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Reads the facts of a run for queries and counts: single values, names with numbers, and texts.
+"""Reads the facts of a run for queries and statistics: single values, names such as models and tools, and texts.
 
 A file may contain values of any type. A number that SQLite cannot store becomes None. A lone surrogate in a text
 becomes a question mark.
@@ -88,7 +88,7 @@ def _named(run: Trajectory) -> Iterator[Named]:
 
 
 def _tools(run: Trajectory) -> Iterator[Named]:
-    """Yield the tools that the run used, with the numbers of uses and of failures."""
+    """Yield each tool that the run used, with the counts of its uses and of its failures."""
     uses: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for _, use in tool_uses_of(run):

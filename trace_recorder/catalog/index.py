@@ -63,7 +63,7 @@ class KeptRun:
     state: State
     facts: Facts
     kept: tuple[str, ...]
-    """The parts that `Kept` names, each as JSON, in the order of `Kept`."""
+    """The parts of a run that the index keeps, each as JSON, in the order of the names in `Kept`."""
     is_of_host: bool
 
 

@@ -197,7 +197,10 @@ def writing(path: Path, directory: Path) -> Iterator[IndexWriter]:
 
 
 def is_of_this_host(tables: FactTables) -> bool:
-    """Return whether an index was written on this host. On another, a run without an end may have another status."""
+    """Return whether an index was written on this host.
+
+    On another host, a run without an end may have another status.
+    """
     return _about(tables.connection).get("host") == socket.gethostname()
 
 

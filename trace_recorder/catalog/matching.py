@@ -47,10 +47,10 @@ def load_all(path: str | Path, *, where: str | None = None, strict: bool = True)
 
     The runs of each directory come in the order of their names, then the runs of its subdirectories. If a file has
     several runs, such as a log or a database of another tool, all are returned (docs/import.md). A file that is not a
-    run does not stop the iteration. At the end, UnreadableRunsError names all such files. With `strict=False` nothing
-    is raised, and the iterator's `failures` has them. `where` is a query (docs/many-runs.md): only runs that match it
-    are returned. If the directory has an index, only runs that match or that changed after they were indexed are read.
-    Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
+    run does not stop the iteration. At the end, UnreadableRunsError names all such files. With `strict=False`, no such
+    error is raised, and the iterator's `failures` has the files. `where` is a query (docs/many-runs.md): only runs that
+    match it are returned. If the directory has an index, only runs that match or that changed after they were indexed
+    are read. Raises OSError if the directory cannot be read, and QueryError if the query is wrong.
     """
     path = Path(path)
     paths = iter([path]) if path.is_file() else runs_in_directory(path)
@@ -100,7 +100,7 @@ class Search:
         self.waiting: dict[str, RunState] = {}
         """The runs that have to be read."""
         self.matches: dict[str, str] = {}
-        """The counted values of the runs that match, as JSON."""
+        """The counted values of each run that matches, as JSON, by the name of the run."""
         self._known = known
         self._matches = Matcher(terms)
         self._searched: dict[str, RunState] = {}
@@ -124,7 +124,7 @@ class Search:
         return is_changed
 
     def counted_in(self, path: Path) -> str | None:
-        """Read a run, and return its counted values as JSON; None if it does not match."""
+        """Read a run, and return its counted values as JSON. Return None if the run does not match."""
         runs = [*Runs(iter([path]), strict=False, select=self._matches)]
         return json.dumps(counted_of(runs[0])) if len(runs) == 1 else None
 

@@ -35,7 +35,7 @@ _WITHOUT_VALUE = re.compile(r"([A-Za-z_]+)(:|~|[<>]=?|=)")
 
 RELATIONS = ("<", "<=", ">", ">=", "=")
 MAX_TERMS = 100
-"""The largest number of terms in a query. SQLite refuses 1,000."""
+"""A query may have at most this many terms. SQLite refuses 1,000."""
 JUDGEMENTS = ("success", "no-success")
 STATUSES: tuple[str, ...] = (*get_args(Status), *JUDGEMENTS)
 """The statuses of a run, and the judgements of the caller."""

@@ -32,7 +32,10 @@ class Row:
     """The row of one run in the output of `list`. An unknown value is None."""
 
     file: str
-    """The path from the directory that the command was given. If it was given several paths, this equals `path`."""
+    """The path from the directory that the command was given.
+
+    If the command was given several paths, this equals `path`.
+    """
     path: str
     """The path that can be opened from the working directory of the command."""
     start_time: str | None

@@ -1,7 +1,8 @@
 """Atomic writes: a reader sees the whole old content of a file, or the whole new content.
 
 If the system can exchange two names (Linux), the names are exchanged and the old file is removed. A rename over the old
-file would be slow: ext4 first allocates and writes the new blocks, which costs many times the rest.
+file would be slow: ext4 first allocates and writes the new blocks, which takes many times as long as the rest of the
+write.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
 
 
 _GATHERED_BYTES = 256 * 1024
-"""How many bytes are collected before they are written."""
+"""Collected bytes are written when they are at least this many."""
 _MAX_BUFFERS = 1000
-"""The largest number of buffers in one `writev`. Linux accepts 1,024."""
+"""One `writev` writes at most this many buffers. Linux accepts 1,024."""
 
 
 Named = TypeVar("Named")
@@ -83,7 +84,7 @@ Buffer: TypeAlias = "bytes | memoryview"
 
 
 def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -> None:
-    """Replace the content of `path`, with mode 0600. With `sync`, the new content is on disk on return.
+    """Replace the content of `path`, with mode 0600. If `sync` is True, the new content is on disk on return.
 
     Raises OSError, and the exceptions of `content`. In both cases, the old content is unchanged.
     """

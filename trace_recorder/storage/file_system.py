@@ -145,7 +145,7 @@ def close_ignoring_errors(number: int) -> None:
 
 
 def writer_is_alive(path: Path, host: str | None) -> bool | None:
-    """Return whether the writer of a journal still runs, or None if this is unknown, as for another host."""
+    """Return whether the writer of a journal still runs, or None if this is unknown, as on another host."""
     return is_locked(path) if host == socket.gethostname() else None
 
 
@@ -195,7 +195,8 @@ _descriptors: set[int] = set()
 def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False) -> Iterator[bool | None]:
     """Hold the lock of a directory in a block. Yield True if it is held, and False if another process holds it.
 
-    With `wait`, wait for the other process. Yield None if the system or the file system has no locks. Raises OSError.
+    If `wait` is True, wait for the other process. Yield None if the system or the file system has no locks. Raises
+    OSError.
     """
     if fcntl is None:  # pragma: no cover - Windows
         yield None

@@ -30,12 +30,12 @@ from trace_recorder.storage.file_system import (
 from trace_recorder.storage.journal_lines import Data, lines_in_pieces
 
 _COPY_BYTES = 1 << 20
-"""How many bytes of a removed journal are copied at a time."""
+"""A removed journal is copied in steps of this many bytes."""
 
 _JOINED_BYTES = 256 * 1024
-"""Pieces of at most this size together are joined and written by `write`. Larger ones are written by `writev`."""
+"""Pieces of at most this size together are joined and written by `write`. Larger pieces are written by `writev`."""
 _MOST_PIECES = 1000
-"""The largest number of pieces in one `writev`. Systems accept 1,024."""
+"""One `writev` writes at most this many pieces. Systems accept 1,024."""
 
 PendingWrite = tuple[int, int, list[int]]
 """A write that has not returned yet: its first `seq`, the size of the file before it, and the sizes of its lines."""
@@ -66,8 +66,8 @@ class Journal:
     def create(cls, path: Path, *, sync: bool = False) -> Journal:
         """Create the file `path`, which is locked before it has its name.
 
-        Raises FileExistsError if the name is taken, and any other OSError. With `sync`, the directory entry is on disk
-        on return.
+        Raises FileExistsError if the name is taken, and any other OSError. If `sync` is True, the directory entry is on
+        disk on return.
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
@@ -78,8 +78,9 @@ class Journal:
     def append_all(self, records: Sequence[tuple[str, Data]], time: str) -> tuple[int, int]:
         """Write records, each a kind and its data, by one `write`. Return the (seq, crc) of the last record.
 
-        On return the records survive `kill -9`, and with `sync` also a power loss. Raises OSError if the system
-        refuses. The file then ends where it ended before, or the next append puts a newline after its torn end.
+        On return the records survive `kill -9`. If `sync` is True, they also survive a power loss. Raises OSError if
+        the system refuses. The file then ends where it ended before, or the next append puts a newline after its torn
+        end.
         """
         while True:
             file = self._file

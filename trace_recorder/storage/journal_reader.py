@@ -29,7 +29,10 @@ _CRC_LENGTH = len(',"crc":"00000000"}')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """The beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
-"""How many beginnings are tried for one end. More than one beginning is needed only if a record quotes another."""
+"""At most this many beginnings are tried for one end.
+
+More than one beginning is needed only if a record quotes another.
+"""
 _MAX_ATTEMPTS = 1000
 """After this many pairs of a beginning and an end that are not a record, a line is not searched further."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
@@ -57,7 +60,7 @@ class Record(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """Bytes that are not a record: their place in the file, the reason, and whether they are its torn end."""
+    """Bytes that are not a record: their place in the file, the reason, and whether they are the file's torn end."""
 
     offset: int
     length: int

@@ -39,7 +39,10 @@ _JOURNAL_SUFFIX = ".journal.jsonl"
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
 """The names of temporary files: of a document that a process writes, and of a journal that is being created."""
 _STALE_SECONDS = 60.0
-"""A temporary file of this age is stale. Its process may run on another host, where the pid has no meaning."""
+"""A temporary file that is older than this is stale.
+
+Its process may run on another host, where the pid has no meaning.
+"""
 
 
 def journal_path_for(document: Path) -> Path:
@@ -310,7 +313,7 @@ def _is_old(entry: os.DirEntry[str]) -> bool:
 
 
 def numbered_paths(document: Path) -> Iterator[Path]:
-    """Yield the path itself, then with numbers: run.json, run.1.json, run.2.json …"""
+    """Yield the path itself, then the path with numbers: run.json, run.1.json, run.2.json …"""
     yield document
     for number in itertools.count(1):
         yield document.with_name(f"{document.stem}.{number}{document.suffix}")

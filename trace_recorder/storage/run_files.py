@@ -23,8 +23,8 @@ NO_FILE: FileState = (0, 0)
 class RunFiles(NamedTuple):
     """The files of a run: the directory, the name of the document, or else of the journal, and their entries.
 
-    A directory below that cannot be read is represented by one such value, without a name and entries. Reading its
-    path raises the error.
+    A subdirectory that cannot be read is represented by one such value, without a name and entries. Reading its path
+    raises the error.
     """
 
     place: Path

@@ -24,9 +24,12 @@ from itertools import accumulate, groupby, islice, pairwise
 from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
-"""The time in seconds, on some clock or since the request, and the bytes that came then."""
+"""The time in seconds, on some clock or since the request, and the bytes that came at that time."""
 MAX_EXPANSION = 64
-"""A text may be this many times as long as its packed form. Readers refuse a denser text if it has more than 64 MB."""
+"""A text may be this many times as long as its packed form.
+
+If the ratio is higher, readers refuse a text of more than 64 MB.
+"""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
@@ -115,7 +118,7 @@ def _parse_count(digits: str) -> int:
 
 
 def _encode_times(seconds: Sequence[float]) -> str:
-    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)  # no time is before another
+    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)  # times never decrease
     steps = [later - earlier for earlier, later in pairwise(moments)]
     return "".join([_DIGITS[step] if step < _CONTINUATION else _encode_number(step) for step in steps])
 

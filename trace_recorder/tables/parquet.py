@@ -69,8 +69,8 @@ def batches_of(run: Trajectory, tables: Iterable[TableName]) -> Batches:
 class TableFiles:
     """Writes the rows of runs into the files of tables in a directory.
 
-    With `resume`, existing files stay, and `has` returns whether they have a run. With `force`, existing files are
-    removed first. Without `resume` and `force`, entering the block raises FileExistsError if there are files. Entering
+    If `resume` is True, existing files stay, and `has` returns whether they have a run. If `force` is True, existing
+    files are removed first. If both are False, entering the block raises FileExistsError if there are files. Entering
     the block raises BlockingIOError if another process writes into the directory. Raises MissingExtraError if pyarrow
     is not installed.
     """
@@ -123,9 +123,10 @@ class TableFiles:
         return self
 
     def _begin(self) -> None:
-        """Remove the remains of an interrupted export, and with `force` all parts.
+        """Remove the remains of an interrupted export.
 
-        With `resume`, find out which runs the other files have.
+        If the export is forced and not resumed, remove all parts too. If the export is resumed, find out which runs the
+        other files have.
         """
         directory, first = self._directory, self._tables[0]
         parts = [path for table in self._tables for path in part_files(directory, table)]

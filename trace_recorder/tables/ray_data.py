@@ -35,7 +35,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _TASKS_IN_BLOCK = 16
-"""How many tasks a process gets together."""
+"""A process gets this many tasks together, or more if there are very many tasks."""
 _MAX_BLOCKS = 5000
 
 

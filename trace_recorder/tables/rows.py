@@ -35,7 +35,7 @@ from trace_recorder.views.rewards import rewards_of
 class _CallPrompt(NamedTuple):
     """A call with its prompt.
 
-    `place` is the id of the array that has the prompt, and the prompt's begin and end in it.
+    `place` is the id of the array that has the prompt, and where the prompt begins and ends in the array.
     """
 
     call: LLMInteraction

@@ -37,17 +37,20 @@ class ArgumentReader:
         self._refused: list[TypeError] = []
 
     def number(self, name: str, value: object) -> Payload:
-        """Return a number as a number of JSON. Any other value is refused, and its description is returned."""
+        """Convert a number of any class, such as numpy's, to its JSON value.
+
+        Refuse any other value, and return its description.
+        """
         number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
         return self._copy_or_describe(name, value, "a number", number)
 
     def integer(self, name: str, value: object) -> Payload:
-        """Return a whole number as a number of JSON. Any other value is refused, and its description is returned."""
+        """Convert a whole number of any class to its JSON value. Refuse any other value, and return its description."""
         number = try_call(lambda: to_integer(_without_enum(value)), lambda _: None)
         return self._copy_or_describe(name, value, "a whole number", number)
 
     def optional_bool(self, name: str, value: object) -> bool | None:
-        """Return a bool or None; 0 and 1 count as bools. Any other value is refused, and None is returned."""
+        """Return a bool or None; 0 and 1 count as bools. Refuse any other value, and return None."""
         number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
         if number in {0, 1}:
             return bool(number)
@@ -78,7 +81,7 @@ def _without_enum(value: object) -> object:
 Value = TypeVar("Value")
 
 MAX_SECONDS = 1e15
-"""The longest duration that is accepted; a longer one would leave the range of dates."""
+"""The longest duration that is accepted, in seconds."""
 _ACCEPTED_TYPES: dict[Any, tuple[type, ...]] = {int: (int, float), float: (int, float)}
 _TEXTS = frozenset((str, NoneType))
 _NUMBERS = (int, float)

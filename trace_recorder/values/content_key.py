@@ -30,9 +30,9 @@ from trace_recorder.values.jsonable import ATTRIBUTES, NESTED_ATTRIBUTES
 from trace_recorder.values.structs import Struct
 
 MAX_PARTS = 1_000
-"""The largest number of dicts, lists and objects in a value with a key."""
+"""A value with a key has at most this many dicts, lists and objects."""
 _MAX_CLASSES = 256
-"""How many classes are remembered, with the function that reads each."""
+"""At most this many classes are remembered, each with the function that reads its objects."""
 
 _EXACT = frozenset({str, type(None)})
 """The classes of values that are their own keys."""

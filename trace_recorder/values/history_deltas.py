@@ -15,7 +15,7 @@ from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.prompt_relation import EarlierLists, Numbers
 
 MAX_DELTA_CANDIDATES = 8
-"""An interaction is compared with at most this many earlier ones. Sub-agents that take turns need several."""
+"""An interaction is compared with at most this many earlier interactions. Sub-agents that take turns need several."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class MessageDeltas:
         return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
 
     def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
-        """Return the id of the earlier interaction or step, the kept ranges of its messages, and their number."""
+        """Return the id of the earlier interaction or step, the kept ranges of its messages, and their total length."""
         numbers = self.numbers_of(messages)
         if numbers is None:
             return None, 0, 0

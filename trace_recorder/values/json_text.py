@@ -243,7 +243,7 @@ class JsonMember:
 def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
     """Split the text of a JSON object into its members, and lists of objects into elements.
 
-    With `yields`, a background thread lets other threads run, so no lock may be held. Raises NotJsonError.
+    If `yields` is True, a background thread lets other threads run, so no lock may be held. Raises NotJsonError.
     """
     members: list[JsonMember] = []
     position, next_member = 0, _FIRST_MEMBER
@@ -262,7 +262,7 @@ def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
 def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
     """Return the elements in bytes that continue a list, each after a comma. Return None for any other bytes.
 
-    With `yields`, a background thread lets other threads run, so no lock may be held.
+    If `yields` is True, a background thread lets other threads run, so no lock may be held.
     """
     try:
         text = decode_json(data)
@@ -306,7 +306,7 @@ def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, i
 
 
 def _value(text: str, start: int, yields: bool = False, max_depth: int = MAX_DEPTH) -> tuple[Payload, int]:
-    """Read one value. Without `yields` there are no pauses, so a lock may be held. Raises NotJsonError."""
+    """Read one value. If `yields` is False, there are no pauses, so a lock may be held. Raises NotJsonError."""
     decoder = _yielding_decoder if yields and len(text) > MAX_UNINTERRUPTED_CHARS and is_background() else _decoder
     try:
         value, end = decoder.raw_decode(text, start)

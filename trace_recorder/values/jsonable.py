@@ -26,7 +26,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.structs import Struct, asdict
 
 _MAX_DEPTH = 200
-"""Values nested deeper are described. Python's own json fails at a little under 1,000 levels."""
+"""A value that is nested deeper becomes a description. Python's own json fails at a little under 1,000 levels."""
 MAX_NODES = 1_000_000
 """A value with more parts is cut. Otherwise lists that contain one another twice would grow without limit."""
 _MAX_REPR = 10_000
@@ -87,7 +87,7 @@ def describe_error(error: BaseException) -> dict[str, Payload]:
 
 
 def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
-    """Copy a value that must be None or of one of these classes. A value of another class is described.
+    """Copy a value that must be None or of one of these classes. Any other value becomes a description.
 
     Where a str is expected, a number becomes its digits.
     """
@@ -144,7 +144,7 @@ def describe_value(value: object) -> dict[str, str]:
 def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Payload, int]:
     """Copy a value, and count its parts.
 
-    If the code of a part raises, copy the value again, so that only this part is described.
+    If the code of a part raises, copy the value again, so that only this part becomes a description.
     """
     copier = _Copier(max_nodes)
 
@@ -210,12 +210,12 @@ class _Copier:
 
 
 class _GuardedCopier(_Copier):
-    """A copier that describes the parts whose own code raises."""
+    """A copier that replaces each part whose own code raises by a description of that part."""
 
     __slots__ = ()
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
-        """Copy one value, or describe it if its own code raises."""
+        """Copy one value, or return its description if its own code raises."""
         return try_call(super().copy, lambda _: describe_value(value), value, depth, above, opens)
 
 
@@ -227,7 +227,7 @@ def _sort_elements(copied: list[Payload]) -> list[Payload]:
 
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
-    """Return whether a value is a description already. A description is not described again."""
+    """Return whether a value is a description already. A description is copied unchanged."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 
 

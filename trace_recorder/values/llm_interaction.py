@@ -65,8 +65,8 @@ class Attempt(Struct, frozen=True, gc=False):
 def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float | None:
     """Return how many seconds a call took with all its attempts and the pauses between them.
 
-    This is the `recorded` duration if there are fewer than two attempts, or if the newest one has no duration. If the
-    clock was set back between two attempts, their durations are added.
+    This is the `recorded` duration if there are fewer than two attempts, or if the newest attempt has no duration. If
+    the clock was set back between two attempts, their durations are added.
     """
     newest = attempts[-1].duration_seconds if len(attempts) > 1 else None
     if newest is None:

@@ -120,7 +120,7 @@ Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
 MAX_LISTS = 64
-"""How many arrays of message numbers are remembered, each with the numbers of the equal messages.
+"""At most this many arrays of message numbers are remembered, each with the numbers of the equal messages.
 
 If several agents take turns, each needs its own array.
 """

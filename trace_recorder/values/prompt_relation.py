@@ -27,7 +27,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from trace_recorder.signal_handlers import ours
 
 MAX_SMALL_CHANGE = 8
-"""The longest change that is searched number by number."""
+"""A change of at most this many numbers is searched for number by number."""
 
 Numbers: TypeAlias = "array[int]"
 Ranges = list[list[int]]
@@ -132,7 +132,7 @@ def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[
 
 
 def _joined(changes: Iterable[Change]) -> list[Change]:
-    """Join changes that follow each other without a number between them."""
+    """Join each two changes if the second begins where the first ends in the old list."""
     joined: list[Change] = []
     for change in changes:
         if joined and joined[-1].position + joined[-1].removed == change.position:
@@ -162,9 +162,9 @@ Name = TypeVar("Name")
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_SEARCHES = 16
-"""How many places are tried for the kept end of a list, if the first number of that end is repeated."""
+"""At most this many places are tried for the kept end of a list, if the first number of that end is repeated."""
 MAX_EARLIER_PROMPTS = 8
-"""The largest number of earlier prompts of its agent with which a prompt is compared."""
+"""A prompt is compared with at most this many earlier prompts of its agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +266,9 @@ class EarlierLists(Generic[Name]):
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
         """Return the name of the earlier list from which `numbers` keeps most, and the kept ranges of its positions.
 
-        If the kept ranges of several lists are equally long, the newest list is returned. A list keeps the beginning of
-        an earlier list. It also keeps the end of that list if only the part between them is gone.
+        If the kept ranges of several lists are equally long, the newest list is returned. The kept ranges are the
+        beginning that both lists share, and the end of the earlier list if `numbers` continues with that end right
+        after the beginning.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0
@@ -283,7 +284,7 @@ class EarlierLists(Generic[Name]):
 
 
 def _kept(earlier: Numbers, numbers: Numbers) -> Ranges:
-    """Return the ranges of an earlier list with which a list begins."""
+    """Return the ranges of an earlier list that make up the beginning of a list."""
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
     position = same

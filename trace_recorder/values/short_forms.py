@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 MAX_CHARACTERS = 300
-"""How many characters of a text are shown."""
+"""At most this many characters of a text are shown."""
 MAX_ROWS = 20
-"""How many elements of a list are shown."""
+"""At most this many elements of a list are shown."""
 
 
 def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = ()) -> str:

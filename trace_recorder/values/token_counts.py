@@ -14,7 +14,7 @@ from trace_recorder.values.structs import Struct
 
 
 class Counting(Struct, frozen=True, gc=False):
-    """What token counts leave out. The record of each dialect and of each import format has such a value."""
+    """The rule by which a dialect or an import format counts tokens: the tokens that its counts leave out."""
 
     cache_apart: bool
     """Whether the input leaves out the tokens that were written to a cache or read from it."""
@@ -44,7 +44,7 @@ class Counts(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=64)
 def counting_of(api: str) -> Counting:
-    """Return what the counts of a dialect or an import format leave out.
+    """Return the rule by which a dialect or an import format counts tokens.
 
     The counts of an unknown dialect or format leave out nothing.
     """
@@ -77,7 +77,7 @@ def counts_of(interaction: LLMInteraction) -> Counts | None:
 
 
 def prompt_tokens(interaction: LLMInteraction) -> int | None:
-    """Return the number of tokens of the prompt, cached tokens included."""
+    """Return how many tokens the prompt has, cached tokens included."""
     usage = interaction.response.usage
     tokens = usage.input_tokens
     if tokens is None:
@@ -90,7 +90,7 @@ def prompt_tokens(interaction: LLMInteraction) -> int | None:
 
 
 def _counting(interaction: LLMInteraction) -> Counting:
-    """Return what the counts of a call leave out.
+    """Return the rule by which the tokens of a call are counted.
 
     If the call was recorded by hand, its counts come from the provider's SDK.
     """

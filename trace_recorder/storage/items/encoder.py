@@ -54,12 +54,12 @@ from trace_recorder.values.messages import Payload
 MIN_MEMBER_CHARACTERS = 256
 """A member of the request that is not a list of objects is an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""Large strings are taken out before the run's lock is taken, if more bytes than this are new."""
+"""If more than this many bytes of a request are new, its large strings are taken out before the run's lock is taken."""
 MAX_KNOWN_ITEMS = 16_384
-"""How many items are remembered. A forgotten item is written again when it is sent again."""
+"""At most this many items are remembered. A forgotten item is written again when it is sent again."""
 
 MAX_GROWING_LISTS = 8
-"""How many lists of elements are kept, so that the next list can continue one of them."""
+"""At most this many lists of elements are kept, so that a later list can continue one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,8 @@ class ItemEncoder:
         )
 
         def keep() -> None:
-            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])  # other requests may have come since
+            # other requests may have been encoded since `encode`
+            self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])
 
         return self._encoded(items, body, parts, keep)
 
@@ -255,7 +256,7 @@ def _members(request: bytes) -> tuple[str, list[JsonMember]] | None:
 def _take_apart(
     request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix | None]:
-    """Take apart a request that continues no other. If two members have one name, the last one counts."""
+    """Take apart a request that continues no other request. If two members have one name, the last one counts."""
     if prepared is not None and prepared.members is not None:
         items.take_reduced(prepared.reduced.strings)
         text, members = prepared.members

@@ -63,8 +63,8 @@ class NewItem:
 class Element:
     """An element of a list: its JSON text, and its `item`, which is unset while the element is new.
 
-    The caller finds an element again by its `key`, unless that is None. `parts` is the number of values in it. When the
-    element is on file, its text may be dropped, and `chars` is the memory of its entry.
+    The caller finds an element again by its `key`, unless that is None. `parts` is how many values the element has.
+    When the element is on file, its text may be dropped. `chars` is then how many characters the caller counts for it.
     """
 
     text: str
@@ -198,7 +198,7 @@ def _contains(text: str, placeholder: str) -> bool:
 
 
 MAX_FULL_RANGES = 12
-"""A list with more ranges is written relative to an earlier full list."""
+"""A list with more ranges than this is written relative to an earlier full list."""
 
 
 class Base:
@@ -262,15 +262,15 @@ def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], pla
 
 
 MAX_PREFIXES = 64
-"""How many requests are kept."""
+"""At most this many requests are kept."""
 MAX_PREFIX_BYTES = 8 * 1024 * 1024
-"""How many bytes the requests except the newest may take together."""
+"""The kept requests except the newest take at most this many bytes together. The oldest are left out first."""
 MAX_NEWEST_BYTES = 16 * 1024 * 1024
-"""How many bytes the newest request may take."""
+"""The newest request is kept only if it takes at most this many bytes."""
 MIN_CACHED_BYTES = 2048
-"""A smaller request is kept only for the next request, because parsing it costs no more than a search."""
+"""A smaller request is kept only for the next request, because parsing it costs no more than comparing it."""
 PROBE_BYTES = 64
-"""How many bytes at the end of a head are compared first. Most other requests differ in these bytes."""
+"""This many bytes at the end of a head are compared first. Most other requests differ in these bytes."""
 
 
 @dataclass(slots=True)

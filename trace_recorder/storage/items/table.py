@@ -5,7 +5,7 @@ is missing, because its line is damaged, only the calls that use it are affected
 the records that their writer meant.
 
 The memory of an `ItemTable` grows with the run. A `DiskBackedItems` reads values from an open `JournalFile` again: it
-caches the newest ones, and keeps 16 bytes for each other item.
+caches the newest values, and keeps 16 bytes for each other item.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_MISSING_ITEMS = 100_000
 _MAX_REPEATS = 4
 """The ranges of one list may cover all items at most this many times. More would exhaust the memory."""
 MAX_REPEATED_CHARS = 256 * 1024 * 1024
-"""How many characters the large strings that an item repeats may add, in all items of a journal together.
+"""Large strings that items repeat may add at most this many characters, in all items of a journal together.
 
 An item that exceeds this limit counts as missing. For example, 20,000 times 1 MB in one message become 20 GB when its
 texts are joined.
@@ -150,7 +150,10 @@ class ItemTable:
         return numbers
 
     def check(self, data: Mapping[str, Payload]) -> bool:
-        """Return whether the ranges of a record lead to the item records that its writer meant. Their CRCs decide."""
+        """Return whether the ranges of a record lead to the item records that its writer meant.
+
+        The CRCs of the item records decide.
+        """
         for name, expected in data["check"].items():
             total = 0
             for number in self.numbers(name, data["items"][name]):
@@ -181,9 +184,9 @@ def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
 
 
 MAX_CACHED_BYTES = 512 * 1024
-"""How many bytes of items are cached, counted by their size in the journal."""
+"""The newest items are cached, up to this many bytes by their size in the journal."""
 MAX_BASES = 64
-"""How many full lists are kept. A list is always relative to the last full list of its name."""
+"""At most this many full lists are kept. A list is always relative to the last full list of its name."""
 
 
 class JournalFile:

@@ -16,7 +16,7 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.json_text import STRING
 
 LARGEST = 32 * 1024
-"""The largest number of bytes in a part, before masking."""
+"""A part has at most this many bytes before masking."""
 
 _BETWEEN = r"[\s\[\]{}:,0-9.+\-eEtrufalsnNIiy]*+"
 """The text that may be between the strings of JSON."""
@@ -62,7 +62,10 @@ class BodyPart:
     is_json: bool = True
 
     def next(self, masks: Masks, data: bytes, *, last: bool) -> BodyPart:
-        """Return the next part. `data` begins where this part ended. With `last`, `data` is the rest of the body."""
+        """Return the next part.
+
+        `data` begins where this part ended. If `last` is True, `data` is the rest of the body.
+        """
         text = (data if last else data[: _whole_characters(data)]).decode("utf-8", "surrogateescape")
         if self.is_json:
             try:

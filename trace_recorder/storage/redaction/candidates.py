@@ -173,21 +173,25 @@ class Density:
     def masked_to(self, end: int) -> None:
         """Continue after a mask.
 
-        Of the masked characters, only `close` count as distance, which is about the length of a mask. So no part of the
-        masked text is denser than it was before.
+        Count at most `close` of the masked characters as distance, which is about the length of a mask. So the examined
+        positions in the masked text are not closer together than this count assumes.
         """
         self._at = max(self._at, end - self._close)
 
 
 MANY, _CLOSE_STRINGS = 32, 128
-"""All strings of JSON are searched if `MANY` of them, close together, may have a secret.
+"""If `MANY` strings of JSON that are close together may have a secret, all strings are searched.
 
-They are close together if they have fewer than `_CLOSE_STRINGS` characters on average.
+Strings are close together if there are fewer than `_CLOSE_STRINGS` characters, on average, from one possible secret to
+the next.
 """
 
 
 def are_many(places: list[int]) -> bool:
-    """Return whether the last `MANY` of these positions are close together. Each is in another string of JSON."""
+    """Return whether the last `MANY` of these positions are close together.
+
+    Each position is in a different string of JSON.
+    """
     return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
 
 
@@ -202,7 +206,7 @@ _LONGEST_NAME = 80
 
 
 def dense_end(text: str, position: int) -> int:
-    """Return the end of a dense part that is masked as one secret: some hundred characters further, or before a quote.
+    """Return the end of a dense part that is masked as one secret: some hundred characters on, or before a quote.
 
     If the name of a secret is right before that end, the part ends before the name, because the secret follows.
     """

@@ -29,15 +29,18 @@ _CURL_FLAG = (
 _CLIENTS = ("docker", "podman", "az", "helm registry")
 _AFTER_A_CLIENT = "|".join(rf"(?<={word}\s{{{n}}}login)" for word in _CLIENTS for n in (1, 2, 3))
 _TRIES = 4
-"""How many words that begin like the command are examined before a flag."""
+"""At most this many words that may begin the command are examined before a flag.
+
+Without a match, the flag is skipped.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
     """A command: a word that the text must have, and the pattern of a flag with its secret.
 
-    `begin` is the pattern of the command, at most `reach` characters before the flag. It is None if the flag's pattern
-    includes the command.
+    `begin` is the pattern of the command, at most `reach` characters before the flag. `begin` is None if the flag's
+    pattern includes the command.
     """
 
     word: str
@@ -47,7 +50,7 @@ class _Command:
     several_lines: bool = False
 
     def find(self, text: str, *, once: bool = False) -> Iterator[Span]:
-        """Yield the spans of the command's secrets. With `once`, yield at most one in each string of JSON."""
+        """Yield the spans of the command's secrets. If `once` is True, yield at most one in each string of JSON."""
         begin = last = position = 0
         density = Density(CLOSE_NAMES)
         while (match := self.flag.search(text, position)) is not None:

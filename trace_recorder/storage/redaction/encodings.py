@@ -20,7 +20,10 @@ from trace_recorder.storage.redaction.candidates import LONGEST_ENCODED, Prepare
 from trace_recorder.storage.redaction.json_strings import BETWEEN, mask_together, string_end
 
 _OF_TEXT = "[CDI-Za-f][ACDEFGHQS-Xgi-nwyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9+/_-]"
-"""Four letters of base64 that encode three characters of ASCII. So does one in fifteen groups of random letters."""
+"""Four letters of base64 that encode three characters of ASCII.
+
+One in fifteen groups of four random letters does too.
+"""
 _WORD = re.compile(rf"(?:{_OF_TEXT}){{6}}[A-Za-z0-9+/_-]{{0,{LONGEST_ENCODED}}}+={{0,2}}")
 _ESCAPED = re.compile(rf"(?>(?:[A-Za-z0-9._~+*-]|%[0-9A-Fa-f]{{2}}){{8,{LONGEST_ENCODED}}})")
 _IN_ESCAPED = bytes(
@@ -37,7 +40,7 @@ The characters of masks are not among them, so that masks stay readable.
 """
 
 _TOGETHER = 64
-"""How many words are decoded and searched together."""
+"""At most this many words are decoded and searched together."""
 
 _MASK = "[REDACTED:encoded-secret]"
 
@@ -94,7 +97,7 @@ def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets)
     if places == []:
         return []
     parts = text.split(between)
-    if places is None or len(parts) != len(words):  # a word contains the text that separates words
+    if places is None or len(parts) != len(words):  # a word contains the separator
         return [at for at, _ in words]
     begins = list(accumulate((len(part) + len(between) for part in parts), initial=0))
     return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in places})]

@@ -1,11 +1,11 @@
-"""Finds the secrets that have a form of their own. The pattern of a form is tried only where a text has its literal.
+"""Finds keys and tokens by their form, such as `sk-ant-…`.
 
-A literal is the fixed text in each secret of a form, such as `sk-ant-`. One search finds all literals. For some
-literals, it looks for a rare character and the rest of the literal after it. For the others, it looks for the mark at
-the end of the literal (`_MARKS`) and the characters before it. So a further form costs next to nothing in texts without
-its literal. Invariant: each position of a text costs a bounded number of steps. If the literals are so close to each
-other that the text must be hostile, a part of the text is masked as one secret (`Density`). This mask
-covers all keys in the part.
+A literal is the fixed text in each secret of a form, such as `sk-ant-`. The pattern of a form is tried only where a
+text has the literal of that form. One search finds all literals. For some literals, it looks for a rare character and
+the rest of the literal after it. For the others, it looks for the mark at the end of the literal (`_MARKS`) and the
+characters before it. So a further form costs next to nothing in texts without its literal. Invariant: each position of
+a text costs a bounded number of steps. If the literals are so close to each other that the text must be hostile, a part
+of the text is masked as one secret (`Density`). This mask covers all keys in the part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
-"""The text after a mark in a key. Such text is rare after a mark in other words."""
+"""The text after the mark in a key: long, with digits or mixed letters. Few other words have such text after a mark."""
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
 """Twelve characters of a word, which must follow a literal with a rare character."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
@@ -109,11 +109,11 @@ class _Finder:
         self._by_head = _table(
             {tried: tried[1].literal[: tried[0] + 1][-_HEADS[0] :] for tried in by_head}, str.endswith
         )
-        """The forms, by the mark and the characters before it."""
+        """The forms to try, by the last characters of the literal up to its mark."""
         self._by_letter = _table(
             {tried: f"/{tried[1].literal}"[tried[0] + 1 :][:2] for tried in by_letter}, str.startswith
         )
-        """The forms, by the rare character and the character after it."""
+        """The forms to try, by the rare character and the character after it."""
 
     @cached_property
     def search(self) -> re.Pattern[str]:
@@ -125,7 +125,7 @@ class _Finder:
     def find(self, prepared: PreparedText, until: int, *, once: bool = False) -> Iterator[KeySpan]:
         """Yield the secrets in a text that begin before a position.
 
-        With `once`, yield at most one in each string of JSON, and skip the rest of the string.
+        If `once` is True, yield at most one in each string of JSON, and skip the rest of the string.
         """
         forms = [form for form in self._of_several_words if form.literal in prepared.plain]
         if prepared.runs:
@@ -176,7 +176,8 @@ class _Finder:
     def _forms_at(self, words: str, position: int, end: int) -> Sequence[Tried]:
         """Return the forms whose literals may be at a position of the words.
 
-        They are looked up by the last five letters, or by fewer if no literal ends with these five.
+        Forms with a mark are looked up by the five characters up to the mark, or by fewer if no literal ends with these
+        five.
         """
         if words[position] not in _MARKS or end > position + 1:
             return self._by_letter.get(words[position : position + 2]) or self._by_letter.get(words[position], [])
@@ -188,9 +189,9 @@ class _Finder:
 
 
 def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
-    """Return the forms by their letters.
+    """Return the forms to try, by letters of their literals.
 
-    An entry also has the forms whose letters are only a part of its own letters, as `has` decides.
+    An entry also has each form whose letters are a part of the entry's letters, as `has` decides.
     """
     return {
         letters: [tried for tried, part in letters_of.items() if has(letters, part)] for letters in letters_of.values()
@@ -251,7 +252,7 @@ def _any_before(heads: Sequence[str], tail: str) -> str:
 
 
 FINDER = _Finder(FORMS)
-"""Finds the secrets of the table."""
+"""Finds the secrets of all forms in `patterns.FORMS`."""
 
 
 def prepare() -> None:
@@ -260,9 +261,9 @@ def prepare() -> None:
 
 
 def secrets(prepared: PreparedText, until: int) -> Iterator[KeySpan]:
-    """Yield the spans of the table's secrets in a text, in order.
+    """Yield the spans of the keys and tokens in a text, in order.
 
-    Overlapping secrets are one secret, of the first form.
+    Overlapping secrets become one secret, of the first form.
     """
     start = end = number = -1
     for span in sorted(FINDER.find(prepared, until)):

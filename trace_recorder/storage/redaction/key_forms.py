@@ -309,7 +309,7 @@ WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
     ("paypal-token", "access_token$production$ access_token$sandbox$", r"[0-9a-z]{16}\$[0-9a-f]{32}" + END, "noseyparker"),
     ("jwt", "eyJ", r"[A-Za-z0-9_-]{8,1000}+\.eyJ[A-Za-z0-9_-]{8,8000}+\.[A-Za-z0-9_-]{8,}+", ""),
 )  # fmt: skip
-"""Secrets with a beginning of their own. Several beginnings are separated by spaces."""
+"""Secrets that are recognised by their beginning. Several beginnings are separated by spaces."""
 
 WITH_MIDDLE: tuple[tuple[str, str, str, str, str, str], ...] = (
     # (mask, a literal in the middle, the text before it, the end of that text, the text after it, source)

@@ -18,12 +18,15 @@ from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.candidates import PreparedText
 
 KEPT = 32
-"""How many values of requests are kept. Older values are forgotten. A value that is sent again counts as new."""
+"""At most this many values of requests are kept.
+
+Older values are forgotten. A value that is sent again counts as new.
+"""
 COOKIES = 8
-"""How many of the newest cookies are kept."""
+"""At most this many cookies are kept. Older cookies are forgotten."""
 FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
-"""A value of at least this many characters is masked by itself, unless it is a word."""
+"""A value of at least this many characters is masked wherever it occurs, unless it is a word."""
 SHORTEST_BY_NAME = 4
 TELLING = 3
 """At the end of a text, at least this many letters of a value count as the beginning of the value."""
@@ -44,7 +47,7 @@ _BEFORE = re.compile(r"\\[bfnrt]\Z|\\u[0-9A-Fa-f]{4}\Z|%[0-9A-Fa-f]{2}\Z|[0-9;\[
 
 
 def is_unlike_words(value: str) -> bool:
-    """Return whether a value is unusual enough to be masked by itself: long, and not a word, a name or a number."""
+    """Return whether a value may be masked wherever it occurs: it is long, and not a word, a name or a number."""
     if len(value) < SHORTEST or value.lower() in _PLACEHOLDERS or len(set(value)) < 4:
         return False
     if _WORD.fullmatch(value) is not None:
@@ -178,7 +181,7 @@ class KnownSecrets:
     def places(self, text: str, prepared: PreparedText | None) -> list[int]:
         """Return the positions in a text at which one of the values may be.
 
-        A value in base64 is in one of the words of `prepared`. Without `prepared`, the whole text is searched.
+        A value in base64 is in one of the words of `prepared`. If `prepared` is None, the whole text is searched.
         """
         positions: list[int] = []
         words = text if prepared is None else prepared.words
@@ -207,7 +210,8 @@ class KnownSecrets:
     def mask(self, text: str, *, names: bool = False) -> str:
         """Return a text with all values masked, except inside masks.
 
-        With `names`, the text is a name, and a value that could be a name is not masked.
+        If `names` is True, `text` is a name, such as a JSON member's. Then only values with a digit and at least
+        `ANYWHERE` characters are masked, because other values may be ordinary names.
         """
         secrets = [secret for secret in self.all if secret.is_no_name] if names else self.all
         spans = [span for secret in secrets for span in secret.spans(text)]

@@ -42,7 +42,7 @@ _STRONG = (
 )
 """Names whose values are secrets, unless they are words, types or placeholders."""
 _WEAK = ("token", "key", "auth", "credential", "credentials", "cred", "creds", "signature", "sig", "secret", "secrets")
-"""Names that have other uses too."""
+"""Names of secrets that have other uses too. A value after such a name is a secret only if it looks like a key."""
 _NO_SECRET = (
     *_ends(
         "public primary foreign sort partition cache idempotency object row dict hash group index lookup map"
@@ -204,7 +204,10 @@ _CONSONANTS = re.compile(r"[A-Z]{2}|[b-df-hj-np-tv-z]{4}")
 
 
 def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
-    """Return whether the text after a scheme of authorization is a credential. With `is_alone`, nothing follows it."""
+    """Return whether the text after a scheme of authorization is a credential.
+
+    If `is_alone` is True, nothing follows the text.
+    """
     if len(value) < 8 or PLACEHOLDER.match(value.lower()):
         return False
     if _DIGIT.search(value) is not None or is_strange(value[:LONGEST_JUDGED], 12):

@@ -48,7 +48,7 @@ _QUOTE = r"\\{0,7}[\"'`]"
 _STEM = r"(?:pass(?:word|wd|phrase|code)?|pwd?|secrets?|token|key|auth(?:orization)?|cred(?:ential)?s?|sig(?:nature)?)"
 _REST = r"(?:[_-]?(?:base|data|token|key|2|new|old|current|prod|dev|test|value)?)"
 _MEMBER_ENDS = r"(?:[_-](?:word|wd|phrase|code))?(?:[_-]{0,2}[0-9]{1,8}){0,2}(?:[_-]{1,4}(?=\\{0,7}\"))?"
-"""Other ends of a member's name. `password_1` and `pass_word` are names of secrets only in JSON."""
+"""More ends that the name of a JSON member may have. `password_1` and `pass_word` are names of secrets only in JSON."""
 _PAIR = (
     r"(?=[,\s\\+>v\"'`|-]),?(?:(?:\s|\\{1,7}[nrt]|[+>|-]){0,20}"
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
@@ -99,7 +99,7 @@ _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
 _MOST_OF_COOKIES = 1200
-"""How many characters at the beginning of a list of cookies are searched for a secret."""
+"""Only this many characters at the beginning of a list of cookies are searched for a secret."""
 _JSON_SCALAR = re.compile(r"[-+\d.eE]+|true|false|null")
 _NAME_LETTERS = string.ascii_letters + string.digits + "_.-"
 _IN_NAMES = bytes(ord("w") if chr(code) in _NAME_LETTERS else 32 for code in range(256))
@@ -120,8 +120,8 @@ _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 1
 def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> list[int]:
     """Return the positions in JSON text of secrets that may be recognised by their name, at most one in each string.
 
-    If many of them are in short strings, the rest of the text is not searched. If `any_value` is True, a value may also
-    be a known secret that does not look like a secret.
+    Return early after `MANY` positions that are close together, because the caller then searches all strings. If
+    `any_value` is True, a value may also be a known secret that does not look like a secret.
     """
     stems = _STEMS.places(prepared.data)
     if not stems:

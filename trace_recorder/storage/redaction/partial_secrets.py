@@ -1,9 +1,9 @@
 """Finds the beginning of a possible secret at the end of a text that will be continued, such as that of a stream.
 
-The last word may become a key, a URL with a password, or the name of a secret. A word of small letters cannot, unless a
-secret may begin with these letters. A value after a secret's name, a command's flags, and a private key from its BEGIN
-on may be incomplete too. Such an end of the text is not written before the following text is known. Invariant: the
-length of this end is bounded, because a word or a key that is longer than any secret is written.
+The last word may become a key, a URL with a password, or the name of a secret. A word of small letters cannot become a
+secret, unless a secret may begin with these letters. A value after a secret's name, a command's flags, and a private
+key from its BEGIN on may be incomplete too. Such an end of the text is not written before the following text is known.
+Invariant: the length of this end is bounded, because a word or a key that is longer than any secret is written.
 """
 
 from __future__ import annotations

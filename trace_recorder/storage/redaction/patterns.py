@@ -1,4 +1,4 @@
-r"""The patterns of secrets that have a form of their own, made from the rows of `key_forms.py`.
+r"""The patterns of secrets that are recognised by their form, made from the rows of `key_forms.py`.
 
 Invariant: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive repeat
 as its end. So an attempt at one position takes bounded time or ends in a match, and all attempts together take linear
@@ -129,4 +129,4 @@ FORMS = tuple(_forms())
 BEGINNINGS = tuple(
     sorted({prefix for _, beginnings, _, _ in WITH_BEGINNING for prefix in beginnings.split() if len(prefix) > 2})
 )
-"""The beginnings of the table's secrets, except for the shortest beginnings."""
+"""The beginnings of the secrets in `key_forms.py`, except for the shortest beginnings."""

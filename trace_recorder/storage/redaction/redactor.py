@@ -88,7 +88,7 @@ _SHORT, _TOGETHER = 256, 400
 class _String:
     """A string of JSON text: its position, its value, and its masked value.
 
-    `kinds` are the kinds of secrets that it may have. If it is 0, the string is not searched.
+    `kinds` are the kinds of secrets that it may have. If `kinds` is 0, the string is not searched.
     """
 
     start: int
@@ -137,11 +137,11 @@ class Redaction:
         return text
 
     def _mask_shown(self, text: str, kinds: int) -> str:
-        """Mask known values, and the secrets that a text shows by itself."""
+        """Mask known values, and secrets recognised by their form, by a name before them, or in an encoded text."""
         return mask_text(self._known.mask(text) if kinds & KNOWN else text, self._known.short, kinds)
 
     def _mask_own(self, text: str, kinds: int) -> str:
-        """Mask the secrets that a text shows by itself.
+        """Mask secrets recognised by their form, by a name before them, or in an encoded text.
 
         A long text is masked in pieces. Each piece ends at a position where no secret has begun.
         """
@@ -157,7 +157,7 @@ class Redaction:
         return mask_json(masked) if kinds & NAME else masked
 
     def mask_gap(self, text: str) -> str:
-        """Mask the text of a failure. If a redactor fails, mask it without the user's redactors."""
+        """Mask the text of a failure. If a redactor fails, mask the text without the user's redactors."""
         return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
@@ -177,8 +177,8 @@ class Redaction:
 
         Return the text, and the number of secrets that were masked. A redactor of the user sees only values, not the
         names of members. A string that it changes counts as one secret. If `are_pieces` is True, the strings are pieces
-        of the model's text. Names were already searched in the joined pieces, because the end of a piece is not the end
-        of a line.
+        of the model's text. They are not searched for secrets after names. The joined pieces were searched for these,
+        because the end of a piece is not the end of a line.
         """
         possible = None if self._has_user_redactors else self._find_possible(text)
         return (
@@ -190,7 +190,7 @@ class Redaction:
     def _mask_strings(
         self, text: str, possible: PossibleSecrets | None, *, are_pieces: bool = False
     ) -> tuple[str, int]:
-        """Mask the strings in which a secret may have been seen, or all of them."""
+        """Mask the strings at the positions in `possible`. Mask all strings if these are unknown or too many."""
         places = possible.places() if possible and not possible.has_many else None
         defined = set(mcp_secrets(text) if self._knows_forms else ())
         names: dict[str, str] = {}
@@ -307,8 +307,8 @@ class Redaction:
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
         """Mask a part of a stream.
 
-        Return the masked part, the number of its secrets, and its size in bytes before masking. Unless the part is the
-        `last`, events at its end are left out if a secret may begin in them.
+        Return the masked part, how many secrets were masked, and the size of the part in bytes before masking. Unless
+        `last` is True, events at the end of the part are left out if a secret may begin in them.
         """
         if not self._redactors:
             return data, 0, len(data)
@@ -355,7 +355,7 @@ class Redaction:
         return max(unfinished(text), self._known.partial_value_length(text))
 
     def _mask_secrets(self, text: str) -> str:
-        """Mask known values and the secrets that a text shows by itself, without the user's redactors."""
+        """Mask known values and secrets as `mask_plain` does, but do not call the user's redactors."""
         text = self._known.mask(text)
         return mask_json(mask_text(text, self._known.short)) if self._knows_forms else text
 

@@ -35,7 +35,7 @@ _MOST_FORMS = 8
 _STEP = 64
 """Other threads may run after this many lines, or after this many strings of one line."""
 _MAX_ROUNDS = 32
-"""How often `hold_back` searches for an earlier line at which the part can be cut.
+"""`hold_back` searches at most this many times for an earlier line at which the part can be cut.
 
 If a stream has eight answers at once, or a name that the model repeats, every place may be inside a possible secret.
 Without a limit, the whole stream would then wait.
@@ -126,7 +126,11 @@ class Part:
             self._others |= dict.fromkeys(run.between)
 
     def _read_event(self, number: int) -> tuple[EventForm, list[_Piece]] | None:
-        """Parse a line. If it has one piece, return its form, and the pieces of the text to which the piece belongs."""
+        """Parse a line.
+
+        If exactly one of its strings is a piece of the model's text, return the form of the line and the list of all
+        pieces at that place. Otherwise return None.
+        """
         line = self._lines[number]
         begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
         pieces = list(_pieces(line, begin.start(), number)) if begin else []
@@ -148,7 +152,11 @@ class Part:
                 pieces.sort(key=lambda piece: (piece.line, piece.start))
 
     def searched_texts(self) -> Iterator[str]:
-        """Yield texts that together show all of the part: the model's text, joined, and the rest of the events."""
+        """Yield texts to search.
+
+        Together they contain every text of the part: the model's text at each place, joined, then the other lines, and
+        the other strings that change from event to event.
+        """
         for pieces in self._texts.values():
             yield "".join([piece.text for piece in pieces])
         yield "\n".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
@@ -179,11 +187,11 @@ class Part:
         return "\n".join(lines), texts_masked
 
     def hold_back(self, unfinished_length: UnfinishedLength) -> None:
-        """Shorten `text` by the events at the end that must wait, from the event in which a possible secret begins."""
+        """Remove the events at the end of `text` that must wait, from the event in which a possible secret begins."""
         self._read_long_lines()
         texts = [_Joined(pieces) for pieces in self._texts.values()]
         first, end = len(self._lines), -1
-        for _ in range(_MAX_ROUNDS):  # waiting for one text may cut another text, or the value before it
+        for _ in range(_MAX_ROUNDS):  # a new cut for one text may cut another text, or the value before it
             if first == end:
                 break
             end = first

@@ -83,13 +83,13 @@ class PossibleSecrets:
             self.known += known.places(text, prepared if shortened is None else None)
 
     def add(self, other: PossibleSecrets, begin: int) -> None:
-        """Add the possible secrets of a part of the text, which begins at a position."""
+        """Add the possible secrets of a part of the text. The part begins at `begin`."""
         self.has_many = self.has_many or other.has_many
         for positions, other_positions in zip(self.all, other.all, strict=True):
             positions += [begin + place for place in other_positions]
 
     def part(self, start: int, end: int) -> PossibleSecrets:
-        """Return the possible secrets in a part of the text, with positions in that part. Call `places` before."""
+        """Return the possible secrets in a part of the text, with positions in that part. Call `places` first."""
         part = PossibleSecrets("")
         part.has_many = self.has_many
         for positions, all_positions in zip(part.all, self.all, strict=True):
@@ -125,7 +125,7 @@ class PossibleSecrets:
         return self._places
 
     def kinds(self, start: int, end: int) -> int:
-        """Return the kinds of secrets that may be in a part of the text. Call `places` before."""
+        """Return the kinds of secrets that may be in a part of the text. Call `places` first."""
         if self.has_many:
             return EVERY
         first = bisect_left(self._places, start)
@@ -174,7 +174,10 @@ def _find_secrets(text: str) -> list[int] | None:
 
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
-    """Mask every secret that a text shows by itself. The known values in `short` are masked only after names."""
+    """Mask secrets recognised by their form, by a name before them, or in an encoded text.
+
+    The known values in `short` are masked only after the name of a secret.
+    """
     prepared, shortened = _prepare(text, runs=bool(kinds & (FORM | ENCODED)))
     masked = _mask(text, short, kinds, prepared, shortened)
     if not kinds & ENCODED or not (prepared.runs or secret_encodings.MARK in prepared.data):
@@ -213,7 +216,7 @@ def _mask_beside_masks(text: str) -> str:
 
 
 def _mask_keys(text: str, prepared: PreparedText, shortened: Shortened | None, until: int) -> tuple[str, int]:
-    """Mask the secrets that have a form of their own and begin before a position.
+    """Mask the secrets that are recognised by their form and begin before a position.
 
     Return the masked part of the text, and the length of that part before masking.
     """
