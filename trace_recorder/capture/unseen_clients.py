@@ -116,8 +116,8 @@ class UnseenClients:
     def report(self, document: Path, has_calls_since: str | None = None) -> None:
         """Warn, once in a process, that there were connections to models but a run has no call, or may lack some.
 
-        If the run has calls, `has_calls_since` is the name under which it watches. Connections that were made before
-        the run began are then left out. If there are listeners, they report the connections of a run with calls.
+        If the run has calls, `has_calls_since` is the name that the run passed to `watch`. Then connections that were
+        made before the run began are left out. If there are listeners, they report the connections of a run with calls.
         """
         if self._is_reported or (has_calls_since is not None and self.listeners):
             return

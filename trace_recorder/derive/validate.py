@@ -278,7 +278,7 @@ class _Document:
 
 
 _WITHOUT_END = ("running", "interrupted", "unknown")
-"""The statuses of a run whose journal has no end. Which one a document has depends on when it was written."""
+"""The statuses of a run whose journal has no end. The status in a document depends on when the document was written."""
 
 
 def _check_agreement(

@@ -140,7 +140,7 @@ class SessionRequest:
     api: str
     body: bytes
     plain_body: Callable[[], bytes]
-    """Returns the body without its encoding."""
+    """Returns the body, decoded if it has a content encoding."""
 
     def sub_agent(self) -> SubAgent | None:
         """Return the sub-agent that sends the request, if the headers name it; None for the main agent."""

@@ -29,7 +29,7 @@ from trace_recorder.values.messages import Payload
 def start_members(who: str, task: object, provider: object, model: object, max_steps: object) -> dict[str, Payload]:
     """Return the members of a `start` record.
 
-    `who` is the name of the recorder's method. Raises TypeError if `max_steps` is not a number.
+    `who` is the name of the recorder's method, for error texts. Raises TypeError if `max_steps` is not a number.
     """
     texts = {
         "task": to_jsonable_of_type(task, str),

@@ -1,4 +1,7 @@
-"""Keeps the texts of a run's own records, to mask them again if a client later shows that they contain a secret."""
+"""Keeps the texts of the records about the run itself.
+
+The texts are masked again if a client later shows that they contain a secret.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ MAX_REMEMBERED_CHARS = 256 * 1024
 
 @dataclass(slots=True)
 class RunTexts:
-    """The texts of a run's own records, each as it was last masked, by the numbers of the records."""
+    """The texts of the start record and the annotations, each as it was last masked, by the numbers of the records."""
 
     _texts: dict[int, str] = field(default_factory=dict)
     _size: int = 0
