@@ -70,24 +70,26 @@ def _cassette(directory: Path, *interactions: dict[str, Any]) -> Path:
 
 def _ask_both(url: str, wrap: Any = lambda client: client) -> list[Any]:
     """Repeat the calls of the agent that made the produced files. Return the answers."""
-    chat = wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0))
-    messages: Any = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Weather in Tokyo and Paris?"},
-    ]
-    first = chat.chat.completions.create(model="gpt-5", messages=messages, tools=_TOOLS).choices[0].message
-    messages.append(first.model_dump(exclude_none=True))
-    for call, weather in zip(first.tool_calls, ("sunny", "rain"), strict=True):
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": weather})
-    options = {"include_usage": True}
-    chunks = chat.chat.completions.create(
-        model="gpt-5", messages=messages, tools=_TOOLS, stream=True, stream_options=options
-    )
-    streamed = "".join((chunk.choices[0].delta.content or "") if chunk.choices else "" for chunk in chunks)
-    messages_api = wrap(anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)).messages
-    asked: Any = [{"role": "user", "content": "And now?"}]
-    with messages_api.stream(model="claude-x", max_tokens=99, messages=asked) as stream:
-        return [len(first.tool_calls), streamed, stream.get_final_text()]
+    with (
+        wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)) as chat,
+        wrap(anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)) as claude,
+    ):
+        messages: Any = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Weather in Tokyo and Paris?"},
+        ]
+        first = chat.chat.completions.create(model="gpt-5", messages=messages, tools=_TOOLS).choices[0].message
+        messages.append(first.model_dump(exclude_none=True))
+        for call, weather in zip(first.tool_calls, ("sunny", "rain"), strict=True):
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": weather})
+        options = {"include_usage": True}
+        chunks = chat.chat.completions.create(
+            model="gpt-5", messages=messages, tools=_TOOLS, stream=True, stream_options=options
+        )
+        streamed = "".join((chunk.choices[0].delta.content or "") if chunk.choices else "" for chunk in chunks)
+        asked: Any = [{"role": "user", "content": "And now?"}]
+        with claude.messages.stream(model="claude-x", max_tokens=99, messages=asked) as stream:
+            return [len(first.tool_calls), streamed, stream.get_final_text()]
 
 
 @contextmanager
