@@ -22,7 +22,7 @@ from trace_recorder.views.comparison.value_changes import ValueChange, marked_pa
 
 NAMES: tuple[Ignored, ...] = get_args(Ignored)
 MAX_CHANGES = 20
-"""How many changes are printed for a step."""
+"""At most this many changes are printed for each kind of difference of a step."""
 _STYLES = {"same": "", "removed": "red", "added": "green"}
 Line = tuple[str | Text, str]
 """A line and its style."""

@@ -36,9 +36,9 @@ _Done = tuple[list[R], list[Exception]]
 MIN_BYTES = 4_000_000
 """If all files together have fewer bytes, one process reads them, which takes about half a second."""
 MAX_BATCH = 32
-"""The largest number of runs that a process gets at once."""
+"""A process gets at most this many runs at once."""
 _AHEAD = 8
-"""How many batches for each process may be submitted while the oldest batch has not ended.
+"""At most this many batches for each process are submitted while the oldest batch has not ended.
 
 So one long run does not stop the others.
 """

@@ -118,7 +118,7 @@ def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: boo
 
 R = TypeVar("R")
 _BATCH = 4
-"""How many runs a process gets at once."""
+"""A process gets this many runs at once."""
 Directory = Annotated[
     Path | None, typer.Argument(metavar="[DIR]", help=f"The directory. {DEFAULT}", show_default=False)
 ]

@@ -33,7 +33,7 @@ from trace_recorder.cli.text_layout import in_one_line
 from trace_recorder.values.messages import Payload
 
 MAX_SHOWN = 200
-"""How many characters of a matching line are printed."""
+"""At most this many characters of a matching line are printed."""
 
 Pattern = Annotated[
     str, typer.Argument(metavar="PATTERN", help="A regular expression in Python's syntax.", show_default=False)

@@ -30,7 +30,7 @@ MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
 """The shortest pauses before `--watch` looks for changes again, in files and in services."""
 PAUSE_MULTIPLE = 10
-"""`--watch` pauses for this many times the time that the last look for changes took."""
+"""The pause of `--watch` is this many times as long as the last look for changes took."""
 
 SERVICES = {
     "langfuse": "langfuse:Langfuse",
@@ -129,9 +129,9 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only if its size or its modification time has changed. `counts` has the numbers of runs and
-    files by their outcome. An unchanged run is counted once, however often its file is looked at. The same message
-    about a service is not repeated.
+    A file is read again only if its size or its modification time has changed. `counts` says how many runs and files
+    had each outcome. An unchanged run is counted once, however often its file is looked at. The same message about a
+    service is not repeated.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:

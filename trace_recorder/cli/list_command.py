@@ -66,7 +66,10 @@ Limit = Annotated[
 
 
 _LINES_AT_ONCE = 1000
-"""Printing each line separately takes three times as long; all lines of 100,000 runs together take 200 MB."""
+"""This many lines are printed together.
+
+Printing each line separately takes three times as long. All lines of 100,000 runs together take 200 MB.
+"""
 
 
 def list_(  # noqa: PLR0913, PLR0917 - one argument an option

@@ -26,7 +26,7 @@ _TIME = re.compile(r"(?:^|\W)\d{8}_\d{6}\w*(?:\.\d+)?$")
 _STATUS_STYLES = {"completed": "green", "failed": "red", "interrupted": "yellow", "running": "cyan"}
 _SUCCESS_STYLES = {"yes": "green", "no": "red"}
 _MAX_TASK_WIDTH = 60
-"""How many characters of a task are shown in a pipe."""
+"""In a pipe, at most this many characters of a task are shown."""
 _MIN_WIDTH = 16
 """A column does not shrink below this width."""
 _GAP = "  "

@@ -80,7 +80,7 @@ def error_message(path: Path, error: Exception, verb: str = "read") -> str:
 _DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError)
 """The exceptions that reading raises if a member has an unexpected type."""
 _SHOWN_ERRORS = 3
-"""How many errors of a damaged file the message names."""
+"""The message about a damaged file names at most this many errors."""
 
 
 def _damage_of(path: Path) -> str:
@@ -94,7 +94,7 @@ def _damage_of(path: Path) -> str:
 def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path]:
     """Yield the runs at these paths, each once: files as they are named, and all runs in a directory and below it.
 
-    Without `recursive`, runs below the directory are left out. Raises UnreadableError.
+    If `recursive` is False, runs below the directory are left out. Raises UnreadableError.
     """
     return each_once(paths, partial(_runs_at, recursive=recursive), lambda run: run)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trace_recorder.rerun.subprocess.fork_supervisor import ForkResult
 
 _MAX_MISMATCHES = 10
-"""How many mismatches are printed."""
+"""At most this many mismatches are printed."""
 
 
 class Tools(StrEnum):

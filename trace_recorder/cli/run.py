@@ -144,7 +144,7 @@ def _exit_by_signal(number: int) -> NoReturn:
 
 
 _MAX_LISTED = 10
-"""How many files the message names."""
+"""The message names at most this many files."""
 _PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
 _ISOLATING_OPTIONS = "ISE"
 """Options with which Python ignores PYTHONPATH or `sitecustomize` at its start."""

@@ -71,7 +71,7 @@ def error_of(error: ErrorInfo | None) -> str:
 
 
 def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
-    """Name the recorded call that gave the answer. `origin` is the run that this run repeats or continues."""
+    """Name the recorded call that gave the answer. `origin` is the run of which this run is a replay or a fork."""
     source = call.replayed_from
     if source is None:
         return ""

@@ -134,7 +134,7 @@ def _newest(directory: Path) -> Path:
 
 
 def _print_turns(trajectory: Trajectory, parser: str | None, *, full: bool, as_json: bool) -> None:
-    """Print ToolBrain's turns: as `export` writes them, or for people. With `full`, no line is shortened."""
+    """Print ToolBrain's turns: as `export` writes them, or for people. If `full` is True, no line is shortened."""
     from trace_recorder.views.toolbrain.turns import format_turns, turns_one_by_one  # noqa: PLC0415 - only --turns needs it
 
     parse = PARSERS[parser or DEFAULT_PARSER]

@@ -31,7 +31,7 @@ Query = Annotated[
 Rows = list[tuple[Any, ...]]
 """A group of rows of a result."""
 _ROWS = 1000
-"""How many rows are fetched and aligned at a time."""
+"""This many rows are fetched and aligned at a time."""
 _MAX_CELL = 60
 """Longer cells are cut, unless --full is given."""
 

@@ -40,7 +40,7 @@ from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps
 from trace_recorder.views.conversations.turn import Turn
 
 MAX_TEXT_LINES = 8
-"""How many of the last lines of a text are shown."""
+"""At most this many of the last lines of a text are shown."""
 
 
 def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
@@ -173,7 +173,10 @@ def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Calla
 
 
 class _Printer:
-    """Prints new steps of runs. With `names`, it prints the name of a run if the previous step was of another run."""
+    """Prints new steps of runs.
+
+    If `names` is True, it prints the name of a run if the previous step was of another run.
+    """
 
     def __init__(self, *, full: bool, names: bool) -> None:
         self.full = full

@@ -27,7 +27,7 @@ MAX_STRING = 200
 """The longest string that is shown whole inside a JSON value."""
 
 _LINES_AT_ONCE = 100
-"""How many lines are printed together on a terminal, because each print has a fixed cost."""
+"""At most this many lines are printed together on a terminal, because each print has a fixed cost."""
 _LABEL_WIDTH = 11
 _MIN_WIDTH = 20
 _CONTROL_CHARACTERS = re.compile(

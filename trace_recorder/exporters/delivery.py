@@ -23,12 +23,12 @@ from trace_recorder.views.otlp.tree import SpanTree
 
 MAX_SPANS = 256
 MAX_CHARACTERS = 2 * 1024 * 1024
-"""The largest number of spans and characters in a batch. A larger span is sent alone."""
+"""A batch has at most this many spans, and at most this many characters. A larger span is sent alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The numbers of spans that arrived, of missing spans, and of missing scores."""
+    """How many spans arrived, how many spans are missing, and how many scores are missing."""
 
     sent: int = 0
     missing: int = 0
@@ -81,7 +81,7 @@ def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
 def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions) -> Iterable[PlannedSpan]:
     """Return the spans of rewards and annotations of a run that has ended.
 
-    Langfuse gets none, but rewards as scores.
+    Langfuse gets no such spans, because rewards are sent to it as scores.
     """
     of_run = maker.for_run(trajectory)
     return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)

@@ -36,7 +36,7 @@ class LangfuseTarget(OtlpTarget):
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
         """Send a run, and then its rewards as scores.
 
-        With `resume`, send only spans and rewards that were not delivered yet.
+        If `resume` is True, send only spans and rewards that were not delivered yet.
         """
         delivery = OtlpTarget.send_run(self, path, trajectory, sender, resume=resume)
         delivered = self.delivered(path)

@@ -33,7 +33,7 @@ _RUN_TYPES = {"generation": "llm", "tool": "tool", "embedding": "embedding"}
 
 @dataclass(slots=True)
 class LangSmithSender:
-    """Sends runs through LangSmith's client. `places` are the start and the parent of each span of a run."""
+    """Sends runs through LangSmith's client. `places` has the start time and the parent of each span, by its id."""
 
     client: Any
     project: str
@@ -154,7 +154,7 @@ class LangSmithTarget:
     ) -> Delivery:
         """Send a loaded run, and then its rewards.
 
-        With `resume`, send only spans and rewards that were not delivered yet. Raises OSError.
+        If `resume` is True, send only spans and rewards that were not delivered yet. Raises OSError.
         """
         delivered = self.delivered(path)
         if resume:

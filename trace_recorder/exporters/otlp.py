@@ -68,7 +68,10 @@ class OtlpTarget:
         return LiveExport(journal, self)
 
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
-        """Send a loaded run. With `resume`, send only spans and rewards that were not delivered yet. Raises OSError."""
+        """Send a loaded run.
+
+        If `resume` is True, send only spans and rewards that were not delivered yet. Raises OSError.
+        """
         delivered = self.delivered(path)
         if resume:
             delivered.read()
@@ -94,11 +97,11 @@ def otlp(  # noqa: PLR0913 - one keyword for each setting
     """Return an exporter of spans to an OTLP/HTTP endpoint, such as http://localhost:4318.
 
     The default endpoint is OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT of the environment. The
-    `conventions` are "genai" (OpenTelemetry), "genai-0.1" (its version 0.1 alone), "openinference" or "both". Without
-    `content`, prompts, answers, arguments and results are left out. With `new_messages`, each call has only the new
-    messages of its prompt. A request may take `timeout_seconds`, and the end of a run waits for `flush_seconds` at
-    most. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if the endpoint is not an
-    address.
+    `conventions` are "genai" (OpenTelemetry), "genai-0.1" (its version 0.1 alone), "openinference" or "both". If
+    `content` is False, prompts, answers, arguments and results are left out. If `new_messages` is True, each call has
+    only the new messages of its prompt. A request may take `timeout_seconds`, and the end of a run waits for
+    `flush_seconds` at most. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if the
+    endpoint is not an address.
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),

@@ -24,7 +24,7 @@ from trace_recorder.values.origins import ReplayedFrom
 
 
 class _KeyErrorMessage(str):
-    """A text that is equal to its `repr`, because the message of a KeyError is the `repr` of its argument."""
+    """A text whose `repr` is the text itself, because the message of a KeyError is the `repr` of its argument."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ FRAMING_HEADERS = ("content-length", "transfer-encoding", "connection", "keep-al
 """The headers that say where a body ends. A replay writes its own, because the recorded body is decoded."""
 _ENDS_PROCESS = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 CANCELLATION_GRACE_SECONDS = 1.0
-"""How long a replay of a cancelled call waits, after the recorded time, for the program to cancel the call again."""
+"""A replay of a cancelled call waits this long, after the recorded time, for the program to cancel the call again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ MODULES = ("openai._base_client", "anthropic._base_client")
 
 
 class RetryPauses:
-    """The pauses of SDKs before retries, which a replay skips from `skip` to `restore`, because it answers at once.
+    """The pauses of SDKs before retries.
+
+    A replay skips the pauses from `skip` to `restore`, because it answers at once.
 
     The SDKs of openai and anthropic compute a pause in one method of a class that clients and their `with_options()`
     copies share. That method is replaced. Other clients of the process still wait, because the new method asks

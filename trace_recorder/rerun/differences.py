@@ -12,16 +12,16 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.views.comparison.value_changes import ValueChange, changes, marked_words, shortened
 
 MAX_LINES = 40
-"""How many differences a message lists."""
+"""A message lists at most this many differences."""
 MAX_COMPARED = 200
-"""How many recorded requests are compared to find the most similar request."""
+"""At most this many recorded requests are compared to find the most similar request."""
 
 
 def nearest(live: Live, recording: Recording, unused: Sequence[RecordedExchange]) -> RecordedExchange | None:
     """Return the recorded request of the same dialect that has most in common with this request, or None.
 
-    Only unused requests are compared, or all if all were used. Each item that requests share is read once, so the time
-    does not grow with the number of requests times their length.
+    Only unused requests are compared. If all requests were used, all are compared. Each item that requests share is
+    read once, so the time does not grow with the number of requests times their length.
     """
     exchanges = unused or recording.exchanges
     candidates = [exchange for exchange in exchanges if exchange.endpoint.api == live.endpoint.api][:MAX_COMPARED]

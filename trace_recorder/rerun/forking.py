@@ -139,7 +139,7 @@ class Fork(Replay):
 
     @property
     def origin(self) -> None:
-        """Return None, because a run that is recorded in the block does not repeat the parent run."""
+        """Return None, because a run that is recorded in the block is not a replay of the parent run."""
         return
 
     @property

@@ -145,7 +145,7 @@ class Live:
 
 
 class Requests:
-    """The unused recorded calls of a replay. A call is found by a request that equals its own."""
+    """The unused recorded calls of a replay. A live request finds the call whose recorded request it equals."""
 
     def __init__(
         self,

@@ -3,8 +3,8 @@
     with trace_recorder.replay("trajectories/run.json") as run:
         run_my_agent(run.wrap(OpenAI(api_key="none")))
 
-Each recorded call answers one equal request. A request without an equal recorded call raises an error. Recorded calls
-that were never used are reported at the end.
+Each recorded call answers one request that equals the recorded request. A request raises an error if it equals no
+recorded request that is still unused. Recorded calls that were never used are reported at the end.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Replay:
     `ignore` names members that may differ (`"temperature"`, `"messages[0].content"`, `"tools[*].description"`). `match`
     is a function that compares a live request with a recorded request, in place of the usual comparison. With
     `match=results_in_any_order`, the tool results of a turn may come in another order. `speed` plays streams this many
-    times as fast as they came; None gives all chunks at once. With `strict`, unused recorded calls raise
-    ReplayMismatchError if the block ends without an exception. Without `strict`, they are logged. `missing` says what
-    happens to a call or a tool that was not recorded: "error" raises ReplayMismatchError; "live" sends the call, and
-    runs the tool. With "live", a call whose recorded end is missing is sent too. `live_calls` counts the calls that
-    were sent and the tools that ran.
+    times as fast as they came; None gives all chunks at once. If `strict` is True, unused recorded calls raise
+    ReplayMismatchError if the block ends without an exception. Otherwise the unused calls are logged. `missing` says
+    what happens to a call or a tool that was not recorded: "error" raises ReplayMismatchError; "live" sends the call,
+    and runs the tool. If `missing` is "live", a call whose recorded end is missing is sent too. `live_calls` counts the
+    calls that were sent and the tools that ran.
 
     Raises TrajectoryFormatError if there is no journal, or if this version cannot read the journal.
     """

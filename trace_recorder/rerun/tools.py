@@ -1,4 +1,4 @@
-"""The recorded results of tools. Each result is used once, for an equal call."""
+"""The recorded results of tools. Each result is used once, for a call of the same tool with equal arguments."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class StepNumbers:
 
 MAX_RUNS = 10
 MAX_CHARACTERS = 300
-"""How many characters of an answer a cell has."""
+"""A cell has at most this many characters of an answer."""
 
 Cell = Json | None
 

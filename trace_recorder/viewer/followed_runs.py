@@ -98,7 +98,7 @@ class ServedFiles:
 SHARE = 20
 """The pause after a look is this many times as long as the look, so looks take at most a twentieth of a core."""
 SHORT_SECONDS = 0.05
-"""A shorter look is repeated for each request."""
+"""If the last look took less time than this, the files are looked at again for each request."""
 _Result = tuple[Json, Json | None] | str
 """The row of a run, and its costs if they are known; or the reason why the run cannot be read."""
 
@@ -229,7 +229,11 @@ class FollowedRuns:
         return [name for name, (_, status) in self.runs.items() if status == "running"]
 
     def _row_of(self, name: str, state: State) -> _Result:
-        """Return the row of a run, once from the index, and otherwise from its files."""
+        """Return the row of a run.
+
+        The index may give the row at the first reading, if the run did not change. Otherwise the row is made from the
+        run's files.
+        """
         kept = self._kept.pop(name, None) if self._kept else None
         if kept is not None and kept[0] == state and kept[1] is not None:
             row, costs = json.loads(kept[1])

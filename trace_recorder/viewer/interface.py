@@ -1,7 +1,7 @@
 """The answers about one run as JSON (`docs/viewer-interface.md`), made from its `Trajectory`.
 
 `RunAnswers` depends only on the trajectory of its last `update`. When the run has grown, `update` keeps the entries
-that did not change and the numbers of messages, and `since` returns the changes. This module reads no files and does
+that did not change, and each message keeps its number. `since` returns the changes. This module reads no files and does
 not depend on HTTP.
 """
 

@@ -17,7 +17,7 @@ from trace_recorder.viewer.interface import RunAnswers
 from trace_recorder.viewer.parts import Json
 
 MAX_OPEN_RUNS = 8
-"""The number of runs that stay in memory."""
+"""At most this many runs stay in memory."""
 
 
 class OpenRun:

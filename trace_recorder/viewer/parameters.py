@@ -15,7 +15,7 @@ from trace_recorder.catalog.query import Term, number_of, parse_query, time_of
 from trace_recorder.values.messages import Payload
 
 MAX_AT_ONCE = 10_000
-"""The largest number of messages, interactions or steps in one answer."""
+"""An answer has at most this many messages, interactions or steps. A client requests further elements separately."""
 MAX_DIGITS = 9
 
 

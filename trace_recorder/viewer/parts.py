@@ -30,7 +30,10 @@ Json = dict[str, Payload]
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """How many characters an answer has at most: of a text or of JSON, and of an image's base64. None is no limit."""
+    """The largest sizes of one part, in characters: of a text or of JSON, and of an image's base64.
+
+    None is no limit.
+    """
 
     text: int | None = 20_000
     image: int | None = 400_000

@@ -87,7 +87,10 @@ class RunRows:
         self._connection.execute("DELETE FROM runs WHERE name = ?", (_key(name),))
 
     def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
-        """Return the numbers of the requested rows in order. `names` are the matches of a search."""
+        """Return the numbers of the requested rows in order.
+
+        If `names` is given, only the runs with these names are returned.
+        """
         condition = condition_of(request.filters)
         parts: list[str] = [condition.sql]
         parameters: list[Parameter] = [*condition.parameters]
@@ -112,7 +115,7 @@ class RunRows:
     def rows(self, numbers: Numbers) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
-        The member `origin` of a row names the run of the list that this run continues or repeats, or is None.
+        The member `origin` of a row names the run of the list of which this run is a fork or a replay, or is None.
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_PARENT} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
@@ -123,7 +126,7 @@ class RunRows:
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
-        """Return the numbers of all rows, of rows with each status, judgement and model, and of rows without costs."""
+        """Return how many rows there are in all, with each status, success and model, and with unread costs."""
         execute = self._connection.execute
         [(total,)] = execute("SELECT count(*) FROM runs")
         judged = "CASE success WHEN 1 THEN 'success' ELSE 'no success' END"
@@ -148,8 +151,9 @@ class RunRows:
         return None if row is None else os.fsdecode(row[0])
 
     def relations(self, name: str, sources: Collection[str]) -> Json:
-        """Return the names of related runs: the continued or repeated run, forks, replays, and the runs of `sources`.
+        """Return the names of the runs that are related to a run.
 
+        These are the run of which this run is a fork or a replay, its own forks and replays, and the runs of `sources`.
         `sources` are trajectory ids.
         """
         columns = "SELECT trajectory_id, forked_from, replay_of FROM runs WHERE name = ?"
@@ -213,7 +217,7 @@ def _sum_of_rewards(row: Json) -> float | None:
 
 
 def _origins(row: Json) -> tuple[str | None, str | None]:
-    """Return the trajectory ids of the runs that a run continues and repeats."""
+    """Return the trajectory ids of the runs of which a run is a fork and a replay."""
     forked_from, replay_of = (row[kind] or {} for kind in ("forked_from", "replay_of"))
     return _text(forked_from.get("trajectory_id")), _text(replay_of.get("trajectory_id"))
 

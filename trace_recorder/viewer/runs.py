@@ -27,9 +27,9 @@ from trace_recorder.viewer.run_rows import Numbers
 from trace_recorder.views.cost import table_name
 
 WORK_SECONDS = 0.3
-"""For how long runs are read at most while a client waits for an answer."""
+"""Runs are read for at most this long while a client waits for an answer."""
 ASIDE_SECONDS = 0.1
-"""For how long calls are read at most before an answer, if no client waits for the costs of these calls."""
+"""Calls are read for at most this long before an answer, if no client waits for the costs of these calls."""
 POLL_SECONDS = 2.0
 """The shortest pause until the next request, if nothing is to be read."""
 AGAIN_SECONDS = 0.05
@@ -37,7 +37,7 @@ AGAIN_SECONDS = 0.05
 MAX_COSTS_AT_ONCE = 2000
 """If more runs than this have unknown costs, the runs that are not on a client's screen are read slowly."""
 MAX_UNREADABLE = 100
-"""The largest number of unreadable files that an answer names."""
+"""An answer names at most this many unreadable files."""
 _MAX_SEARCHES = 32
 _MAX_ARRANGEMENTS = 8
 _WAIT_SECONDS = 5.0
@@ -81,8 +81,8 @@ class RunList:
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
         """Return the ids of the related runs of the list.
 
-        These are the run that this run continues or repeats, its forks, its replays, and the runs with the trajectory
-        ids `sources`, which gave answers to its calls.
+        These are the run of which this run is a fork or a replay, its own forks and replays, and the runs with the
+        trajectory ids `sources`, which gave answers to its calls.
         """
         with self._working() as may_read:
             if may_read and self._followed.is_look_due():
@@ -257,9 +257,9 @@ class RunList:
         }
 
     def _arrangement(self, request: ListRequest) -> tuple[int, Numbers]:
-        """Return the ordered rows of a request, after the version of the list that they belong to.
+        """Return a version of the list, and the rows of the request in the order of that version.
 
-        This is the requested version if the rows of that version are kept, or else the newest version.
+        The version is the requested version if its rows are kept, or else the newest version.
         """
         key = request.arrangement
         kept = [version for kept_key, version in self._arrangements if kept_key == key]

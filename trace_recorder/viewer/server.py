@@ -60,7 +60,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 class ViewerServer:
-    """Serves the runs in and below one directory, or one run. With `read_only`, nothing can be added to a run."""
+    """Serves the runs in and below one directory, or one run. If `read_only` is True, nothing can be added to a run."""
 
     def __init__(self, runs: RunList, *, read_only: bool = False) -> None:
         self._runs = runs

@@ -36,7 +36,7 @@ from trace_recorder.views.call_facts import made_calls
 MAX_MODELS = 1024
 """At most this many models, and as many rates, are kept."""
 MAX_TOKENS = 10**12
-"""Above this number of tokens, a price would not be exact."""
+"""For more tokens of one kind, the package computes the price, because a sum of rates would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
 """Providers that have another name in genai-prices."""
 _MILLION = 1_000_000
@@ -53,7 +53,7 @@ class _Rates:
     cache_write: Decimal
 
     def price(self, prompt: int, completion: int, cache_read: int, cache_write: int) -> Decimal:
-        """Return the price of a call with these numbers of tokens."""
+        """Return the price of a call with these token counts."""
         tokens = prompt * self.prompt + completion * self.completion
         tokens += cache_read * self.cache_read + cache_write * self.cache_write
         return self.call + tokens / _MILLION
@@ -227,7 +227,7 @@ class Costs:
         self.add_sums(*other.sums())
 
     def sums(self) -> tuple[float, float, int, int, int]:
-        """Return the stated and the estimated costs, and the numbers of calls with each kind of cost."""
+        """Return the stated and the estimated costs, and how many calls have a stated, estimated or unknown cost."""
         return self.stated, self.estimated, self.stated_calls, self.estimated_calls, self.unknown_calls
 
     def add_sums(

@@ -141,7 +141,7 @@ def test_runs_with_replayed_answers_make_no_other_pairs() -> None:
 
     assert (list(pairs), dict(left_out)) == (
         [],
-        {"runs whose answers are all replayed": 1, "runs with a replayed answer after one of their own": 1},
+        {"runs whose answers are all replayed": 1, "runs with a replayed answer after a new answer": 1},
     )
 
 

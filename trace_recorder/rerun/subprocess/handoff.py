@@ -57,7 +57,7 @@ class SharedRecording:
 
     @property
     def match(self) -> Match | None:
-        """The function that compares requests, or None if they have to be equal."""
+        """The function that compares requests, or None for the usual comparison."""
         return results_in_any_order if self.results_in_any_order else None
 
     def claim(self, number: int) -> bool:

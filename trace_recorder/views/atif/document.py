@@ -185,7 +185,7 @@ class _AtifDocumentWriter:
         return steps
 
     def _conversation_of(self, tools: AgentStep) -> Conversation | None:
-        """Return the conversation during which tools ran: of their own agent, or else of the main agent."""
+        """Return the conversation during which tools ran: one of the tools' own agent, or else of the main agent."""
         agent = agent_key(tools)
         of_agent = [each for each in (*self.mains, *self._places) if each.agent_key == agent] or self.mains
         earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
@@ -280,7 +280,7 @@ def _selected_member(members: Mapping[str, Payload], name: str) -> dict[str, Pay
 def _with_subagents(
     document: dict[str, Payload], subs: Sequence[dict[str, Payload]], imported: Mapping[str, Payload]
 ) -> dict[str, Payload]:
-    """Add the trajectories of sub-agents to a document, and their costs to its own."""
+    """Add the trajectories of sub-agents to a document, and add their costs to the document's costs."""
     silent = imported.get("subagent_trajectories", ())
     metrics = imported.get("final_metrics") or with_costs(document["final_metrics"], subs)
     all_subs = [*subs, *silent]

@@ -157,7 +157,7 @@ class DiffRun:
     seconds: float | None
     figures: Figures
     origin: RunOrigin | None = None
-    """The run that this run repeats or continues."""
+    """The run of which this run is a replay or a fork."""
 
     @classmethod
     def of(cls, run: Trajectory) -> DiffRun:
@@ -183,7 +183,7 @@ class DiffRun:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryDiff:
-    """Two runs, aligned by step. `parts_at` is the index of the first of `steps` in which they differ.
+    """Two runs, aligned by step. `parts_at` is the index in `steps` of the first step that differs.
 
     `models` are the pairs of different models that made the same step: the model of the first run, then of the second.
     """

@@ -15,7 +15,10 @@ from typing import Literal
 from trace_recorder.values.messages import Payload
 
 MAX_PAIRS = 1_000_000
-"""The middles of two sequences are searched for common parts only if the product of their lengths is not larger."""
+"""Two ranges are searched for common parts only if the product of their lengths is at most this.
+
+Otherwise the whole ranges count as changed.
+"""
 
 
 def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
@@ -42,9 +45,9 @@ def _common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int
 
 
 MAX_SHOWN_CHARACTERS = 400
-"""A removed or added text is shown with up to this many characters."""
+"""At most this many characters of a removed or added text are shown."""
 MAX_SHOWN_AROUND = 6
-"""How many words around a change are shown."""
+"""Of many unchanged words, only this many before and after a change are shown."""
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
 
 

@@ -69,7 +69,7 @@ def contents_of_answer(response: LLMResponse, number: int = 0) -> Iterator[Conte
 
 
 _USUAL_ORDER: dict[BlockType, int] = {"reasoning": 0, "text": 1, "tool_call": 2}
-"""The usual order of blocks in an answer. Any other order is a content too."""
+"""The usual order of blocks in an answer. An answer in any other order has a content of the kind `INTERLEAVING`."""
 
 
 def _contents_of_calls(calls: Iterable[ToolCall]) -> Iterator[Content]:

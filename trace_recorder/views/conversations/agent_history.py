@@ -1,7 +1,8 @@
 """The messages and answers of one agent so far, and which of them a new prompt repeats.
 
-A prompt is searched for answers from its end to its beginning. Each message is first compared with the answer that
-preceded the answer found last. So one pass over the prompt is enough, even if the agent changed it.
+A prompt is searched for answers from its end to its beginning. Each message of the assistant is first compared with the
+answer of the turn before the turn that matched last. So one pass over the prompt is enough, even if the agent changed
+the prompt.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
 
-    `prefix_sum` is the sum of all messages up to its first answer (`prefix_sums`). `message_count` is the number of
-    these messages without instructions. `answers` are the contents of its answers. `answer_count` is the number of
-    answers that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns before
-    it in its chain, and `earlier_keys` are their keys.
+    `prefix_sum` is the sum of all messages up to its first answer (`prefix_sums`). `message_count` is how many of these
+    messages are not instructions. `answers` are the contents of its answers. `answer_count` is the number of answers
+    that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns before it in
+    its chain, and `earlier_keys` are their keys.
     """
 
     number: int
@@ -167,7 +168,7 @@ class AgentMessages:
         return None
 
     def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
-        """Whether the chain of a turn had similar instructions, which may differ in details such as a clock.
+        """Whether the chain of a turn had instructions like these. Details, such as the time of day, may differ.
 
         A chain that began with another agent counts as similar, because the history of that agent has its instructions.
         """

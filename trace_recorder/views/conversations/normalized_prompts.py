@@ -167,7 +167,7 @@ def _spans(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 MAX_PROMPTS = 8
-"""The number of earlier prompts with which a prompt is compared."""
+"""A prompt is compared with at most this many earlier prompts, the newest ones."""
 MAX_EDITS = 8
 """At most this many replaced messages are normalized one by one.
 

@@ -84,7 +84,7 @@ def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
 
 
 def _added_messages(turn: Turn) -> tuple[Sequence[Message], range]:
-    """Return the messages of a prompt after the messages of the previous turn, and the positions of changed ones."""
+    """Return the messages of a prompt after those of the previous turn, and the positions of the changed messages."""
     if turn.relation == "extends":
         return turn.appended, range(0)
     if turn.relation in {"refers", "edits"}:

@@ -147,7 +147,7 @@ def _with_new_system_message(running: Sequence[TurnMessage], line: TurnMessage, 
 def _with_new_instructions(running: Sequence[TurnMessage], line: TurnMessage) -> list[TurnMessage]:
     """Replace the instructions of earlier turns at the beginning of the prompt.
 
-    An instruction that applies to one request only replaces only instructions of that kind.
+    If the new instruction applies to one request alone (`own`), instructions that apply to all requests are kept.
     """
     begin = next((place for place, earlier in enumerate(running) if earlier.role != "system"), len(running))
     kept = [earlier for earlier in running[:begin] if earlier.turn is line.turn or (line.own and not earlier.own)]

@@ -1,12 +1,12 @@
 """The attributes of spans by OpenTelemetry's semantic conventions for generative AI.
 
 https://github.com/open-telemetry/semantic-conventions-genai, as of November 2026. Facts for which the conventions have
-no attribute are in attributes whose names begin with `trace_recorder.`. The number of tokens written to a cache has its
+no attribute are in attributes whose names begin with `trace_recorder.`. The count of tokens written to a cache has its
 current name, and also the earlier name (`cache_creation`), which most readers know.
 
-With `is_0_1`, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider, `gen_ai.agent.id` is
-only for hosted agents, and instructions are texts. An answer has no `finish_reason` of its own, and the tokens written
-to a cache have only one name.
+If `is_0_1` is True, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider,
+`gen_ai.agent.id` is only for hosted agents, and instructions are texts. An answer has no `finish_reason` of its own,
+and the tokens written to a cache have only one name.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ def known_attributes(**members: AttributeValue | None) -> dict[str, AttributeVal
 
 @dataclass(slots=True)
 class GenAIAttributes:
-    """Writes attributes by the conventions. Without `content`, prompts, answers, arguments and results are left out."""
+    """Writes attributes by the conventions.
+
+    If `content` is False, prompts, answers, arguments and results are left out.
+    """
 
     content: bool = True
     is_0_1: bool = False

@@ -33,7 +33,7 @@ MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}
 
 @dataclass(slots=True)
 class LangfuseAttributes:
-    """Writes the attributes. Without `content`, prompts, answers, arguments and results are left out."""
+    """Writes the attributes. If `content` is False, prompts, answers, arguments and results are left out."""
 
     content: bool = True
 

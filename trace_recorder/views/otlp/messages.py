@@ -85,7 +85,7 @@ def instruction_count(call: LLMInteraction, messages: Sequence[Message]) -> int:
 
 
 def instructions_text(messages: Iterable[Message], *, as_texts: bool = False) -> str:
-    """Return the parts of instructions as JSON. With `as_texts`, parts that are not text become texts."""
+    """Return the parts of instructions as JSON. If `as_texts` is True, parts that are not text become texts."""
     parts = [part for message in messages for part in _content_parts(message)]
     return json_of([_as_text(part) for part in parts] if as_texts else parts)
 

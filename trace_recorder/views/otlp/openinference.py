@@ -29,7 +29,10 @@ Attribute = tuple[str, AttributeValue]
 
 @dataclass(slots=True)
 class OpenInferenceAttributes:
-    """Writes attributes by the conventions. Without `content`, prompts, answers, arguments and results are left out."""
+    """Writes attributes by the conventions.
+
+    If `content` is False, prompts, answers, arguments and results are left out.
+    """
 
     content: bool = True
 

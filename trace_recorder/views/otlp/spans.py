@@ -50,10 +50,10 @@ def to_spans(
 ) -> Iterator[Span]:
     """Yield the spans of a run: its agents, its steps, its calls, its tools.
 
-    `conventions` are those of OpenTelemetry, of OpenInference, or both. Without `content`, prompts, answers, arguments
-    and results are left out. Each call has its whole prompt, as the conventions require, so the size grows with the
-    square of the number of calls. With `new_messages`, a call has only the messages that are new since the previous
-    call.
+    `conventions` are those of OpenTelemetry, of OpenInference, or both. If `content` is False, prompts, answers,
+    arguments and results are left out. Each call has its whole prompt, as the conventions require, so the size grows
+    with the square of the number of calls. If `new_messages` is True, a call has only the messages that are new since
+    the previous call.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)

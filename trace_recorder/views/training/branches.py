@@ -88,8 +88,8 @@ class Branch:
 def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
     """Return the branches of a run's turns.
 
-    With `include_incomplete`, every answer to a known prompt is a target if the call was made, including answers of
-    side calls.
+    If `include_incomplete` is True, every answer to a known prompt is a target if the call was made, including answers
+    of side calls.
     """
     is_target = _is_known if include_incomplete else _is_faultless
     excluded = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)

@@ -58,7 +58,7 @@ def preference_pairs(
             continue
         faults = _faults_in(turns, branch)
         if REPLAYED in faults:
-            left_out.add("runs with a replayed answer after one of their own")
+            left_out.add("runs with a replayed answer after a new answer")
             continue
         if faults and not include_incomplete:
             left_out.add("runs with an answer that was cut off, incomplete or empty")
