@@ -89,7 +89,7 @@ class RunRows:
     def arranged(self, request: ListRequest, names: Collection[str] | None = None) -> Numbers:
         """Return the numbers of the requested rows in order.
 
-        If `names` is given, only the runs with these names are returned.
+        If `names` is given, only the rows of the runs with these names are returned.
         """
         condition = condition_of(request.filters)
         parts: list[str] = [condition.sql]
@@ -126,7 +126,7 @@ class RunRows:
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
-        """Return how many rows there are in all, with each status, success and model, and with unread costs."""
+        """Return how many rows there are in all, with each status, success and model, and with costs not yet read."""
         execute = self._connection.execute
         [(total,)] = execute("SELECT count(*) FROM runs")
         judged = "CASE success WHEN 1 THEN 'success' ELSE 'no success' END"
