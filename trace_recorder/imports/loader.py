@@ -81,7 +81,7 @@ def load(path: str | Path) -> Trajectory:
 
 
 def load_each(path: Path) -> Iterator[Trajectory]:
-    """Yield the run of a file, or all runs of another tool's file. Raises as `load` does."""
+    """Yield the run of a file, or all runs of another tool's file. Raises the exceptions of `load`."""
     if path.is_dir():
         os.scandir(path).close()  # raises OSError if the directory cannot be read
         raise TrajectoryFormatError(f"{path} is a directory. One of the .json files in it is expected.")

@@ -5,8 +5,8 @@ trajectory in the run's metadata, those of a message in its `extra`, and those o
 The reader (`document.py`) puts them there, and the view (`views/atif/`) writes them into ATIF again. Members that the
 view can generate are not kept.
 
-A tool step, which only ATIF documents of ours have, is a run of a tool that no model asked for. No model saw its
-result.
+Only ATIF documents that our view wrote have tool steps. A tool step is a run of a tool that no model asked for, and
+whose result no model saw.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Pa
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
-    """Return the kept members of a call's step. `refs` are its results that have references but no content."""
+    """Return the kept members of a call's step. `refs` are the step's results that have references but no content."""
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
     return without_none(
@@ -91,8 +91,8 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
     """Return the kept members of a result, with its references to trajectories outside of the document.
 
-    `in_step` says whether the result is in a step of the agent. The member `in_step` is kept if the result belongs to
-    no tool call.
+    `in_step` says whether the result is in a step of the agent. If such a result names no tool call, `in_step` is among
+    the kept members.
     """
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
@@ -152,7 +152,7 @@ def _is_plain(tool: Payload) -> bool:
 def written_by_view(extra: Mapping[str, Payload]) -> dict[str, Payload]:
     """Return the members of a step's `extra` that our view wrote.
 
-    For calls that were imported from ATIF, the view writes only a few.
+    For calls that were imported from ATIF, the view writes only a few of these members.
     """
     if "interaction_id" not in extra:
         return {}

@@ -43,7 +43,7 @@ class AtifSource(WithoutRawData):
     recorded_steps: tuple[Mapping[str, Payload], ...] = ()
 
     def request(self) -> RequestReading:
-        """Return the messages that the model saw."""
+        """Return the messages that the model saw, the tools, and the parameters."""
         return RequestReading(self.messages, self.tools, self.parameters)
 
     def request_without_messages(self) -> RequestReading:
@@ -175,7 +175,10 @@ class TrajectoryReader:
         }
 
     def _needs_id(self, parent: TrajectoryReader, siblings: Sequence[Mapping[str, Payload]]) -> bool:
-        """Return whether a sub-agent's name is ambiguous: it is nested, or siblings have the same name."""
+        """Return whether a sub-agent needs an id, because its name may be ambiguous.
+
+        It needs an id if it has sub-agents, if another sub-agent started it, or if a sibling has the same name.
+        """
         if self.document.get("subagent_trajectories") or parent.parent is not None:
             return True
         return [sub["agent"].get("name") for sub in siblings].count(self.document["agent"].get("name")) > 1
@@ -221,7 +224,8 @@ def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]
 def _is_call(step: Mapping[str, Payload]) -> bool:
     """Return whether a step is a call to a model: not a copy of an earlier step, and not a step without a call.
 
-    Our view also marks the recorded answers of a replay or a fork as copies. Their steps are calls of this run.
+    Our view also marks the recorded answers of a replay or a fork as copies. The steps with these answers are calls of
+    this run.
     """
     is_copy = step.get("is_copied_context") and _origin(step) is None
     return step["source"] == "agent" and not is_copy and step.get("llm_call_count") != 0

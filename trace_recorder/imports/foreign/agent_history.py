@@ -1,12 +1,12 @@
 """The messages and calls of one agent, for formats that list line by line what happened in a session.
 
 An answer of the model is a call that saw the messages before it. A tool's result is a message. If no later call saw the
-result, an execution of the tool states it. Messages of the user after the last call are an annotation of the run. Any
-other message that no call saw is kept unchanged. A session that goes back to an earlier message continues a fork of the
-conversation. A session that was compacted continues with a new conversation.
+result, the result is in an execution of the tool. Messages of the user after the last call are an annotation of the
+run. Any other message that no call saw is kept unchanged. A session that goes back to an earlier message continues a
+fork of the conversation. A session that was compacted continues with a new conversation.
 
-`AnswerParts` puts answers together for streams of events. `add_message` and `add_answer` read messages that are made of
-Anthropic's blocks.
+`AnswerParts` joins the parts of an answer that come as a stream of events. `add_message` and `add_answer` read messages
+that are made of Anthropic's blocks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_FORKS = 500
 class Position:
     """A point to which a session may go back: the first `length` messages of a conversation.
 
-    They end with a message, or with the results that follow its tool calls.
+    The results that follow a message belong to the position of this message.
     """
 
     conversation: ForeignConversation
@@ -96,7 +96,8 @@ class AgentHistory:
     def call(self, time: str, response: LLMResponse, answer: Message | None = None) -> Call:
         """Add a call with its response.
 
-        `answer` is the response as a message, for a response that has more than content and calls.
+        `answer` is the response as a message. It is needed if the response has more than content, reasoning and tool
+        calls.
         """
         self._unseen.clear()
         message = answer or Message("assistant", response.content, reasoning=response.reasoning)
@@ -150,7 +151,7 @@ class AgentHistory:
     def finish(self) -> None:
         """Add the messages that no call saw to the events.
 
-        Prompts of the user among them become an annotation, if the agent is the run's own.
+        If the agent is the main agent, the user's prompts among these messages become an annotation.
         """
         prompts = [(message, time) for message, time in self._unseen if message["role"] == "user"]
         if prompts and self.agent == MAIN:
@@ -206,7 +207,10 @@ class AgentHistory:
 
 
 def in_time_order(*lists: list[Event]) -> list[Event]:
-    """Merge lists of events by their times. Events of one list stay in their order, even if their times are not."""
+    """Merge lists of events by their times.
+
+    Events of one list keep their order, even if their times are out of order.
+    """
     return [event for _, event in merge(*map(_with_keys, lists), key=lambda pair: pair[0])]
 
 

@@ -48,7 +48,7 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield a run for each chat with a prompt or an unreadable line.
 
-    If there is no such chat, yield the run of the first one.
+    If there is no such chat, yield the run of the first chat.
     """
     first: ForeignRun | None = None
     has_yielded = False

@@ -1,4 +1,4 @@
-"""NeMo Relay's ATOF 0.1: lines of events, of which `scope` events begin and end agents, calls and tools.
+"""NeMo Relay's ATOF 0.1: an event in each line. Events of kind `scope` begin and end agents, calls and tools.
 
 Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has its input and its `end` its output, in the provider's
 own form. Scopes become spans, whose attributes `read_atof` of `spans/vocabularies/services.py` reads. A `mark` becomes

@@ -30,12 +30,12 @@ from trace_recorder.values.token_counts import WHOLE
 
 _THOUGHTS = ("thoughts", "reasoning_recap")
 _TEXTS = ("text", "result", "content")
-"""The members in which a content without a list of parts may have its text."""
+"""The members that may have the text of a content without a list of parts."""
 _EXTRA = ("status", "end_turn", "channel")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the document is such a conversation, or a list that begins with one."""
+    """Return whether the document is a conversation of ChatGPT, or a list that begins with such a conversation."""
     if source.head.lstrip()[:1] not in (b"[", b"{"):
         return False
     document = source.document

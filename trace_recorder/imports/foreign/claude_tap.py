@@ -66,7 +66,7 @@ def _records(source: Source) -> Iterable[Line]:
 
 
 class _Blobs:
-    """The blobs of a bundle. Records may still repeat `remaining` bytes of blobs."""
+    """The blobs of a bundle. Blobs of `remaining` bytes in total may still be put into records."""
 
     def __init__(self, blobs: Mapping[str, Payload], limit: int) -> None:
         self.remaining = limit

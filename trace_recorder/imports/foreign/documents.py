@@ -1,4 +1,4 @@
-"""Files that have a whole run as one document: ATIF, Trae Agent's documents, and our own without a journal.
+"""Files that have a whole run as one document: ATIF, Trae Agent's documents, and our own documents without a journal.
 
 Such a file is first read as a `Trajectory`, as `load` does. `foreign_run_of` makes a `ForeignRun` from the trajectory,
 so that a journal can be written.
@@ -40,7 +40,10 @@ _SUMMARY = "lakeview_summary"
 
 
 def runs_in(source: Source) -> Iterator[ForeignRun]:
-    """Yield the runs of a file. Raises OSError, and TrajectoryFormatError if it has no runs or is our own journal."""
+    """Yield the runs of a file.
+
+    Raises OSError, and TrajectoryFormatError if the file has no runs or is our own journal.
+    """
     if format_of(source) is None:
         load(source.path)
         raise TrajectoryFormatError(f"{source.path} is a run of trace_recorder already: copy its two files instead.")

@@ -1,9 +1,9 @@
-"""Makes records from HTTP exchanges that another tool recorded: the same records as capture writes.
+"""Makes records from HTTP exchanges that another tool recorded.
 
-So the run can be replayed like a recorded run. It has requests as items, the text of streams, and the headers on the
-allow-list. Keys in the headers and the address of an exchange are masked in that exchange and in all later ones. A
-request that equals an earlier failed request is the next attempt of that request. Requests that do not go to a model
-are only counted.
+They are the same records as capture writes: requests as items, the text of streams, and the headers on the allow-list.
+So the imported run can be replayed like a run that capture recorded. Keys in the headers and the address of an exchange
+are masked in that exchange and in all later ones. A request that equals an earlier failed request is the next attempt
+of that request. Requests that do not go to a model are only counted.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class ExchangeRecords:
             [*(item.members_to_mask for item in encoded.new), f'{beginning},"body":{encoded.body}']
         )
         data = record_data(members, f'"items":{encoded.items},{masked[-1][0]}', masked[-1][1])[:-1]
-        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - it has a type
+        request: Data = lambda crcs: f'{data},"check":{encoded.check(crcs)}}}'  # noqa: E731 - typed
         self.mark_written = encoded.mark_written
         return [*item_records(encoded.new, masked), ("llm_request", request)]
 
     def _answer(self, exchange: HttpExchange, members: Members) -> Records:
-        has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - of HTTP
+        has_failed = exchange.status is not None and exchange.status >= 400  # noqa: PLR2004 - an HTTP status
         if exchange.status is None or (exchange.response is None and exchange.answer is None and not has_failed):
             if exchange.error is None:
                 return []

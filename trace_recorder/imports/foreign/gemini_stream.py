@@ -21,7 +21,7 @@ _PARTS = {"message", "tool_use", "tool_result"}
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line begins such a stream, or a line is a tool call of such a stream."""
+    """Return whether the first line begins a stream of Gemini CLI, or a line is a tool call of such a stream."""
     lines = [as_dict(line.value) for line in source.first_lines]
     begins = bool(lines) and lines[0].get("type") == "init" and {"session_id", "model"} <= lines[0].keys()
     return begins or any(line.get("type") == "tool_use" and {"tool_id", "tool_name"} <= line.keys() for line in lines)

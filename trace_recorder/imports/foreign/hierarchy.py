@@ -1,9 +1,9 @@
 """Trees of the Hierarchy SDK: a trajectory, its steps, and in each step all messages up to the step's end.
 
 Source: `trajectory_sdk.primitives` 0.5.3. Our own `views/hierarchy/` also writes an `interaction_id` into each answer's
-metadata. An answer that no earlier step has is a call. The call saw the messages before the answer in the same step. If
-the agent later changed messages other than answers, the tree still has them as they were first sent. The real prompts
-were then different.
+metadata. An answer that no earlier step has is a call. The call saw the messages before the answer in the same step.
+The tree has each message as it was first sent. If the agent later changed a message that is not an answer, the real
+prompts were different.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COUNTS = {
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the document, or the first line, is such a tree."""
+    """Return whether the document, or the first line, is a tree of the Hierarchy SDK."""
     first = source.first_lines[0].value if source.first_lines else source.document
     return _is_tree(first) or _is_tree(source.document)
 

@@ -105,8 +105,8 @@ def _run(name: str, line: Line) -> ForeignRun:
 class _TraceReader:
     """Reads one trace, with a history for each agent. `calls` has the tool calls by their ids.
 
-    In a trace that our view wrote, only answers of the model have an `interaction_id`. If `asked_by_model` is false,
-    the agent ran the tools of the message on its own.
+    In a trace that our view wrote, only answers of the model have an `interaction_id`. If a message's metadata has an
+    `asked_by_model` that is false, the agent ran the tools of the message on its own.
     """
 
     run: ForeignRun

@@ -1,8 +1,8 @@
 """Writes a foreign run as the lines of a journal.
 
-`load` folds these lines in memory, and `trace-recorder import` writes them to a file. So both read the same bytes.
-Secrets are masked as in every journal. The messages of a conversation are consecutive items. So a call refers to them
-by one range, and the work is linear in the size of the source.
+`load` folds these lines in memory, and `trace-recorder import` writes the same lines to a file. Secrets are masked as
+in every journal. The messages of a conversation are consecutive items. So a call refers to them by one range, and the
+work is linear in the size of the source.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _JournalWriter:
     format: str
     seq: int = 1
     numbers: dict[str, int] = field(default_factory=lambda: {"n": 0, "s": 0})
-    """The numbers of the next items."""
+    """The number of the next item of each kind."""
     calls: int = 0
     interaction_ids: dict[str, int] = field(default_factory=dict)
     """The ids of the calls so far. The value is the number of calls for which the source states this id."""

@@ -5,7 +5,7 @@ LiteLLM gives them to callbacks, and its loggers write them to buckets.
 Source: `StandardLoggingPayload` in `litellm/types/utils.py`, version 1.110. `messages` and `response` are in OpenAI's
 form for every provider. `startTime` and other times count seconds. LiteLLM computes `response_cost` from its table of
 prices. A file has one payload, a list of payloads, or a payload in each line. Payloads with the same `session_id` are
-one run; without it, payloads with the same `trace_id`.
+one run. If payloads have no `session_id`, those with the same `trace_id` are one run.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _error(payload: Members) -> Members:
     details = as_dict(payload.get("error_information"))
     text = as_text(details.get("error_message")) or as_text(payload.get("error_str")) or ""
     code = as_text(details.get("error_code")) or ""
-    status = int(code) if code.isascii() and code.isdecimal() and len(code) == 3 else None  # noqa: PLR2004 - of HTTP
+    status = int(code) if code.isascii() and code.isdecimal() and len(code) == 3 else None  # noqa: PLR2004 - HTTP
     return {"type": as_text(details.get("error_class")) or "error", "message": text} | without_none(status=status)
 
 

@@ -1,9 +1,9 @@
 """Sessions of Anthropic's managed agents: the events of `client.beta.sessions`, one a line.
 
-Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list of a method of the
-client and the method's result, as LangSmith's SDK logs them. The result of `sessions.create` has the agent. Events from
-`span.model_request_start` to `span.model_request_end` are a call, with its tokens. The stream repeats the events that
-`events.send` sent, so they are read there.
+Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list with a method of the
+client and the method's result, as LangSmith's SDK logs calls. The result of `sessions.create` has the agent. Events
+from `span.model_request_start` to `span.model_request_end` are a call, with its tokens. The stream repeats the events
+that `events.send` sent, so these events are read from the stream.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _other_half(source: Source) -> list[Source]:
         if first and ids is None:
             ids = {as_text(as_dict(line.value).get("custom_id")) or "" for line in source.lines()}
         if ids is not None and not first.isdisjoint(ids):
-            common = commonprefix([path.name, source.path.name])  # noqa: RUF071 - of names, by characters
+            common = commonprefix([path.name, source.path.name])  # noqa: RUF071 - names are compared by characters
             candidates.append((len(common), neighbour, first))
     longest = max((length for length, _, _ in candidates), default=0)
     similar = [(neighbour, first) for length, neighbour, first in candidates if length == longest]
@@ -142,7 +142,7 @@ def _error(error: Members, response: Members) -> Members | None:
     Return None if the request has an answer. The body of a refusal may be missing, or its error may be a text.
     """
     status = as_int(response.get("status_code"))
-    is_refused = (status or 0) >= 400  # noqa: PLR2004 - of HTTP
+    is_refused = (status or 0) >= 400  # noqa: PLR2004 - an HTTP status
     if not error and not is_refused:
         return None
     refusal = as_dict(response.get("body")).get("error")

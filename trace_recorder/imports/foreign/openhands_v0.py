@@ -2,9 +2,9 @@
 
 OpenHands' evaluation and its resolver write lines, with the outcome of each run. An event is an `action`, or an
 `observation` whose `cause` is the action's id. `tool_call_metadata.model_response` is the whole response that asked for
-an action. Several actions may share one response. If it is missing, the model wrote the action as text: the action's
-thought is the response, and the action is a tool that ran. In older events, the members of `args` are members of the
-event itself.
+an action. Several actions may share one response. If an action has no response, the model wrote the action as text: the
+action's thought is the response, and the action is a tool that ran. In older events, the members of `args` are members
+of the event itself.
 
 `openhands_v1.py` also uses `EventView` and `add_costs`.
 

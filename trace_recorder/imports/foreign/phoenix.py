@@ -1,7 +1,7 @@
 """Phoenix's spans, as its client and its REST API list them: `{"context", "parent_id", "span_kind", …}`.
 
-Source: https://arize.com/docs/phoenix (`Client.spans.get_spans`, `GET /v1/projects/{id}/spans`). A file is a list of
-spans, an object with such a list, or has one span a line. Attributes are those of OpenInference, with dotted names or
+Source: https://arize.com/docs/phoenix (`Client.spans.get_spans`, `GET /v1/projects/{id}/spans`). A file has a list of
+spans, an object with such a list, or a span in each line. Attributes are those of OpenInference, with dotted names or
 nested. Annotations with a score become scores.
 """
 

@@ -50,7 +50,7 @@ _BROKEN = {"aborted", "error"}
 HARNESS = "trace-recorder"
 """The `harness` of sessions that our own views write."""
 ORIGIN = "replayedFrom"
-"""The member of an answer whose call was not made, in our own exports. It has the answer's origin and usage."""
+"""In our own exports, the member with the origin and the usage of an answer whose call was not made."""
 _SOURCE_MEMBERS = ("version", "cwd", "branchedFrom", "parentSession")
 
 

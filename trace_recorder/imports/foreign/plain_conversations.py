@@ -4,9 +4,9 @@ A file is one document, a list of rows, or lines. A conversation is a list of me
 `conversations` or `conversation`. Each message of the assistant is a call that saw the messages before it. The file
 states nothing else about the call.
 
-Benchmarks, training sets and dumps of prompts have the chat form. All other formats are tried before it. Anthropic's
-form has `tool_use` and `tool_result` blocks. Cline and Roo write it (`api_conversation_history.json`, with a time `ts`
-for each message).
+Benchmarks, training sets and dumps of prompts have the chat form. All other formats are tried before the chat form.
+Anthropic's form has `tool_use` and `tool_result` blocks. Cline and Roo write it (`api_conversation_history.json`, with
+a time `ts` for each message).
 """
 
 from __future__ import annotations

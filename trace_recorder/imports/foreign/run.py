@@ -73,7 +73,7 @@ class ForeignConversation:
         """
         length = len(self) if length is None else length
         owner = self
-        while owner.base is not None and length <= owner.base_length:  # the owner's base has all of these messages
+        while owner.base is not None and length <= owner.base_length:  # `owner.base` has all of these messages
             owner = owner.base
         return ForeignConversation(owner, length)
 
@@ -106,7 +106,7 @@ class Call:
 
     `response` is None if there was no response. `time` is the time of the request, or the time of the answer if the
     source has no other. Durations are in seconds. `conversation` is None if no history is known. `api` is the dialect
-    that the source states. None is a call that was recorded by hand. "" means that the name of the format is the
+    that the source states. It is None for a call that was recorded by hand, and "" if the name of the format is the
     dialect. If the call was not made, `replayed_from` is the origin of its answer.
     """
 

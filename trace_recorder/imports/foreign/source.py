@@ -126,7 +126,7 @@ MAX_VALUES = 5_000_000
 MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
 """The largest number of bytes that the lines of one run may take.
 
-A line counts as its length, `LINE_BYTES`, and `VALUE_BYTES` for each value.
+A line counts as its length, plus `LINE_BYTES`, plus `VALUE_BYTES` for each value.
 """
 VALUE_BYTES = 100
 LINE_BYTES = 400

@@ -36,7 +36,7 @@ A round is `_OPERATIONS` instructions of SQLite.
 
 @dataclass(slots=True)
 class Database:
-    """An open file, and the columns of each of its tables, without those that SQLite computes.
+    """An open file, and the columns of each of its tables, without computed columns.
 
     `bytes_left` is the number of bytes that may still be read from rows. In a damaged file, many rows may share the
     same pages, so that its rows have far more bytes than the file.

@@ -40,7 +40,7 @@ _SOLVED = 1e-6
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the document is such a result, or a list that begins with one."""
+    """Return whether the document is a result of tau-bench, or a list that begins with such a result."""
     document = source.document
     return any(as_dict(value).keys() >= _RESULT for value in [document, *as_list(document)[:1]])
 

@@ -111,7 +111,7 @@ def _members(run: Payload) -> Members:
 
 
 def _version(root: Members) -> str:
-    """Return the time of a trace's end and the numbers of its feedback, or "" if the trace has not ended."""
+    """Return the time of a trace's end and the counts of its feedback, or "" if the trace has not ended."""
     ended, feedback = as_text(root.get("end_time")), as_dict(root.get("feedback_stats"))
     counts = " ".join(f"{name}={as_dict(stats).get('n')}" for name, stats in sorted(feedback.items()))
     return f"{ended} {counts}".rstrip() if ended else ""

@@ -69,7 +69,7 @@ _STATUSES = {
 _UNREACHABLE = {"ConnectionError", "TransportError", "APIConnectionError", "LangSmithConnectionError", "TimeoutError"}
 """The names of exceptions, or of their base classes, that a client raises if the service does not answer."""
 _UNKNOWN = 500
-"""The status of MLflow's exceptions without a more exact status, such as one about a server that does not answer."""
+"""The status that MLflow gives to exceptions without a more exact status, for example if the server does not answer."""
 _RETRIED = re.compile(r"too many (\d{3}) error responses")
 _MAX_TEXT = 300
 
@@ -85,8 +85,8 @@ class TraceFetchError(FetchError):
 def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
     """Raise a FetchError that explains a client's exception.
 
-    Raise a TraceFetchError if only `trace` cannot be fetched. An exception that does not concern the connection or the
-    key concerns the data that the service sent.
+    Raise a TraceFetchError if only `trace` cannot be fetched. An exception that is not about the connection or the key
+    is about the data that the service sent.
     """
     if isinstance(error, FetchError):
         raise error

@@ -178,7 +178,7 @@ class _AnswerLines:
     def close(self) -> None:
         """Make the first line the whole answer.
 
-        A count of output tokens from before the answer's end gets the name `_PARTIAL`.
+        If the output tokens were counted before the answer ended, their count gets the name `_PARTIAL`.
         """
         usage = self._members.get("usage")
         if self._is_streamed and self._members.get("stop_reason") is None and isinstance(usage, dict):
@@ -261,9 +261,9 @@ class SessionRequests:
         return None
 
     def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
-        """Return the messages of a request, and their number, because later requests may add more.
+        """Return the messages of a request, and their number. Later requests may add messages to the same object.
 
-        Return None if some are unknown.
+        Return None if some messages are unknown.
         """
         chain: list[str] = []
         request_id: str | None = identity
@@ -308,7 +308,7 @@ class SessionRequests:
         return request
 
     def _copy(self, base: _RequestMessages, keep: int, shape: str | None) -> _RequestMessages:
-        """Return the first messages of a request, after the system blocks of a shape."""
+        """Return a copy of the first `keep` messages of a request, after the system blocks of a shape."""
         if base.shape == shape:
             return _RequestMessages(shape, base.conversation.fork(base.ends[keep - 1]), base.ends[:keep], base.begin)
         request, messages, first = self._without_messages(shape), base.conversation.messages(), base.begin

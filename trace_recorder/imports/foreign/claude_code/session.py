@@ -57,7 +57,7 @@ _INTERRUPTED = "[Request interrupted by user"
 def typed_text(content: Payload) -> str:
     """Return the text of a message, or "" if the program wrote the text.
 
-    `/clear` and interruptions are returned, too.
+    The program's texts for `/clear` and for interruptions are returned, too.
     """
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [as_text(as_dict(part).get("text")) for part in parts if as_dict(part).get("type") == "text"]

@@ -192,7 +192,7 @@ class Threads:
     def executions(self, events: Iterable[Event]) -> list[ToolRun]:
         """Return the executions that started sub-agents and that `events` lacks.
 
-        If `events` has such an execution, the execution gets the id that the sub-agent's events name.
+        An execution in `events` that started a sub-agent gets the id that the sub-agent's events name.
         """
         known = {event.call_id: event for event in events if isinstance(event, ToolRun)}
         executions: list[ToolRun] = []

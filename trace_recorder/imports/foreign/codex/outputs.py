@@ -1,9 +1,9 @@
 """Reads the results of tools and the token counts in a rollout.
 
 No member of a result says whether the tool failed. The result of a command states its exit code in a JSON text, or in
-the lines before its output. `token_count` events state the cumulative totals of the session. An event with the totals
-of the event before it is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events only
-repeat its counts.
+the lines before its output. `token_count` events state the cumulative totals of the session. An event with the same
+totals as the event before it is a repetition. From 0.169 on, a `token_usage_record` follows each answer, and the events
+only repeat its counts.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 texts that the terminal showed. `rollout.py` reads the lines of one file.
 
 A sub-agent has a rollout of its own, which is read together with the rollout of its parent. The event that started the
-sub-agent must name the sub-agent's thread. Its rollout must be in the same directory, or in the directory of another
-day. A rollout with a `history_base` continues another rollout, whose first lines are read before it.
+sub-agent must name the sub-agent's thread. The sub-agent's rollout must be in the same directory, or in the directory
+of another day. A rollout with a `history_base` continues another rollout, whose first lines are read before it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _read_file(
 def rollout_of(directory: Path, identity: str) -> Path | None:
     """Return the path of the rollout with this id, in a directory or in the directory of another day.
 
-    Return None if there is none.
+    Return None if there is no such rollout.
     """
     if not _ID.fullmatch(identity):
         return None

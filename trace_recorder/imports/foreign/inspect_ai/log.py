@@ -7,8 +7,8 @@ an error or a limit ended has failed, although the log's status is "success". Co
 tokens.
 
 `Archive` reads members that are compressed with deflate or zstd (method 93, which `zipfile` reads from Python 3.14 on).
-Nothing in the zip file is trusted. Its members together may decompress to a multiple of the file's size. A
-decompression bomb is therefore refused before it is read.
+Nothing in the zip file is trusted. The decompressed size of all members together is limited to a multiple of the file's
+size. So a decompression bomb is refused before it is read.
 
 Source: `inspect_ai/log/_log.py` and `_recorders/`, version 2, and the older form in which a sample has a `transcript`.
 """

@@ -191,7 +191,7 @@ class _ResponseRows:
         self._result_attachments = self._grouped("tool_results_attachments", "tool_result_id")
 
     def lists_of(self, response_id: Payload) -> Members:
-        """Return the lists of a response."""
+        """Return, by name, the lists of the rows that refer to a response."""
         lists: Members = {name: grouped.get(response_id, []) for name, grouped in self._lists.items()}
         lists["attachments"] = self._contents(self._attachments.get(response_id, []))
         for result in lists["tool_results"]:

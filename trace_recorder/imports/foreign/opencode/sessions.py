@@ -187,7 +187,7 @@ def _is_seen_after_abort(error: Members, step: list[Members]) -> bool:
 def _is_unseen(part: Members) -> bool:
     """Return whether a part of a user's message is not sent.
 
-    It is marked as ignored, or it is a file whose text is another part.
+    Such a part is marked as ignored, or is a file whose text is another part.
     """
     is_text_file = part.get("type") == "file" and part.get("mime") in ("text/plain", "application/x-directory")
     return is_text_file or part.get("ignored") is True

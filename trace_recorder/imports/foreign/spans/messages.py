@@ -73,7 +73,7 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-    """Return the blocks of an answer in their order, or () if the order is the usual order."""
+    """Return the blocks of an answer in their order, or () if it is reasoning, text, tool calls."""
     return _gather(parts)[0].interleaved(calls)
 
 

@@ -202,8 +202,8 @@ _MERGED_APART = ("parameters", "continues", "api", "usage", "messages")
 def merged(readings: Iterable[Reading]) -> Reading:
     """Join the readings of one span.
 
-    Each member is taken from the first reading that has the member. Of the lists of messages, the longest is taken,
-    because some vocabularies leave out the instructions.
+    Each member is taken from the first reading that has the member. The longest list of messages is taken, because some
+    vocabularies leave out the instructions.
     """
     whole = Reading()
     for reading in readings:
@@ -260,8 +260,8 @@ def scores(span: ForeignSpan) -> Iterator[Score]:
 def origin_of(span: ForeignSpan) -> tuple[ReplayedFrom, Usage, str] | None:
     """Return the origin of a call's answer, the usage of the answer, and the dialect of this usage.
 
-    Return None for a call that was made. Only our own export states such origins. The usage beside the origin counts
-    tokens as the conventions do, in every form of spans.
+    Return None for a call that was made. Only our own export states such origins. In every form of spans, this usage
+    counts tokens as the GenAI conventions do.
     """
     value = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(value)

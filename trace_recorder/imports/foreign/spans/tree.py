@@ -120,7 +120,7 @@ def _link(child: Node, parent: Node) -> None:
 
 
 def _join_calls(nodes: Iterable[Node]) -> None:
-    """Make a plain span of each call that has other calls inside it.
+    """Turn each call that has other calls inside it into a span without a kind.
 
     A single inner call gets the facts that only the outer call has. If there are several inner calls, these facts are
     dropped.
@@ -149,9 +149,9 @@ def _fill(inner: Node, outer: Reading) -> None:
 def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
     """Return the spans of the run's main agent.
 
-    The main agent is the only outermost agent. If this agent has no calls and tools of its own, and one inner agent,
-    the inner agent is the same agent, and so on. There is no main agent if a call or a tool is outside of all agents,
-    or if there are several outermost agents.
+    The main agent is the only outermost agent. If this agent has no calls and tools of its own, but has a single inner
+    agent, the inner agent's span belongs to the main agent, too. The same rule applies to that inner agent. There is no
+    main agent if a call or a tool is outside of all agents, or if there are several outermost agents.
     """
     agents = [node for node in nodes if node.reading.kind == "agent"]
     busy = {id(node.agent) for node in nodes if node.reading.kind in {"call", "tool"}}
