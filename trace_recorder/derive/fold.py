@@ -364,7 +364,6 @@ class Fold:
             if self.run.summaries and step is not None and not is_numbered_by_us:
                 step = self.run.with_summary(step)
             yield interaction, step
-            del interaction, step  # they may be large, and must not live while the next ones are made
 
     def make_recorded_step(self, step: RecordedStep) -> AgentStep:
         """Make a step that the agent recorded, with the interactions and tools of its block."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import accumulate, repeat, takewhile
 from pathlib import Path
 from types import FrameType
@@ -15,8 +16,9 @@ from tests.journals import records_of
 from tests.limits import limited
 from trace_recorder import TrajectoryRecorder
 from trace_recorder.derive.live_document.document_thread import DocumentLimits
-from trace_recorder.derive.live_document.whole_document import WholeDocument
+from trace_recorder.derive.live_document.whole_document import DocumentText, WholeDocument
 from trace_recorder.storage.items.table import JournalFile
+from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import History
 
@@ -112,6 +114,29 @@ def test_large_responses_one_after_another(tmp_path: Path) -> None:
     watch(lambda: document.write(path), look)
 
     assert max(characters) < characters[0] + len(response) / 2
+
+
+def test_no_call_is_kept_while_the_next_one_is_read(tmp_path: Path) -> None:
+    """An iterator may keep a value until it makes the next one, and is not among the variables of a frame."""
+    recorder = SOON_LONG(tmp_path / "run.json")
+    for number in range(3):
+        call(recorder, asked(f"{number}?"), said("yes"))
+    recorder.finalize()
+    interactions: list[LLMInteraction] = []
+    references: list[int] = []
+
+    def look(frame: FrameType) -> None:
+        if frame.f_code is DocumentText.interaction.__code__:
+            interactions.append(frame.f_locals["interaction"])
+        elif frame.f_code is JournalFile.record_at.__code__ and interactions:
+            references.append(sys.getrefcount(interactions[-1]))
+
+    path = recorder.trajectory_path
+    document = WholeDocument(path.with_suffix(".jsonl"), "auto", limits=SOON_LONG._limits.document)
+    watch(lambda: document.write(path), look)
+
+    listed = [object()]
+    assert set(references) == {sys.getrefcount(listed[-1])}  # nothing but the list of this test refers to the call
 
 
 def test_a_call_is_read_again_once_for_its_interaction_and_its_step(tmp_path: Path) -> None:
