@@ -79,7 +79,7 @@ class Lifecycle:
     def __reduce__(self) -> NoReturn:
         """Raise TypeError, because a recorder cannot leave its process.
 
-        Pickling an object that has a recorder as an attribute, such as an agent, raises it too.
+        Pickling an object that refers to a recorder, such as an agent, raises TypeError too.
         """
         raise TypeError(NOT_PICKLED)
 

@@ -199,7 +199,7 @@ class Exchange:
         start_or_run(end, "response", self.is_awaited)
 
     def _end_in_thread(self) -> Callable[[], None]:
-        """Return a function that records the end, to be called in another thread. A run that ends waits for it."""
+        """Return a function for a thread, which records the end of the exchange. A run that ends waits for it."""
         self._ended_at = time.perf_counter()
         self._assembly_done = done = Event()
 

@@ -104,8 +104,9 @@ class ReceivedResponse:
     def chunk(self, data: bytes) -> bool:
         """Take the next bytes, as they came over the wire.
 
-        Return whether a part is due; the caller then calls `write_due`. The agent waits while this method runs. A chunk
-        that needs no decoding takes no lock and cannot fail, unless the flusher must watch the stream again.
+        Return whether a part is due; the caller then calls `write_due`. The agent waits while this method runs. For
+        a chunk that needs no decoding, the method takes no lock and cannot fail, unless the flusher must watch the
+        stream again.
         """
         if self.done or self.run.abandoned:
             return False

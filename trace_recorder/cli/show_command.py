@@ -3,7 +3,7 @@
 With --errors it shows whole steps in which something failed. With --raw it prints the requests and responses of a step
 as they were sent, with masked secrets; only the journal has them. If a call has several attempts, the last attempt is
 printed. With --turns it shows ToolBrain's turns, as a reward function gets them: the turns that
-`export --format toolbrain` writes, and replayed turns. Calls that are not turns, such as failed calls, are counted.
+`export --format toolbrain` writes, and replayed turns. It also counts calls without a turn, such as failed calls.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class OpenAICompatibleClient(StainlessClient["OpenAI", "AsyncOpenAI"]):
     """A client of a server that speaks OpenAI's chat completions (`api="chat"`) or Responses (`api="responses"`).
 
     `reasoning_fields` names the members of an assistant's message in which the provider accepts its earlier reasoning.
-    The first of these members that a message has is sent. `Client` describes the other arguments.
+    If a message has several of these members, only the first is sent. `Client` describes the other arguments.
     """
 
     sdk_name = "openai"

@@ -86,7 +86,7 @@ class Dialect:
     history: History | None
     """None if requests are read as a whole."""
     numbers_calls: bool
-    """Whether tool calls without an id get a made-up id, counted over the request (`call_ids.py`)."""
+    """Whether tool calls without an id get a made-up id, numbered through the whole request (`call_ids.py`)."""
     instructions_apart: bool
     """Whether a request has its instructions in a separate member. The reader makes system messages of them."""
     with_system: Callable[[dict[str, Payload], str], dict[str, Payload]] | None

@@ -91,7 +91,7 @@ class EventForm:
         return len(self._head) + len(self._behind_counter)
 
     def read_run(self, lines: list[str], number: int) -> EventRun | None:
-        """Read the event in this line and its successors. Return None if the line has another form."""
+        """Read the event in this line and its successors. Return None if the line does not have this form."""
         segment = self._segment(lines[number])
         if segment is None:
             return None
@@ -160,7 +160,10 @@ class EventForm:
         return None if _NOT_PLAIN.search(piece) and not _INSIDE_STRING.fullmatch(piece) else (counter, piece, filler)
 
     def _parts(self, spelled: Sequence[str]) -> list[Segment] | None:
-        """Return the segments with these texts, as `_segment` does, or None if one of them has another form."""
+        """Do the work of `_segment` for many lines. Return None if one of them does not have this form.
+
+        `spelled` has the lines without head and tail.
+        """
         pieces: Sequence[str] = spelled
         counters: Sequence[str] = [""] * len(spelled)
         fillers = counters

@@ -70,7 +70,10 @@ def _in_environment(known: Upstream, environment: Mapping[str, str]) -> Upstream
 
 
 def _upstream_at(known: Upstream, url: str) -> Upstream:
-    """Return an upstream at another address, without the path that programs add themselves."""
+    """Return the upstream with `url` as its address.
+
+    If `url` ends with a path that its variables have, such as `/v1`, the path is removed, and all variables get it.
+    """
     url = (url if "://" in url else f"http://{url}").rstrip("/")
     if not _is_address(url):
         raise UpstreamError(f"{url!r} is not the address of a server, such as https://gateway.example/v1")

@@ -30,7 +30,7 @@ from trace_recorder.values.jsonable import ATTRIBUTES, NESTED_ATTRIBUTES
 from trace_recorder.values.structs import Struct
 
 MAX_PARTS = 1_000
-"""A value with a key has at most this many dicts, lists and objects."""
+"""A value with more dicts, lists and objects than this gets no key."""
 _MAX_CLASSES = 256
 """At most this many classes are remembered, each with the function that reads its objects."""
 

@@ -190,7 +190,7 @@ class MessageTable:
 
 
 class _Messages(list[Message]):
-    """A list of messages. Messages that were put away are read again at each access."""
+    """A list of messages. Each access to a `_PutAway`, whose content is not kept, reads the message again."""
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)

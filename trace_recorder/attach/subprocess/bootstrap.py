@@ -2,9 +2,9 @@
 
 The recorder begins with the first LLM call and ends with the process. A process without a call leaves no file. No
 failure here reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported.
-`supervisor.py` runs in the parent process, `trace-recorder run`. The parent process passes its settings, and gets
-reports, by the `Handoff`. In a process of `trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the
-`ProcessRecorder`.
+`supervisor.py` runs in the parent process, `trace-recorder run`. The parent passes the settings of the recording in a
+`Handoff` (`handoff.py`), which names the directory for the reports of the processes. In a process of
+`trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the `ProcessRecorder`.
 """
 
 from __future__ import annotations

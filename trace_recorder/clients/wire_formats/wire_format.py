@@ -90,7 +90,7 @@ _REASONING = ("reasoning", "reasoning_details", "content", "parts")
 _ARGUMENTS = ("input", "args", "arguments")
 """The names of a tool call's arguments in the dialects."""
 _SIGNATURE = "thoughtSignature"
-"""The member of a tool call's `extra` in which Google's reader keeps its signature."""
+"""The member of a tool call's `extra` in which Google's reader keeps the signature of the call."""
 
 
 def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, body: dict[str, Payload]) -> LLMResponse:

@@ -1,6 +1,6 @@
 """Writes a document from its journal: fold, render, temporary file, rename. Nothing is kept for the next write.
 
-Calls and steps are rendered one after another into the file, and items are read from the journal by their places. So
+Calls and steps are rendered one after another into the file, and each item is read from its position in the journal. So
 the memory of a write does not grow with the texts of messages and responses. A message that many calls repeat is
 encoded once, and its text is kept, up to a limit for all texts. The document covers all whole records of the journal at
 that moment, and states their number.

@@ -190,7 +190,7 @@ class _JournalWriter:
         yield from self._lines_of(answer, exchange.ended or exchange.time)
 
     def _lines_of(self, records: Records, time: str, then: Callable[[int], None] | None = None) -> Iterator[bytes]:
-        """Yield the lines of records whose secrets are masked. Call `then` with the number of the last record."""
+        """Yield the journal lines of masked records. Call `then` with the number of the last record."""
         crcs: list[int] = []
         yield from encode_lines(records, self.seq, stated_time(time), crcs)
         self.seq += len(crcs)

@@ -1,7 +1,7 @@
 """Takes large strings, such as images in base64, out of JSON without parsing it.
 
 Each large string is replaced by a mark with its hash, so that the remaining text is small, and equal texts stay equal.
-A string is taken out only if every reader accepts it as JSON. Other strings stay in the text and are checked with it.
+A string is taken out only if it is valid JSON for every parser. Other strings stay in the text and are checked with it.
 The work needs no lock, and is done in short steps, between which other threads run.
 """
 

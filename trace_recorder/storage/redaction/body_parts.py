@@ -50,7 +50,7 @@ class Masks(Protocol):
 class BodyPart:
     """A part: its masked text, the number of its secrets, its size in bytes, and the string that it leaves open.
 
-    If the part ends in the value of a member, `within` is the name of the member as JSON text. If the part ends in a
+    If the part ends inside a member's string, `within` is the member's name as JSON text. If the part ends inside a
     string without a name, such as an element of a list, `within` is an empty name. If the part ends outside of strings,
     `within` is None.
     """

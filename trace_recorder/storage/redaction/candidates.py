@@ -64,9 +64,9 @@ class PreparedText:
                 self._find_runs(letters, at)
 
     def _find_runs(self, letters: bytes, position: int) -> None:
-        """Find the runs from a position on, and copy the words of possible keys.
+        """Find long runs of letters and digits from a position on, and copy the words that may contain a key.
 
-        `letters` has a 1 for each character of a run.
+        `letters` has a 1 for each character of such a run.
         """
         find, find_telling = letters.find, self.data.translate(_IS_TELLING).find
         telling: list[int] = []
@@ -173,8 +173,8 @@ class Density:
     def masked_to(self, end: int) -> None:
         """Continue after a mask.
 
-        Count at most `close` of the masked characters as distance, which is about the length of a mask. So the examined
-        positions in the masked text are not closer together than this count assumes.
+        A mask is shorter than most secrets, so examined positions are closer together in the masked text. Count at most
+        `close` characters, about the length of a mask, as the distance that the masked part adds.
         """
         self._at = max(self._at, end - self._close)
 

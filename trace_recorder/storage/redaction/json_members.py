@@ -129,7 +129,7 @@ def _fields(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _name_begins(text: str, end: int) -> int:
-    """Return the beginning of the field's name that ends at a position.
+    """Return the position at which the name of a field begins. `end` is the position at which the name ends.
 
     For a long name, return the beginning of its last letters. The quote before the name may be missing, because it is
     in an earlier part of the text.

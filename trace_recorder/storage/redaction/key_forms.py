@@ -1,6 +1,6 @@
 r"""The forms of keys and tokens of well-known services: one row for each form, and nothing else.
 
-A row is added if a form is unambiguous. Keys that look like any other word (Mistral's, Cohere's, Azure's) are
+Add a row only for an unambiguous form. Keys that look like any other word (Mistral's, Cohere's, Azure's) are
 recognised by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py`
 makes the patterns of these rows, and the list of the beginnings for which a stream waits.
 `tests/secrets/published.py` makes `docs/secret-patterns.md` from the patterns.

@@ -231,7 +231,7 @@ class Redaction:
         return MASK if name and self._knows_forms and is_secret_member(name, value, self._known.short) else None
 
     def _search(self, strings: list[_String]) -> None:
-        """Mask the strings in which secrets may be. Short strings with the same kinds are masked together."""
+        """Mask the strings in which secrets may be. Short strings with the same kinds of secrets share a call."""
         together: dict[int, list[_String]] = defaultdict(list)
         for string in strings:
             if string.kinds and len(string.value) <= _SHORT and self._redactors == (default_redactor,):

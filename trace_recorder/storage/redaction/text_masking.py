@@ -168,7 +168,7 @@ def _prepare(text: str, *, runs: bool = True) -> tuple[PreparedText, Shortened |
 
 
 def _find_secrets(text: str) -> list[int] | None:
-    """Return where secrets that are not encoded may be in a text, or None if they may be anywhere."""
+    """Return the positions where secrets may begin, or None if too many are close together. Ignore encoded secrets."""
     possible = PossibleSecrets(text, FORM | NAME)
     return None if possible.has_many else possible.places()
 

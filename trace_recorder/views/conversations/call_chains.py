@@ -3,8 +3,8 @@
 A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
 that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
 OpenAI's requests have `previous_response_id` for this, and threads of Anthropic's have the id of a message. An agent
-that records only its newest messages also refers to its last call. Messages are compared in the form of
-`normalized_prompts.py`.
+that records only its newest messages also refers to its last call. Messages are compared after
+`normalized_prompts.py` has normalized them.
 
 If the agent changed its history, each message of the request is looked up in the earlier histories. The request `edits`
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
@@ -203,7 +203,7 @@ class CallChains:
         self._histories: dict[str | None, AgentMessages] = {}
 
     def add(self, call: LLMInteraction) -> Turn:
-        """Return the turn of the next call, and remember the turn for later calls."""
+        """Return the turn of this call, and remember it for later calls. Calls are added in their order."""
         reading = call.source.request()
         history = self._histories.setdefault(agent_key(call), AgentMessages(self._records))
         referred = self._referred_by_id(call, reading) or _referred_by_hand(call, reading.messages, history)

@@ -61,7 +61,7 @@ def _snapshots(
 ) -> Iterator[tuple[Sequence[TurnMessage], Sequence[TurnMessage], Exchange]]:
     """Yield the lines of each step, its new lines, and its exchange.
 
-    The exchanges of all turns so far are in `exchanges`.
+    `exchanges` has the exchange of each earlier turn. The turns of this chain are added.
     """
     ends = _ends_of_exchanges(chain.lines)
     names: dict[int, Exchange] = {}

@@ -35,8 +35,9 @@ from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
 from trace_recorder.views.view import LeftOut, view
 
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
-"""The plain form writes every part as JSON. Templates may do anything with parts that are not text."""
+"""The plain form writes every part as JSON."""
 _IN_A_TEMPLATE: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS))
+"""A chat template may show, change or drop parts that are not text."""
 
 
 _READ_WIDTHS = 8

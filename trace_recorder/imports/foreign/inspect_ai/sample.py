@@ -148,7 +148,7 @@ _CALL = {"cache", "retries", "role", "traceback"}
 
 @dataclass(frozen=True, slots=True)
 class _SampleSpan:
-    """A span, with the agent that works in it, and the execution of the tool around it."""
+    """The agent that works in a span, and the id of the tool execution that encloses the span, if any."""
 
     agent: ForeignAgent
     execution: str | None = None
@@ -205,7 +205,7 @@ class SampleReader:
     def _find_executions(self, events: list[Members]) -> None:
         """Remember which execution started each agent.
 
-        The tool's event names the agent's span, or the tool's span encloses it.
+        The tool's event names the agent's span, or the tool's span encloses the agent's span.
         """
         tool_span = ""
         parents: dict[str, str] = {}
