@@ -53,7 +53,7 @@ class StreamFlusher:
             return
         with self._lock:
             if not self._runs():
-                with suppress(RuntimeError):  # the system has no more threads: the stream's next piece tries again
+                with suppress(RuntimeError):  # the system has no more threads: the next stream tries again
                     self._thread = start_thread(partial(run_yielding, self._run), "trace_recorder streams")
 
     def _runs(self) -> bool:
