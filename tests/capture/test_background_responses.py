@@ -74,9 +74,9 @@ def test_other_calls_may_come_between(tmp_path: Path) -> None:
         client.responses.retrieve("resp_2")
         client.responses.retrieve("resp_1")
 
-    found = [call.response.content for call in interactions(path)]
-    assert found == ["Here.", "There.", *(f"{number}" for number in range(10, 40))]
-    assert [call["response"]["content"] for call in document(path)] == found
+    contents = [call.response.content for call in interactions(path)]
+    assert contents == ["Here.", "There.", *(f"{number}" for number in range(10, 40))]
+    assert [call["response"]["content"] for call in document(path)] == contents
 
 
 def test_a_cancelled_response_is_final(tmp_path: Path) -> None:

@@ -163,8 +163,8 @@ def test_one_client_follows_many_runs(tmp_path: Path) -> None:
     with serving(plain(CHAT)) as server:
         runs = asyncio.run(agents(server.url))
 
-    said = [[call.input_messages[0].content for call in load(path).llm_interactions] for path, _ in runs]
-    assert said == [[str(number)] * 3 for _, number in runs]
+    prompts = [[call.input_messages[0].content for call in load(path).llm_interactions] for path, _ in runs]
+    assert prompts == [[str(number)] * 3 for _, number in runs]
 
 
 def test_a_thread_without_context_falls_back_to_the_only_run(tmp_path: Path) -> None:

@@ -124,10 +124,10 @@ def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
     recorder.finalize()
     records = records_of(recorder.trajectory_path)
     full = {
-        one.interaction_id: one
-        for one in folded(journal_of(*[(record.kind, record.data) for record in records])).llm_interactions
+        interaction.interaction_id: interaction
+        for interaction in folded(journal_of(*[(record.kind, record.data) for record in records])).llm_interactions
     }
-    before = {identity: (one.raw_request, one.raw_response) for identity, one in full.items()}
+    before = {identity: (interaction.raw_request, interaction.raw_response) for identity, interaction in full.items()}
 
     for lost in records:
         trajectory = folded(
@@ -135,7 +135,7 @@ def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
         )
         needing = needed_by(lost, before)
         after = {call.interaction_id: (call.raw_request, call.raw_response) for call in trajectory.llm_interactions}
-        assert {one for one in before if after.get(one) != before[one]} == needing, lost
+        assert {identity for identity in before if after.get(identity) != before[identity]} == needing, lost
         unreadable = {
             gap.what.removeprefix("the request of ") for gap in trajectory.gaps if gap.what.startswith("the req")
         }

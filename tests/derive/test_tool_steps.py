@@ -165,8 +165,10 @@ def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
     use(recorder, "main again")
     call(recorder, asked("a"), said("b"))
 
-    found = [(step.agent, step.agent_id, [tool.name for tool in step.tool_calls]) for step in steps(recorder)]
-    assert found == [
+    agents_and_tools = [
+        (step.agent, step.agent_id, [tool.name for tool in step.tool_calls]) for step in steps(recorder)
+    ]
+    assert agents_and_tools == [
         (None, None, ["main", "main again"]),
         ("searcher", "agent_1", ["search"]),
         ("searcher", "agent_2", ["search"]),

@@ -78,8 +78,10 @@ def whole(phase: str) -> list[tuple[str, bool, str]]:
 
 def on_file(trajectory: Trajectory, phase: str) -> list[tuple[str, bool, str]]:
     """The calls of a phase as they are on file."""
-    found = [(str(call.input_messages[-1].content), call) for call in trajectory.llm_interactions]
-    return [(question, one.complete, _content(one)) for question, one in found if question.startswith(phase)]
+    calls_by_prompt = [(str(call.input_messages[-1].content), call) for call in trajectory.llm_interactions]
+    return [
+        (question, call.complete, _content(call)) for question, call in calls_by_prompt if question.startswith(phase)
+    ]
 
 
 def _content(one: LLMInteraction) -> str:

@@ -25,5 +25,5 @@ def faults(path: Path) -> list[str]:
     trajectory, alone = load(path.with_suffix(".jsonl")), load(path)
     json.dumps(trajectory.to_document(), allow_nan=False).encode()
     gaps = [f"{gap.what}: {gap.why}" for gap in (*trajectory.gaps, *alone.gaps)]
-    found = [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
-    return [*gaps, *found]
+    errors = [f"{finding.where}: {finding.what}" for finding in validate(path).findings if finding.severity == "error"]
+    return [*gaps, *errors]

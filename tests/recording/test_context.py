@@ -320,8 +320,8 @@ def test_a_process_killed_in_a_step_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False, env=os.environ)
 
-    found = [(step.state, step.interaction_ids) for step in load(path).agent_steps]
-    assert found == [("completed", ()), ("thinking", ("llm_1",))]
+    states = [(step.state, step.interaction_ids) for step in load(path).agent_steps]
+    assert states == [("completed", ()), ("thinking", ("llm_1",))]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -162,8 +162,8 @@ def test_events_of_one_form_belong_to_one_text_and_those_of_another_place_do_not
     spelled = re.findall(r'"(?:delta|content|text)":("(?:[^"\\]|\\.)*")', masked.decode())
 
     places = [[text for text, (at, _) in zip(spelled, pieces, strict=True) if at == place] for place in (0, 1)]
-    left = ["".join(map(json.loads, texts_of_place)) for texts_of_place in places]
-    assert (count, left) == (1, [texts[0].replace(key, "[REDACTED:groq-key]"), texts[1]])
+    remaining = ["".join(map(json.loads, texts_of_place)) for texts_of_place in places]
+    assert (count, remaining) == (1, [texts[0].replace(key, "[REDACTED:groq-key]"), texts[1]])
 
 
 def test_what_waits_is_bounded() -> None:

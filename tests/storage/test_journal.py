@@ -79,8 +79,8 @@ def test_a_flipped_bit_costs_the_line_that_it_hits() -> None:
     for place in range(len(WHOLE)):
         for bit in (0, 3, 5, 7):
             broken = WHOLE[:place] + bytes([WHOLE[place] ^ 1 << bit]) + WHOLE[place + 1 :]
-            found = [(record.seq, record.data) for record in records(broken)]
-            assert found == [(one.seq, one.data) for one in untouched(place, place + 1)], (place, bit)
+            numbered = [(record.seq, record.data) for record in records(broken)]
+            assert numbered == [(record.seq, record.data) for record in untouched(place, place + 1)], (place, bit)
             assert damages(broken), (place, bit)
 
 
@@ -115,7 +115,7 @@ def test_any_number_of_records_in_one_line_are_read() -> None:
     """If every newline is lost, no record is lost."""
     lines = [line(seq, "note", {}) for seq in range(1, 2001)]
 
-    assert [one.seq for one in records(b"".join(line.rstrip(b"\n") for line in lines))] == list(range(1, 2001))
+    assert [record.seq for record in records(b"".join(line.rstrip(b"\n") for line in lines))] == list(range(1, 2001))
 
 
 INNER = line(1, "finalize", {}).rstrip(b"\n")

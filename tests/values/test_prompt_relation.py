@@ -68,8 +68,8 @@ LISTS = st.lists(st.integers(0, 30), max_size=60)
 
 
 def changes(old: list[int], new: list[int]) -> list[tuple[int, int, list[int]]]:
-    found = changes_between(array("q", old), array("q", new))
-    return [(one.position, one.removed, [*one.inserted]) for one in found]
+    edits = changes_between(array("q", old), array("q", new))
+    return [(change.position, change.removed, [*change.inserted]) for change in edits]
 
 
 @given(LISTS, LISTS)
@@ -88,8 +88,8 @@ def test_a_few_changes_in_a_long_list_remove_little(edits: list[tuple[int, int, 
     for at, removed, inserted in edits:
         new[at : at + removed] = [next(fresh) for _ in range(inserted)]
 
-    found = sum(removed for _, removed, _ in changes(old, new))
-    assert len(set(old) - set(new)) <= found <= len(set(old) - set(new)) + len(edits)
+    removed_messages = sum(removed for _, removed, _ in changes(old, new))
+    assert len(set(old) - set(new)) <= removed_messages <= len(set(old) - set(new)) + len(edits)
 
 
 def test_an_appended_message_is_one_change() -> None:

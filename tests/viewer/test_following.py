@@ -229,10 +229,10 @@ def test_the_list_is_that_of_the_command(tmp_path: Path) -> None:
     record(tmp_path / "alone.json", growing(2)).with_suffix(".jsonl").unlink()
     (tmp_path / "other.json").write_text("[]")
     rows = {run["id"]: run for run in RunList(tmp_path).page(ListRequest())["runs"]}
-    stated = {trajectory.file: trajectory for trajectory in listing([tmp_path]).trajectories}
+    trajectories = {trajectory.file: trajectory for trajectory in listing([tmp_path]).trajectories}
 
-    assert rows.keys() == stated.keys()
-    for name, facts in stated.items():
+    assert rows.keys() == trajectories.keys()
+    for name, facts in trajectories.items():
         row = rows[name]
         assert (row["task"], row["status"], row["success"]) == (facts.task, facts.status, facts.success)
         assert (row["llm_calls"], row["total_input_tokens"], row["model"]) == (

@@ -168,10 +168,10 @@ class Installed:
                 self._replace(owner, name, partial(self._made, make))
 
     def _made(self, make: Callable[..., Any], **kwargs: Any) -> Any:
-        made = make(**kwargs)
-        for slot in slots_of(made) if not self._removed else ():
+        client = make(**kwargs)
+        for slot in slots_of(client) if not self._removed else ():
             self.put(slot)
-        return made
+        return client
 
     def _is_answered(self, http_client: Any) -> bool:
         """Return whether the retries of an HTTP client are answered from the recording and never by a provider."""

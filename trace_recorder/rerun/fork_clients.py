@@ -163,10 +163,10 @@ class InstalledFork(Installed):
         """Make an HTTP client of the named library. Without a name, take the newest installed library."""
         module = import_module(library or newest_library())
         kind = module.AsyncClient if asynchronous else module.Client
-        made = kind(**{"follow_redirects": True, **kwargs})
-        for slot in slots_of(made):
+        client = kind(**{"follow_redirects": True, **kwargs})
+        for slot in slots_of(client):
             self.put(slot)
-        return made
+        return client
 
     def put(self, slot: TransportSlot) -> None:
         """Answer the requests of one transport, or pass them to it."""

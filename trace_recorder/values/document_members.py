@@ -143,8 +143,8 @@ def renderer_of(
     five times as long. So the function is compiled from statements, as `dataclasses` does.
     """
     lines, names = [f"def render(value, {', '.join(inserts_after)}):", "document = {}"], dict[str, Any]()
-    given = [name for name, hint in _hints_of(kind).items() if Mark.GIVEN in marks_of(hint)]
-    lines[1:1] = [f"if value.{name} is not None: return value.{name}" for name in given]
+    objects_by_hand = [name for name, hint in _hints_of(kind).items() if Mark.GIVEN in marks_of(hint)]
+    lines[1:1] = [f"if value.{name} is not None: return value.{name}" for name in objects_by_hand]
     for member in members_of(kind)[first:end]:
         lines += () if member.name == without else _statements(member)
         lines += [f"document |= {member.name}"] if member.name in inserts_after else []

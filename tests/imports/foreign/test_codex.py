@@ -375,5 +375,5 @@ def test_real_rollouts(tmp_path: Path) -> None:
             if item["type"] == "message" and item["role"] == "assistant"
         ]
         if items:
-            said = [call.response.content for call in read.llm_interactions if call.response.content]
-            assert "".join(said).replace("\n", "") == "".join(texts).replace("\n", ""), path
+            answers = [call.response.content for call in read.llm_interactions if call.response.content]
+            assert "".join(answers).replace("\n", "") == "".join(texts).replace("\n", ""), path

@@ -155,8 +155,8 @@ def test_tools_sub_agents_and_steps(tmp_path: Path) -> None:
     (result,) = run.agent_steps[0].tool_results
     assert (result.call_id, result.success, result.error, result.duration_seconds) == ("t1", False, "no", 4.5)
     assert run.execution_time == 4.5
-    stated = SourceStep(time=_AT, step_number=7, state="completed", conversation=conversation, length=1)
-    run = _read(tmp_path, stated, Summary(step_number=7, value="all"))
+    source_step = SourceStep(time=_AT, step_number=7, state="completed", conversation=conversation, length=1)
+    run = _read(tmp_path, source_step, Summary(step_number=7, value="all"))
     (step,) = run.agent_steps
     assert (step.step_number, step.extra["lakeview_summary"]) == (7, "all")
     assert [message.content for message in step.llm_messages or ()] == ["go"]

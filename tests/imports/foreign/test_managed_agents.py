@@ -142,12 +142,12 @@ def test_real_sessions(tmp_path: Path) -> None:
         run = check_run(described, tmp_path)
         assert len(run.llm_interactions) == len(ends)
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
-            stated = [getattr(call.response.usage, name) for call in run.llm_interactions]
-            assert stated == [end["model_usage"][name] for end in ends]
-        said = [
+            counts = [getattr(call.response.usage, name) for call in run.llm_interactions]
+            assert counts == [end["model_usage"][name] for end in ends]
+        answers = [
             "".join(part["text"] for part in event["content"]) for event in events if event["type"] == "agent.message"
         ]
-        assert [call.response.content for call in run.llm_interactions if call.response.content] == said
+        assert [call.response.content for call in run.llm_interactions if call.response.content] == answers
         used = [event for event in events if event["type"] in ("agent.tool_use", "agent.mcp_tool_use")]
         called = [call for one in run.llm_interactions for call in one.response.tool_calls]
         assert [(call.call_id, call.name, call.arguments) for call in called] == [

@@ -302,8 +302,8 @@ def test_a_database_has_a_run_for_each_session_of_the_user(tmp_path: Path) -> No
     first, orphan, plain = load_all(path)
     assert [run.trajectory_id for run in (first, orphan, plain)] == ["a", "c", "e"]
     assert orphan.metadata["imported_from"]["parent_id"] == "gone"
-    found = [(call.agent, call.response.content) for call in first.llm_interactions]
-    assert found == [(None, None), ("finder", "Here."), ("explore", "Hi."), (None, None)]
+    answers = [(call.agent, call.response.content) for call in first.llm_interactions]
+    assert answers == [(None, None), ("finder", "Here."), ("explore", "Hi."), (None, None)]
     assert [message.content for message in first.llm_interactions[1].input_messages] == ["Find it."]
     assert [message.role for message in first.llm_interactions[3].input_messages] == ["user", "assistant", "tool"]
     (run,) = [run for run in runs_of(path) if run.identity == "a"]

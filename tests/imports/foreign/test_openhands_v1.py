@@ -172,7 +172,7 @@ def test_real_files(tmp_path: Path) -> None:
     (run,) = runs_of(path)
     trajectory = check_run(run, tmp_path)
     actions = [event for event in events if event["kind"] == "ActionEvent"]
-    assert [call.response.id for call in trajectory.llm_interactions] == [one["llm_response_id"] for one in actions]
+    assert [call.response.id for call in trajectory.llm_interactions] == [event["llm_response_id"] for event in actions]
     assert [call.response.content for call in trajectory.llm_interactions] == [
         one["thought"][0]["text"] for one in actions
     ]

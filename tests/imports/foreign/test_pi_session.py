@@ -231,7 +231,7 @@ def test_real_sessions(tmp_path: Path) -> None:
             ("cache_read_input_tokens", "cacheRead"),
             ("cache_creation_input_tokens", "cacheWrite"),
         ):
-            stated = sum(answer["usage"].get(theirs, 0) for answer in answers)
-            assert sum(getattr(call.response.usage, ours) or 0 for call in calls) == stated, path
+            total = sum(answer["usage"].get(theirs, 0) for answer in answers)
+            assert sum(getattr(call.response.usage, ours) or 0 for call in calls) == total, path
         costs = sum(answer["usage"].get("cost", {}).get("total", 0) for answer in answers)
         assert abs(sum(call.response.usage.cost or 0 for call in calls) - costs) < 1e-9

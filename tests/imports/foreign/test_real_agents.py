@@ -84,8 +84,8 @@ def test_kimi(tmp_path: Path) -> None:
         assert _answered(run) == [event["toolCallId"] for event in events if event["type"] == "tool.result"]
         usages = [line["usage"] for line in lines if line["type"] == "usage.record"]
         for ours, theirs in (("input_tokens", "inputOther"), ("output_tokens", "output")):
-            stated = sum(getattr(call.response.usage, ours) or 0 for call in run.llm_interactions)
-            assert stated == sum(usage[theirs] for usage in usages)
+            total = sum(getattr(call.response.usage, ours) or 0 for call in run.llm_interactions)
+            assert total == sum(usage[theirs] for usage in usages)
 
 
 def test_copilot(tmp_path: Path) -> None:

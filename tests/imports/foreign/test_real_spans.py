@@ -240,10 +240,10 @@ def test_traces_of_langfuse(tmp_path: Path) -> None:
         results = [
             result for step in run.agent_steps for result in step.tool_results if result.duration_seconds is not None
         ]
-        stated = [
+        counts = [
             value for value in observations.values() if value["type"] == "TOOL" or value["name"].startswith("tool.")
         ]
-        assert len(results) == len(stated)
+        assert len(results) == len(counts)
         assert len(run.rewards) == len(document["trace"]["scores"])
 
 

@@ -106,10 +106,8 @@ def test_atif_has_a_document_for_each_history(change: Change) -> None:
     assert len(documents) == CHANGES[change].documents
     assert [step["extra"]["interaction_id"] for step in steps] == [f"llm_{number}" for number in range(1, 6)]
     if len(documents) == 1:
-        given = [
-            [result["content"] for result in step.get("observation", {"results": []})["results"]] for step in steps
-        ]
-        assert given == [["7 degrees", "31 degrees"], ["9 degrees"], [], ["snow"], []]
+        ids = [[result["content"] for result in step.get("observation", {"results": []})["results"]] for step in steps]
+        assert ids == [["7 degrees", "31 degrees"], ["9 degrees"], [], ["snow"], []]
 
 
 @EVERY
@@ -167,18 +165,18 @@ def test_a_side_call_stands_beside(place: int) -> None:
     """A side call may come at any time, with other instructions over the same question."""
     calls = [call.to_document() for call in conversation(same).llm_interactions]
     calls.insert(place, TITLE)
-    made = run(*({name: value for name, value in call.items() if name != "interaction_id"} for call in calls))
+    trajectory = run(*({name: value for name, value in call.items() if name != "interaction_id"} for call in calls))
 
-    own = [turn for number, turn in enumerate(turns_of(made)) if number != place]
+    own = [turn for number, turn in enumerate(turns_of(trajectory)) if number != place]
     assert [turn.relation for turn in own] == ["begins", *["extends"] * 4]
-    assert kinds(made) == {"first": 1, "apart": 1}
-    assert [len([*to_atif_files(made, "run.json")]), len(to_trl(made))] == [1, 2]
-    made = replace(made, rewards=(Reward("correct", 1.0),))
-    [pair] = preference_pairs([made, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
+    assert kinds(trajectory) == {"first": 1, "apart": 1}
+    assert [len([*to_atif_files(trajectory, "run.json")]), len(to_trl(trajectory))] == [1, 2]
+    trajectory = replace(trajectory, rewards=(Reward("correct", 1.0),))
+    [pair] = preference_pairs([trajectory, replace(conversation(same), rewards=(Reward("correct", 0.0),))], "correct")
     assert [len(pair["chosen"]), len(pair["rejected"])] == [10, 10]
-    outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(made)) if number != place]
+    outputs = [turn["tool_output"] for number, turn in enumerate(to_turns(trajectory)) if number != place]
     assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
-    assert to_hierarchy(made)["metrics"]["num_tool_calls"] == 4
+    assert to_hierarchy(trajectory)["metrics"]["num_tool_calls"] == 4
 
 
 def links(turns: list[Turn | None]) -> list[Payload]:
@@ -196,16 +194,16 @@ def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place
     """The same is true if a later call decides that a call is a side call. The last call may be asked for first."""
     documents = [call.to_document() for call in conversation(change).llm_interactions]
     documents[place:place] = [] if place is None else [TITLE]
-    made = run(
+    trajectory = run(
         *({name: value for name, value in document.items() if name != "interaction_id"} for document in documents)
     )
-    whole = links([*turns_of(made)])
+    whole = links([*turns_of(trajectory)])
 
-    for calls_asked_for in (made.llm_interactions, made.llm_interactions[::-1]):
-        turn_of = TurnsOnDemand(made)
+    for calls_asked_for in (trajectory.llm_interactions, trajectory.llm_interactions[::-1]):
+        turn_of = TurnsOnDemand(trajectory)
         assert (
             links([turn_of(one) for one in calls_asked_for])
-            == whole[:: 1 if calls_asked_for is made.llm_interactions else -1]
+            == whole[:: 1 if calls_asked_for is trajectory.llm_interactions else -1]
         )
 
 
@@ -308,12 +306,12 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
         calls.append(call(history, None, use(f"call_{number}", "count", n=number)))
         own = f"toolu_{number:05}"
         history = [*history, assistant(None, use(own, "count", n=number)), gave(own, str(number))]
-    made = run(*({**call, "timestamp": "2025-06-12T20:00:00+00:00"} for call in calls))
+    trajectory = run(*({**call, "timestamp": "2025-06-12T20:00:00+00:00"} for call in calls))
 
-    assert len([*to_atif_files(made, "run.json")]) == 1
-    assert len(to_trl(made)) == 1
-    assert [turn["tool_output"] for turn in to_turns(made)[:199]] == [str(number) for number in range(199)]
-    assert len(to_invariant(made)) == 2 + 200 + 199
+    assert len([*to_atif_files(trajectory, "run.json")]) == 1
+    assert len(to_trl(trajectory)) == 1
+    assert [turn["tool_output"] for turn in to_turns(trajectory)[:199]] == [str(number) for number in range(199)]
+    assert len(to_invariant(trajectory)) == 2 + 200 + 199
 
 
 def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:

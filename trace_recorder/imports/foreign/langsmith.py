@@ -63,8 +63,8 @@ def runs_of(values: Iterable[Payload]) -> Iterator[ForeignRun]:
     for value in map(as_dict, values):
         identity = as_text(value.get("id")) or _root_of_patch(value, by_id)
         if identity is not None:
-            stated = {name: member for name, member in value.items() if member not in (None, {}, [])}
-            by_id[identity] = by_id.get(identity, {}) | stated
+            members = {name: member for name, member in value.items() if member not in (None, {}, [])}
+            by_id[identity] = by_id.get(identity, {}) | members
     runs = {run["id"]: run for run in by_id.values() if _is_run(run)}
     for run in runs.values():
         _drop_inherited(run, runs.get(as_text(run.get("trace_id")) or "", run))

@@ -227,8 +227,8 @@ def _stated_ids(tree: Tree) -> set[str] | None:
     A framework may make up ids for its tools, which no tool call has. Such tools are matched by name.
     """
     calls = [call for node in tree.nodes if node.reading.response for call in node.reading.response.tool_calls]
-    stated = {call.call_id for call in calls if call.call_id and not call.call_id_made_up}
-    return stated if any(call.call_id_made_up or not call.call_id for call in calls) else None
+    call_ids = {call.call_id for call in calls if call.call_id and not call.call_id_made_up}
+    return call_ids if any(call.call_id_made_up or not call.call_id for call in calls) else None
 
 
 def _tool_run(node: Node, tree: Tree, stated_ids: set[str] | None) -> ToolRun:
