@@ -1,12 +1,12 @@
-"""Checks types: of values that are read from files, and of arguments of the recorder's methods.
+"""Checks the types of values that are read from files, and of arguments of the recorder's methods.
 
-A file may come from anybody, with values of any type. `check_types(value)` checks the types of `values/`, so that views
-and the command line may rely on the declared types. If an agent gave a value of another class, the file has a
-description of it. `texts_of_members` turns such a description into a text where a text is declared. A description in
-place of a step's number or a reward's value is kept.
+A file may come from anybody, and have values of any type. `check_types` checks the fields of a dataclass or a struct,
+so that views and the command line may rely on the declared types. If an agent gave a value of a wrong class, the file
+may have a description of the value. If a text is declared, `texts_of_members` turns the description into a text. A
+description in place of a step's number or a reward's value is kept.
 
-`ArgumentReader` is for arguments that must be a bool or a number. Bools and numbers of other classes, such as numpy's,
-are accepted. Any other value is misuse and raises a TypeError, but only after the call is recorded. The record has a
+`ArgumentReader` reads arguments that must be a bool or a number. Bools and numbers of any class, such as numpy's, are
+accepted. Any other value is misuse and raises a TypeError, but only after the call is recorded. The record has a
 description in place of the wrong value.
 """
 
@@ -30,7 +30,7 @@ from trace_recorder.values.structs import Struct
 
 
 class ArgumentReader:
-    """A reader of the arguments of one call of a method. `method` is its name, for the error message."""
+    """Reads the arguments of one call of a method. `method` is the method's name for the error message."""
 
     def __init__(self, method: str) -> None:
         self._method = method
@@ -50,7 +50,7 @@ class ArgumentReader:
         return self._copy_or_describe(name, value, "a whole number", number)
 
     def optional_bool(self, name: str, value: object) -> bool | None:
-        """Return a bool or None; 0 and 1 count as bools. Refuse any other value, and return None."""
+        """Return True, False or None unchanged, and 0 and 1 as bools. Refuse any other value, and return None."""
         number = try_call(lambda: to_number(_without_enum(value)), lambda _: None)
         if number in {0, 1}:
             return bool(number)
@@ -81,30 +81,33 @@ def _without_enum(value: object) -> object:
 Value = TypeVar("Value")
 
 MAX_SECONDS = 1e15
-"""The longest duration that is accepted, in seconds."""
+"""A duration of more than this many seconds is refused."""
 _ACCEPTED_TYPES: dict[Any, tuple[type, ...]] = {int: (int, float), float: (int, float)}
 _TEXTS = frozenset((str, NoneType))
 _NUMBERS = (int, float)
 """The types of a number in JSON, without bool."""
 _DESCRIBED = frozenset(("value", "weight", "step_number"))
-"""The fields with numbers that an agent states. A value of another class is on file as a description."""
+"""The fields with a number from the agent. If the agent gave a value of a wrong class, the field has a description."""
 _CHECKED_TYPES = (str, bool, dict, list, tuple, NoneType)
 
 
 def text_of_member(value: Payload) -> str | None:
-    """Return the text of a member: the text itself, the `repr` of a description, or the JSON of any other value."""
+    """Return the value of a member as a text or None.
+
+    A description becomes its `repr`, and any other value its JSON.
+    """
     if value is None or isinstance(value, str):
         return value
     return str(value["repr"]) if is_description(value) else json.dumps(value, ensure_ascii=False)
 
 
 def number_or_text(value: Payload) -> Payload:
-    """Return a number or None unchanged, and any other value as a text, so that the result can be a key."""
+    """Return a number or None unchanged, and any other value as a text. So the result can be a key of a dict."""
     return value if type(value) in _NUMBERS else text_of_member(value)
 
 
 def texts_of_members(data: Mapping[str, Payload], names: Sequence[str]) -> dict[str, Payload]:
-    """Return the members with these names of a record or a document, each as a text or None."""
+    """Return the members of a record or a document that have these names, each as a text or None."""
     values = [*map(data.get, names)]
     if not _TEXTS.issuperset(map(type, values)):
         values = [*map(text_of_member, values)]
@@ -112,7 +115,10 @@ def texts_of_members(data: Mapping[str, Payload], names: Sequence[str]) -> dict[
 
 
 def check_types(value: Value) -> Value:
-    """Return the value. Raises TypeError or ValueError if a field does not have its declared type or range."""
+    """Return the value.
+
+    Raises TypeError if a field does not have its declared type, and ValueError if a number is out of range.
+    """
     kind: Any = type(value)
     for name, kinds in _checked_fields(kind):
         member = getattr(value, name)
@@ -128,7 +134,10 @@ def check_types(value: Value) -> Value:
 
 @cache
 def _checked_fields(kind: Any) -> list[tuple[str, tuple[type, ...]]]:
-    """Return the fields that `isinstance` can check. The elements of a list or a mapping are not checked."""
+    """Return the fields that `isinstance` can check, each with its classes.
+
+    The elements of a list or a mapping are not checked.
+    """
     hints = get_type_hints(kind)
     is_struct = issubclass(kind, Struct)
     names = kind.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(kind)]

@@ -1,14 +1,14 @@
-"""The content of a message or a tool as a key: two values with equal keys are the same JSON.
+"""Makes keys of messages and tools: two values with equal keys are the same JSON.
 
-A key is a tuple of the texts and numbers in a value, and of the names and classes around them. A key refers to the
-texts and does not copy them, and Python remembers the hash of a text. So the cost of a key does not depend on the
-length of the texts. A dict with such keys finds an equal value again, even if it is another object now. 1, 1.0 and True
-have different keys.
+A key is a tuple of the texts and numbers in a value, with the names of their members and with their classes. A key
+refers to the texts and does not copy them, and Python remembers the hash of a text. So the cost of a key does not
+depend on the length of the texts. A dict with such keys finds an equal value, even if the agent has copied the message.
+1, 1.0 and True have different keys.
 
-A value has a key only if reading it runs no code of its class. These values have a key: dicts whose names are texts or
-None, lists, tuples, texts, numbers, enums, times, dataclasses, structs of msgspec, pydantic models that pydantic dumps
-field by field without their own code, and objects whose attributes are in `__dict__`. `jsonable.py` says how each of
-them becomes JSON.
+A value has a key only if reading the value runs no code of its class. These values have a key: dicts with texts or None
+as names, lists, tuples, texts, numbers, enums, times, dataclasses, structs of msgspec, pydantic models that have no
+serializers of their own, and objects with their attributes in `__dict__`. `jsonable.py` says how each of them becomes
+JSON.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from trace_recorder.values.jsonable import ATTRIBUTES, NESTED_ATTRIBUTES
 from trace_recorder.values.structs import Struct
 
 MAX_PARTS = 1_000
-"""A value with more dicts, lists and objects than this gets no key."""
+"""A value with more parts than this has no key. Texts, numbers, booleans and None are not counted."""
 _MAX_CLASSES = 256
-"""At most this many classes are remembered, each with the function that reads its objects."""
+"""At most this many classes are remembered, each with the function that reads the fields of its objects."""
 
 _EXACT = frozenset({str, type(None)})
-"""The classes of values that are their own keys."""
+"""A value of one of these classes is its own key."""
 _SCALARS = frozenset({str, type(None), int, float, bool})
 _TIMES = frozenset({datetime.datetime, datetime.date, datetime.time})
 _WITH_OWN_JSON = (
@@ -52,7 +52,7 @@ _WITH_OWN_JSON = (
     datetime.date,
     datetime.time,
 )
-"""Objects of these classes are not converted to JSON by their fields."""
+"""Objects of these classes do not become JSON objects with their fields as members."""
 _PLAIN_ACCESS: tuple[object, ...] = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
 _OWN_SERIALIZERS = ("field_serializers", "model_serializers", "computed_fields")
 
@@ -71,7 +71,10 @@ class _NoKeyError(ValueError):
 
 
 class _KeyReader:
-    """A reader of the key of one value. If `opens` is True, objects of unknown classes are read by their attributes."""
+    """Makes the key of one value.
+
+    If `opens` is True, the key of an object of an unknown class has the object's attributes.
+    """
 
     __slots__ = ("_left",)
 
@@ -79,7 +82,10 @@ class _KeyReader:
         self._left = MAX_PARTS
 
     def read(self, value: Any, opens: bool) -> Hashable:  # noqa: FBT001 - hot, as are the loops without a call
-        """Return the key of a value. Raises _NoKeyError, and the exceptions of reading the value."""
+        """Return the key of a value.
+
+        Raises _NoKeyError if the value has no key, and any exception of the value's own code.
+        """
         kind = type(value)
         if kind in _SCALARS:
             return (kind, repr(value)) if kind is float else (kind, value)  # 0.0 equals -0.0
@@ -97,7 +103,7 @@ class _KeyReader:
         return (kind, value.isoformat()) if kind in _TIMES else self._object(value, kind, opens)
 
     def _members(self, flat: tuple[Any, ...], opens: bool) -> Hashable:  # noqa: FBT001 - hot
-        """Return the key of a dict. `flat` has all its names, and then all its values."""
+        """Return the key of a dict. `flat` has all names of the dict, followed by all its values."""
         names = flat[: len(flat) // 2]
         if not _EXACT.issuperset(map(type, names)):
             raise _NoKeyError("a name is not a text")
@@ -140,7 +146,7 @@ def _fields_reader(kind: type) -> Callable[[Any], object] | None:
 
 @lru_cache(_MAX_CLASSES)
 def _has_plain_attributes(kind: type) -> bool:
-    """Return whether objects of this class keep the attributes of a message in their `__dict__`, and nowhere else."""
+    """Return whether objects of this class have the attributes of a message only in their `__dict__`."""
     if issubclass(kind, _WITH_OWN_JSON) or _has_own_access(kind) or dataclasses.is_dataclass(kind):
         return False
     has_dict = isinstance(_class_attribute(kind, "__dict__"), types.GetSetDescriptorType | types.MemberDescriptorType)
@@ -152,7 +158,7 @@ def _has_own_access(kind: type) -> bool:
 
 
 def _is_computed(kind: type, name: str) -> bool:
-    """Return whether reading an attribute runs code. Reading a slot or a default value does not."""
+    """Return whether reading an attribute runs code of the class. Reading a slot or a default value runs none."""
     attribute = _class_attribute(kind, name)
     return hasattr(type(attribute), "__get__") and not isinstance(attribute, types.MemberDescriptorType)
 
@@ -162,7 +168,7 @@ def _class_attribute(kind: type, name: str) -> object:
 
 
 def _is_dumped_by_pydantic(kind: Any) -> bool:
-    """Return whether pydantic makes the JSON of a model from its fields only, without code of the model's class."""
+    """Return whether pydantic makes the JSON of a model from its fields alone, without code of the model's class."""
     decorators = getattr(kind, "__pydantic_decorators__", None)
     is_own = getattr(kind.model_dump, "__module__", None) != "pydantic.main" or kind.__pydantic_root_model__
     return not is_own and not any(getattr(decorators, name, True) for name in _OWN_SERIALIZERS)

@@ -1,6 +1,6 @@
-"""The parts of a message's content in any dialect: texts, images, and parts that are neither.
+"""Reads the parts of a message's content, in any dialect, as texts, images, and other parts.
 
-Nothing is lost: a part that is not known to be a text or an image is returned as it is.
+Nothing is lost: a part that is not recognised as a text or an image is returned unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DATA_URI = re.compile(r"data:([^;,]*)(;[^,]*)?,", re.ASCII)
 _STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}", re.ASCII)
 _SIGNATURES = (("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp"))
-"""The beginnings of base64 texts of images. Ollama does not state the formats of its images."""
+"""How the base64 texts of images begin, each with the image's type. Ollama does not state the types of its images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Image:
 
     @property
     def address(self) -> str:
-        """The URL of the image. It is a data URI if the part has the bytes."""
+        """The URL of the image. If the part has the bytes, this is a data URI."""
         return self.url or f"data:{self.media_type or 'application/octet-stream'};base64,{self.data or ''}"
 
     def content(self) -> bytes | None:
-        """Return the bytes of the image, or None if the part does not have them or they are not base64."""
+        """Return the bytes of the image. Return None if the part has only an address, or if the data is not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except ours(ValueError):
@@ -50,7 +50,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Any other part, as it was sent."""
+    """A part that is neither a text nor an image, as it was sent."""
 
     raw: Payload
 
@@ -59,7 +59,7 @@ Part = Text | Image | Other
 
 
 def standard_base64(data: str) -> str:
-    """Write base64 in the standard alphabet, padded and on one line. Text that is not base64 is returned unchanged.
+    """Convert base64 to the standard alphabet, padded and on one line. Return text that is not base64 unchanged.
 
     google-genai sends the URL-safe alphabet, which decoders and data URIs do not accept. Other SDKs leave out the
     padding.
@@ -72,7 +72,10 @@ def standard_base64(data: str) -> str:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """Return the parts of a message's content, in order. Images that a message has beside its content come last."""
+    """Return the parts of a message's content, in order.
+
+    Images in a separate member of the message, as Ollama has them, come last.
+    """
     content = message.content
     listed = [] if content is None else content if isinstance(content, list) else [content]
     parts = [part_of(part) for part in listed]
@@ -82,7 +85,7 @@ def parts_of(message: Message) -> list[Part]:
 
 
 def part_of(part: Payload) -> Part:
-    """Read one part as any of the dialects writes it."""
+    """Read one part of a message's content. It may have the form of any dialect."""
     if isinstance(part, str):
         return Text(part)
     if not isinstance(part, dict):
@@ -93,7 +96,7 @@ def part_of(part: Payload) -> Part:
 
 
 def _image(part: dict[str, Payload]) -> Image | None:
-    """Read an image as OpenAI, Anthropic and Google write it, or return None if the part is not an image."""
+    """Read an image in the form of OpenAI, Anthropic or Google. Return None if the part is not an image."""
     kind = part.get("type")
     if kind in ("image_url", "input_image"):
         value = part.get("image_url")
@@ -109,7 +112,10 @@ def _image(part: dict[str, Payload]) -> Image | None:
 
 
 def _of_source(source: Payload) -> Image | None:
-    """Read the source of an image: its media type, and its bytes or its address. The members have several names."""
+    """Read an image from the object that has its media type, and its bytes or address.
+
+    Each provider names the members in its own way.
+    """
     kind = _first_text(source, "media_type", "mimeType", "mime_type")
     url = _first_text(source, "url", "uri", "fileUri", "file_uri", "path")
     data = source.get("data")

@@ -1,8 +1,8 @@
-"""Derives the form of an object in the document from the class of the value.
+"""Derives the JSON form of a value in the document from the fields of its class.
 
-The fields of the class are the members of the object, in their order. A member has the type of its field. A field with
-a default is left out of the document if its value is None, False, or an empty tuple or dict. A mark around the type
-changes that:
+Each field of the class is a member of the JSON object, in the same order and with the same type. A field with a default
+is left out of the document if its value is None, False, or an empty tuple or dict. A mark around the type changes these
+rules:
 
     Always[…]          the member is always there
     NullIfEmpty[…]     the member is always there, and null in place of an empty tuple
@@ -10,8 +10,8 @@ changes that:
     NotInDocument[…]   the field is not a member
     Given              the object as an agent recorded it by hand: if it is not None, it replaces all members
 
-`render` makes the object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. The class itself
-inserts members that are not fields, such as the messages of a call.
+`render` makes the JSON object, `derive/document.py` reads it, and `derive/schemas/` makes its JSON Schema. A class with
+members that are not fields inserts them in its `to_document`, such as the messages of a call.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ Unchecked = Annotated[Value, Mark.UNCHECKED]
 NotInDocument = Annotated[Value, Mark.NOT_IN_DOCUMENT]
 Given = Annotated[dict[str, Any] | None, Mark.NOT_IN_DOCUMENT, Mark.GIVEN]
 Described = Annotated[Value, Mark.DESCRIBED]
-"""The type that the agent's value should have. If JSON cannot express the value, the document has a description."""
+"""The type that the agent's value should have.
+
+If the agent gave a value that JSON cannot express, the document has a description.
+"""
 
 Text = Described[str]
 Integer = Described[int]
@@ -72,36 +75,36 @@ Seconds = Annotated[float, Keyword("minimum", 0)]
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"
 Time = Annotated[str, Keyword("pattern", f"^{_TIME}$"), Keyword("format", "date-time")]
 StatedTime = Annotated[str, Keyword("pattern", f"^({_TIME})?$")]
-"""A time. It is empty if the source of an imported run states no time."""
+"""A time, or "" if the source of an imported run states no time."""
 
 
 class Member(NamedTuple):
-    """One member of an object, and the field that has its value."""
+    """One member of a JSON object, and the field of the class that has the member's value."""
 
     name: str
     field: str
     hint: Any
     """The type, with its marks."""
     classes: frozenset[type[Any]]
-    """The classes that the type consists of."""
+    """All classes that occur in the type."""
     is_required: bool
     """Whether the field has no default."""
     default: Any
 
     @property
     def is_always_there(self) -> bool:
-        """Whether every object has the member."""
+        """Whether the member is never left out."""
         return self.is_required or not {Mark.ALWAYS, Mark.NULL_IF_EMPTY}.isdisjoint(marks_of(self.hint))
 
     @property
     def value_class(self) -> Any:
-        """The class of the field's values if they have `to_document`, or None if they do not."""
+        """The class in the type that has `to_document`, or None if no class has it."""
         return next((kind for kind in self.classes if hasattr(kind, "to_document")), None)
 
 
 @cache
 def members_of(kind: Any) -> tuple[Member, ...]:
-    """Return the members that the document has for objects of a class, in their order."""
+    """Return the members of the JSON object for a value of a class, in their order."""
     defaults = defaults_of(kind)
     members = []
     for field, hint in _hints_of(kind).items():
@@ -115,12 +118,12 @@ def members_of(kind: Any) -> tuple[Member, ...]:
 
 @cache
 def _hints_of(kind: Any) -> dict[str, Any]:
-    """Return the types of the fields of a class, with their marks."""
+    """Return the type of each field of a class by the field's name, with its marks."""
     return get_type_hints(kind, include_extras=True)
 
 
 def render(value: object) -> dict[str, Any]:
-    """Render a value for the document."""
+    """Return the JSON object of a value for the document. All members are fields of the value's class."""
     kind: Any = type(value)
     return renderer_of(kind)(value)
 
@@ -134,13 +137,13 @@ def renderer_of(
     without: str = "",
     inserts_after: tuple[str, ...] = (),
 ) -> Callable[..., dict[str, Any]]:
-    """Return a function that renders a value of a class, or only its members from `first` to before `end`.
+    """Return a function that makes the JSON object of a value, or only its members from number `first` to before `end`.
 
-    The function leaves out the member `without`. For each name in `inserts_after`, it takes one more argument, with
-    members to insert after the member of that name.
+    The function leaves out the member `without`. For each name in `inserts_after`, it takes one more argument: a dict
+    of members to insert after the member of that name.
 
     The function is called for each message and each LLM call of a document. A loop over the members would take three to
-    five times as long. So the function is compiled from statements, as `dataclasses` does.
+    five times as long. So the function is compiled from generated statements, as `dataclasses` does for its methods.
     """
     lines, names = [f"def render(value, {', '.join(inserts_after)}):", "document = {}"], dict[str, Any]()
     objects_by_hand = [name for name, hint in _hints_of(kind).items() if Mark.GIVEN in marks_of(hint)]
@@ -150,14 +153,15 @@ def renderer_of(
         lines += [f"document |= {member.name}"] if member.name in inserts_after else []
         names[f"render_{member.field}"] = renderer_of(member.value_class) if _is_rendered(member.value_class) else None
     lines.append("return document")
-    # Compiled first: if `exec` compiles a text while CPython exits after Ctrl-C, CPython exits with 1, not by a signal.
+    # `compile` is a separate call. If `exec` compiles a text while CPython exits after Ctrl-C, the exit code is 1, and
+    # the process does not end by the signal.
     exec(compile("\n ".join(lines), __file__, "exec"), names)  # noqa: S102 - of names of fields only
     renderer: Callable[..., dict[str, Any]] = names["render"]
     return renderer
 
 
 def _statements(member: Member) -> list[str]:
-    """Return the statements of a renderer that put one member into the object."""
+    """Return the statements of a renderer that put one member into the JSON object."""
     part, value_class = "part", member.value_class
     rendered = f"render_{member.field}({{}})" if _is_rendered(value_class) else "{}.to_document()"
     if tuple in member.classes:
@@ -172,12 +176,12 @@ def _statements(member: Member) -> list[str]:
 
 
 def _is_rendered(value_class: Any) -> bool:
-    """Return whether `render` alone makes the objects of a class."""
+    """Return whether `render` alone makes the JSON objects of a class."""
     return getattr(value_class, "to_document", None) is render
 
 
 def marks_of(hint: Any) -> tuple[Any, ...]:
-    """Return the marks of a type. The marks of the types inside it are not returned."""
+    """Return the marks of a type, without the marks of the types inside it."""
     return hint.__metadata__ if get_origin(hint) is Annotated else ()
 
 

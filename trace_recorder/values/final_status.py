@@ -2,12 +2,13 @@
 
 - Completed: no exception, or SystemExit with 0 or None.
 - Interrupted: KeyboardInterrupt, GeneratorExit, or cancellation, because asyncio turns Ctrl-C into a cancellation. A
-  SystemExit with the exit code of a signal counts too, and a group in which all exceptions are interruptions.
+  SystemExit with the exit code of a signal is an interruption too, and so is a group in which every exception is an
+  interruption.
 - Failed: any other exception.
 
-A run that nobody has ended when its process ends is interrupted even if there is no exception (`status_of_process`).
-The recorder has no signal handler. So a process that a signal kills leaves a run without an end, and readers take this
-run as interrupted.
+If a process ends while its run is still open, the run is interrupted, even if there is no exception
+(`status_of_process`). The recorder installs no signal handler. So if a signal kills the process, the journal has no
+record of the run's end, and readers report the run as interrupted.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ from trace_recorder.values.trajectory import Status
 CANCELLATION_CLASSES = frozenset({"CancelledError", "Cancelled"})
 """The exceptions by which asyncio and trio cancel a task."""
 _SIGNAL_EXIT_CODES = frozenset({129, 130, 143})
-"""The exit codes for SIGHUP, SIGINT and SIGTERM that shells report, and programs that handle these signals."""
+"""The exit codes for SIGHUP, SIGINT and SIGTERM.
+
+Shells report them, and programs that handle these signals exit with them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalStatus:
-    """How a run ended. `success` is False for a failed run, and otherwise None: only the caller knows."""
+    """How a run ended.
+
+    `success` is False for a failed run. Otherwise it is None, because only the caller knows whether the task succeeded.
+    """
 
     status: Status
     success: bool | None = None
@@ -42,19 +49,21 @@ def status_from_exception(error: BaseException | None) -> FinalStatus:
 
 
 def status_of_process() -> FinalStatus:
-    """Return how an open run ends with its process: by the uncaught exception, or otherwise as interrupted.
+    """Return how a run ends that is still open when its process ends.
 
-    A process does not know its exit code. In an interactive session the run is always interrupted, because the session
-    went on after the exception.
+    An uncaught exception decides the status. Without one, the run is interrupted.
+
+    A process does not know its exit code. In an interactive session, the run is always interrupted, because the session
+    continued after the exception.
     """
     error = uncaught_exception()
     return FinalStatus("interrupted") if error is None or hasattr(sys, "ps1") else status_from_exception(error)
 
 
 def uncaught_exception() -> BaseException | None:
-    """Return the exception that ends this process: the current exception, or the last that the interpreter printed.
+    """Return the exception that ends this process: the current one, or the last one that the interpreter printed.
 
-    Debuggers set `sys.last_exc` too, in a process that goes on.
+    Debuggers set `sys.last_exc` too, although the process continues.
     """
     error = sys.exception() or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     return error if isinstance(error, BaseException) else None

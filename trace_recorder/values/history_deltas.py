@@ -20,10 +20,13 @@ MAX_DELTA_CANDIDATES = 8
 
 @dataclass(slots=True)
 class MessageDeltas:
-    """The deltas of interactions, each to the earlier interaction that has most messages in common with it.
+    """Makes the deltas of interactions.
 
-    Interactions are given in their order, each once, so that no two can be deltas to each other. `numbers_of` gives
-    equal messages equal numbers, or None for messages that are not compared with others.
+    Each delta is the difference to the earlier interaction that has most of the same messages.
+
+    Pass each interaction once, in the order of the run. So a delta always refers to an earlier interaction.
+    `numbers_of` returns the numbers of a list of messages, where equal messages have equal numbers. If it returns None,
+    the list is not compared with others, and its delta repeats all messages.
     """
 
     numbers_of: Callable[[Sequence[Message]], Numbers | None] = field(
@@ -32,7 +35,7 @@ class MessageDeltas:
     _earlier: EarlierLists[str] = field(default_factory=lambda: EarlierLists(MAX_DELTA_CANDIDATES))
 
     def delta_of(self, interaction: LLMInteraction) -> dict[str, Payload] | None:
-        """Return the members that replace `input_messages`, or None if the request is not known."""
+        """Return the member that replaces `input_messages`, or None if the request is not known."""
         if not interaction.source.has_request():
             return None
         return {"input_messages_delta": self.delta(interaction.interaction_id, interaction.input_messages)}
@@ -43,7 +46,10 @@ class MessageDeltas:
         return {"since": since, "kept": kept, "messages": [message.to_document() for message in messages[count:]]}
 
     def kept_of(self, identity: str, messages: Sequence[Message]) -> tuple[str | None, Payload, int]:
-        """Return the id of the earlier interaction or step, the kept ranges of its messages, and their total length."""
+        """Return the id of the earlier interaction or step, which of its messages are repeated, and how many.
+
+        If the repeated messages are the first ones, the second value is how many, too. Otherwise it is their ranges.
+        """
         numbers = self.numbers_of(messages)
         if numbers is None:
             return None, 0, 0

@@ -1,8 +1,8 @@
-"""Values of other types that have an equivalent in JSON: paths, ids, times, numpy's numbers and arrays.
+"""JSON equivalents of paths, UUIDs, dates, times, decimals, and numpy's numbers and arrays.
 
-`json_equivalent` returns a value of Python's built-in types. Its parts may be of any type; `jsonable.py` copies them.
-numpy is never imported: its values are recognised by the module of their class. decimal is not imported either, because
-that takes milliseconds: a program that has not imported it has no such values.
+`json_equivalent` returns a value of a built-in type. The elements of a returned list may still be of any type;
+`jsonable.py` copies them. numpy is never imported: its values are recognised by the module of their class. `decimal` is
+not imported either, because that takes milliseconds. A program that has not imported `decimal` has no decimals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from trace_recorder.signal_handlers import suppress
 
 MAX_ARRAY_ELEMENTS = 10_000
-"""An array with more elements has no equivalent: writing it would keep the agent waiting."""
+"""An array with more elements than this gets no equivalent, because writing it would delay the agent."""
 
 _AS_TEXT = (PurePath, uuid.UUID)
 _AS_ISO_TIME = (datetime.date, datetime.time)
@@ -39,7 +39,7 @@ def json_equivalent(value: object) -> object:
 
 
 def is_numpy(value: object) -> bool:
-    """Return whether a value is a scalar or an array of numpy, or of a class derived from them."""
+    """Return whether the class of a value is a scalar or array class of numpy, or is derived from one."""
     kind = type(value)
     return hasattr(kind, "tolist") and any(base.__module__.partition(".")[0] == "numpy" for base in kind.__mro__)
 
@@ -54,7 +54,7 @@ def _numpy_equivalent(value: Any) -> object:
 
 
 def iso_duration(value: datetime.timedelta) -> str:
-    """Return a duration in ISO 8601: P1DT2H3M4.5S."""
+    """Return a duration in ISO 8601, such as "P1DT2H3M4.5S"."""
     duration = abs(value)
     hours, seconds = divmod(duration.seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
@@ -67,7 +67,7 @@ def iso_duration(value: datetime.timedelta) -> str:
 
 
 def to_number(value: object) -> int | float | None:
-    """Return any kind of number as an int or a float, or None for anything else. A bool is 0 or 1."""
+    """Convert a number of any class to an int or a float. A bool becomes 0 or 1. Return None for any other value."""
     number: Any = value
     if is_numpy(number):
         number = number.item() if number.size == 1 else None
@@ -83,7 +83,7 @@ def to_number(value: object) -> int | float | None:
 
 
 def to_integer(value: object) -> int | None:
-    """Return any kind of whole number as an int, or None for anything else."""
+    """Convert a whole number of any class to an int. Return None for any other value."""
     number = to_number(value)
     if isinstance(number, float):
         return int(number) if math.isfinite(number) and number.is_integer() else None

@@ -1,7 +1,7 @@
-"""JSON as text: read strictly, and split into its members and elements without being encoded again.
+"""Reads JSON text strictly, writes it, and splits its members and elements into texts without encoding them again.
 
-Every reader of JSON accepts the strict form. It excludes NaN, half of a surrogate pair, a number that no float can
-hold, and more than 200 levels of nesting. Any other text is recorded as plain text.
+Every reader of JSON accepts the strict form. The strict form excludes NaN, half of a surrogate pair, a number beyond
+the range of a float, and more than 200 levels of nesting. A body that is not strict JSON is recorded as plain text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Payload
 
 MAX_DEPTH = 200
-"""The deepest nesting that is accepted; Python's own json fails at a little under 1,000 levels."""
+"""JSON nested deeper than this many levels is refused. Python's own json fails at a little under 1,000 levels."""
 
 MAX_DOCUMENT_DEPTH = MAX_DEPTH + 50
-"""The deepest nesting of a document, which contains such JSON some levels down."""
+"""The same limit for a document, which contains such JSON some levels down."""
 
 T = TypeVar("T")
 
@@ -43,11 +43,11 @@ def _finite_number(text: str) -> float:
 
 _values_read = count()
 _YIELD_VALUES = 64
-"""Other threads may run after this many numbers and objects."""
+"""Other threads may run each time after this many numbers and objects."""
 
 
 def _yielding(read: Callable[[T], Payload]) -> Callable[[T], Payload]:
-    """Return a function that reads as `read` does, and lets other threads run between two calls."""
+    """Return a function that reads as `read` does, and now and then lets other threads run before a call."""
 
     def read_and_yield(text: T) -> Payload:
         if next(_values_read) % _YIELD_VALUES == 0:
@@ -64,7 +64,7 @@ _yielding_decoder = json.JSONDecoder(
     parse_int=_yielding(int),
     object_hook=_yielding(dict),
 )
-"""Decodes large texts in background threads: a tenth slower, but other threads run in between."""
+"""Decodes large texts in background threads. It takes a tenth longer, but other threads can run in between."""
 _lenient_decoder = json.JSONDecoder(parse_float=_yielding(float), parse_int=_yielding(int), object_hook=_yielding(dict))
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _COMMA, _LIST_BEGIN = (re.compile(rf"[ \t\n\r]*+{token}[ \t\n\r]*+") for token in (",", r"\["))
@@ -75,7 +75,10 @@ _FIRST_MEMBER, _NEXT_MEMBER = (re.compile(rf"[ \t\n\r]*+{token}{_NAME}") for tok
 _EMPTY_OBJECT, _OBJECT_END = (re.compile(rf"[ \t\n\r]*+{end}[ \t\n\r]*+") for end in (r"\{[ \t\n\r]*+\}", r"\}"))
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _STRING_OR_REST = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A string, or the beginning of a string up to the end of the text. So the search for strings reads no part twice."""
+"""A string, or the beginning of an unclosed string up to the end of the text.
+
+So the search for strings reads no character twice.
+"""
 _NO_BRACKETS = bytes(code for code in range(256) if chr(code) not in "[]{}")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 COLON = re.compile(r"[ \t\n\r]*:")
@@ -112,14 +115,20 @@ def make_json_writer(
 def make_json_encoder(
     between: str, behind_name: str, encode_string: Callable[[str], str], *, allow_nan: bool = True
 ) -> Callable[[Payload, int], Sequence[str]] | None:
-    """Return the C function of the `json` module that encodes a value in parts, or None if Python has none."""
+    """Return the C function of the `json` module that encodes a value as several texts.
+
+    Return None if Python has none.
+    """
     make = getattr(json.encoder, "c_make_encoder", None)
     default = json.JSONEncoder().default
     return make and make(None, default, encode_string, None, behind_name, between, False, False, allow_nan)  # noqa: FBT003
 
 
 def encode_string(text: str) -> str:
-    """Encode a string of JSON. A background thread encodes a long string step by step."""
+    """Encode a text as a JSON string.
+
+    A background thread encodes a long text step by step, so that other threads can run.
+    """
     if len(text) <= MAX_UNINTERRUPTED_CHARS:
         return json.encoder.encode_basestring(text)
     parts = ['"']
@@ -164,7 +173,10 @@ def replace_lone_surrogates(text: str) -> str:
 
 
 def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_others) -> None:
-    """Raise NotJsonError if JSON text has a lone half of a surrogate pair. `pause` is called between two steps."""
+    """Raise NotJsonError if JSON text has a lone half of a surrogate pair.
+
+    A long text is searched in steps, with a call of `pause` between two steps.
+    """
     is_short = len(text) <= MAX_UNINTERRUPTED_CHARS
     has_some = "\\ud" in text or "\\uD" in text if is_short else _has_surrogates(text, pause)
     if has_some and any(match[1] for match in _SURROGATE.finditer(text)):
@@ -172,7 +184,7 @@ def refuse_lone_surrogates(text: str, pause: Callable[[], None] = yield_to_other
 
 
 def _has_surrogates(text: str, pause: Callable[[], None]) -> bool:
-    """Return whether JSON text has escapes of surrogates."""
+    """Return whether JSON text has an escape of a surrogate."""
     for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
         end = at + MAX_UNINTERRUPTED_CHARS
         if text.find("\\", at, end) >= 0:
@@ -187,8 +199,8 @@ def check_depth(
 ) -> None:
     """Raise NotJsonError for nesting deeper than `max_depth`.
 
-    A text with few brackets is accepted without a search. The time is linear in the length of any text. The decoder
-    finds brackets that do not match. `pause` is called between two steps.
+    A text with at most `max_depth` opening brackets is accepted at once. The time is linear in the length of any text.
+    Brackets that do not match are left to the decoder. `pause` is called between two steps.
     """
     end = min(end, len(text))
     if end - begin <= 2 * max_depth:
@@ -210,7 +222,7 @@ def check_depth(
 
 
 def _brackets(text: str, start: int, end: int) -> Iterator[bytes]:
-    """Yield the brackets that are not in strings, step by step."""
+    """Yield the brackets that are not inside strings. The text is read in steps, and each step yields its brackets."""
     opening = ""
     while start < end:
         stop = min(start + MAX_UNINTERRUPTED_CHARS, end)
@@ -223,15 +235,15 @@ def _brackets(text: str, start: int, end: int) -> Iterator[bytes]:
 
 
 def one_line(text: str) -> str:
-    """Return JSON text on one line. Line breaks can only be between its tokens."""
+    """Return JSON text on one line. JSON has line breaks only between tokens, so spaces can replace them."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
 @dataclass(slots=True)
 class JsonMember:
-    """A member of an object: its name, and its name and its value as JSON text.
+    """A member of an object: its `name`, and the JSON texts of the name and of the value.
 
-    If the value is a list of objects, `elements` has the spans of the elements.
+    If the value is a list with objects or lists in it, `elements` has the span of each element in the object's text.
     """
 
     name: str
@@ -241,7 +253,9 @@ class JsonMember:
 
 
 def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
-    """Split the text of a JSON object into its members, and lists of objects into elements.
+    """Split the text of a JSON object into its members.
+
+    If a member is a list of objects, find the spans of the elements too.
 
     If `yields` is True, a background thread lets other threads run, so no lock may be held. Raises NotJsonError.
     """
@@ -260,7 +274,9 @@ def split_members(text: str, *, yields: bool = False) -> list[JsonMember]:
 
 
 def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | None:
-    """Return the elements in bytes that continue a list, each after a comma. Return None for any other bytes.
+    """Return the JSON texts of the elements in bytes that continue a list, each after a comma.
+
+    Return None if the bytes have another form.
 
     If `yields` is True, a background thread lets other threads run, so no lock may be held.
     """
@@ -277,7 +293,10 @@ def split_added_elements(data: bytes, *, yields: bool = False) -> list[str] | No
 
 
 def decode_json(data: bytes) -> str:
-    """Decode JSON bytes. Raises NotJsonError if they are not UTF-8 or have a lone half of a surrogate pair."""
+    """Decode the bytes of a JSON text.
+
+    Raises NotJsonError if they are not UTF-8 or have a lone half of a surrogate pair.
+    """
     try:
         text = data.decode()
     except ours(UnicodeDecodeError) as error:
@@ -288,7 +307,10 @@ def decode_json(data: bytes) -> str:
 
 
 def _elements(text: str, position: int, yields: bool) -> tuple[list[tuple[int, int]] | None, int]:
-    """Return the spans of a list's elements, or None for a list without objects, and the end of the list."""
+    """Return the spans of a list's elements, and the end of the list.
+
+    If no element is an object or a list, return None and the end.
+    """
     spans: list[tuple[int, int]] = []
     objects = False
     if empty := _EMPTY_LIST.match(text, position):

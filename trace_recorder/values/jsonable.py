@@ -1,10 +1,10 @@
-"""Any Python value as JSON: `to_jsonable(value)` copies it, `to_json(value)` writes it on one line.
+"""Converts any Python value to JSON: `to_jsonable(value)` to plain Python values, `to_json(value)` to text on one line.
 
-Invariant: neither raises for any value, whatever the value's own code does, and every JSON reader can read the result.
-A value that JSON can express is read back equal, but tuples become lists. A path, a date, a set, an Enum or an array
-has an equivalent (`json_equivalents.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN,
+Invariant: neither function raises for any value, whatever the value's own code does, and every JSON reader can read the
+result. A value that JSON can express is read back equal, but tuples become lists. A path, a date, a set, an Enum or an
+array has an equivalent (`json_equivalents.py`). Everything else becomes a description, {"__type__": …, "repr": …}: NaN,
 bytes, a lone surrogate, an integer beyond 64 bits, a cycle, a value nested too deep or too large, an object of an
-unknown class. The attributes of such objects are not read: an argument may contain an SDK's whole client.
+unknown class. The attributes of such an object are not read, because an argument may contain an SDK's whole client.
 KeyboardInterrupt passes.
 """
 
@@ -28,11 +28,14 @@ from trace_recorder.values.structs import Struct, asdict
 _MAX_DEPTH = 200
 """A value that is nested deeper becomes a description. Python's own json fails at a little under 1,000 levels."""
 MAX_NODES = 1_000_000
-"""A value with more parts is cut. Otherwise lists that contain one another twice would grow without limit."""
+"""At most this many parts of a value are copied, and the rest is left out.
+
+Without a limit, a list that contains a list twice, which contains a list twice, and so on, would fill the memory.
+"""
 _MAX_REPR = 10_000
-"""The longest repr in a description, in characters."""
+"""The repr in a description is cut after this many characters."""
 _NOT_GIVEN_CLASSES = frozenset({"NotGiven", "Omit"})
-"""The SDKs' classes for an argument that was not given. A dict's member with such a value is left out."""
+"""The names of the SDKs' classes for an argument that was not given. A dict's member with such a value is left out."""
 ATTRIBUTES = (
     *("role", "content", "tool_call", "tool_result", "tool_calls", "reasoning", "model", "finish_reason", "usage"),
     *("call_id", "name", "arguments", "success", "result", "error", "id", "type", "description", "parameters"),
@@ -46,7 +49,10 @@ NESTED_ATTRIBUTES = frozenset({"tool_call", "tool_calls", "tool_result", "tool_r
 
 
 def to_json(value: object, *, max_nodes: int = MAX_NODES) -> str:
-    """Write any value as JSON text on one line. In a background thread, others run while a long value is written."""
+    """Write any value as JSON text on one line.
+
+    In a background thread, other threads run while a long value is written.
+    """
     dump = _dump_and_yield
     return try_call(lambda: dump(to_jsonable(value, max_nodes=max_nodes)), lambda _: dump(describe_value(value)))
 
@@ -62,34 +68,40 @@ def members_to_json(value: Mapping[str, object]) -> str:
 
 
 def dump_members(value: Mapping[str, Payload]) -> str:
-    """Write the members of a mapping that is JSON already, without the braces, faster than `members_to_json`."""
+    """Write the members of a mapping as JSON text, without the braces around them.
+
+    All values must be JSON already, so this is faster than `members_to_json`.
+    """
     return _dump(value)[1:-1]
 
 
 def to_jsonable(value: object, *, max_nodes: int = MAX_NODES) -> Payload:
-    """Copy any value into dicts, lists, strings, numbers, booleans and None; at most `max_nodes` parts of it."""
+    """Copy any value into dicts, lists, strings, numbers, booleans and None.
+
+    At most `max_nodes` parts of it are copied.
+    """
     return _copy(value, max_nodes, depth=0, opens=False)[0]
 
 
 def is_error(value: object) -> TypeGuard[BaseException]:
-    """Return whether a value is an exception. Return False if the value's own code raises."""
+    """Return whether a value is an exception. Return False if the check raises."""
     return try_call(lambda: isinstance(value, BaseException), lambda _: False)
 
 
 def error_message(error: BaseException) -> str:
-    """Return the message of an exception, even if its own code raises."""
+    """Return the message of an exception. If its `__str__` raises, return its repr."""
     return try_call(lambda: _escape_surrogates(str(error)), lambda _: _escape_surrogates(_repr(error)))
 
 
 def describe_error(error: BaseException) -> dict[str, Payload]:
-    """Return an exception as it is written in records: its `type` and `message`."""
+    """Return the `type` and the `message` of an exception, as records have them."""
     return {"type": type(error).__name__, "message": error_message(error)}
 
 
 def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
     """Copy a value that must be None or of one of these classes. Any other value becomes a description.
 
-    Where a str is expected, a number becomes its digits.
+    If str is one of the classes, a number becomes its digits.
     """
     copied = to_jsonable(value)
     if type(copied) in {int, float} and str in kinds:
@@ -99,27 +111,30 @@ def to_jsonable_of_type(value: object, *kinds: type) -> Payload:
 
 
 def object_to_jsonable(value: object) -> Payload:
-    """Copy a message, a response, a tool, a call or a result, or a list of them, of any class.
+    """Copy a message, a response, a tool, a tool call, a tool result, or a list of these. Their classes may be any.
 
-    In addition to `to_jsonable`, objects of unknown classes are copied by their attributes, but only those in the list
-    `ATTRIBUTES`.
+    Other than in `to_jsonable`, an object of an unknown class is copied as a dict of those of its attributes that are
+    in `ATTRIBUTES`.
     """
     return _copy(value, MAX_NODES, depth=0, opens=True)[0]
 
 
 def objects_to_jsonable(value: object) -> list[Payload]:
-    """Copy a list as `object_to_jsonable` does. A single value becomes a list of one, None an empty list."""
+    """Copy a list as `object_to_jsonable` does.
+
+    A single value becomes a list with one element. None becomes an empty list.
+    """
     copied = object_to_jsonable(value)
     return copied if isinstance(copied, list) else [] if copied is None else [copied]
 
 
 def object_to_json(value: object) -> str:
-    """Write a value that `object_to_jsonable` copies as JSON text on one line."""
+    """Copy a value as `object_to_jsonable` does, and return it as JSON text on one line."""
     return element_to_json(value, 0)[0]
 
 
 def element_to_json(value: object, depth: int) -> tuple[str, int]:
-    """Write an element of a list as `object_to_json` does, and return how many parts it has.
+    """Write an element of a list as `object_to_json` does. Return the text, and how many parts the element has.
 
     `depth` is the element's level of nesting inside another value, which is not written here.
     """
@@ -144,7 +159,8 @@ def describe_value(value: object) -> dict[str, str]:
 def _copy(value: object, max_nodes: int, *, depth: int, opens: bool) -> tuple[Payload, int]:
     """Copy a value, and count its parts.
 
-    If the code of a part raises, copy the value again, so that only this part becomes a description.
+    If the own code of any part raises, copy the value again with a `_GuardedCopier`, so that only this part becomes a
+    description.
     """
     copier = _Copier(max_nodes)
 
@@ -215,7 +231,7 @@ class _GuardedCopier(_Copier):
     __slots__ = ()
 
     def copy(self, value: object, depth: int, above: tuple[int, ...], opens: bool) -> Payload:  # noqa: FBT001 - hot
-        """Copy one value, or return its description if its own code raises."""
+        """Copy one value. If its own code raises, return its description."""
         return try_call(super().copy, lambda _: describe_value(value), value, depth, above, opens)
 
 
@@ -227,7 +243,7 @@ def _sort_elements(copied: list[Payload]) -> list[Payload]:
 
 
 def is_description(value: object) -> TypeGuard[dict[str, str]]:
-    """Return whether a value is a description already. A description is copied unchanged."""
+    """Return whether a value is a description that `describe_value` returned, or a dict that looks like one."""
     return type(value) is dict and value.keys() == {"__type__", "repr"}
 
 
@@ -245,7 +261,10 @@ def _scalar(value: str | float | None) -> Payload:
 
 
 def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]) -> str:
-    """Return a unique JSON name for a key. If the name is taken, the class is added, and then a number if necessary."""
+    """Return a JSON name for a key that no other member has.
+
+    If the name is taken, the key's class is added, and then a number if necessary.
+    """
     name = json_key(key)
     if name not in taken:
         return name
@@ -257,7 +276,7 @@ def _unique_key(key: object, taken: Mapping[str, object], counts: dict[str, int]
 
 
 def json_key(key: object) -> str:
-    """Return a text for any key: itself, its JSON equivalent, or its repr."""
+    """Return a text for a dict's key: the key itself, its JSON equivalent if that is a text, or its repr."""
     if type(key) is str and key.isascii():
         return key
     if isinstance(key, str) and not isinstance(key, enum.Enum):
@@ -311,7 +330,10 @@ def _escape_surrogates(text: str) -> str:
 
 
 class _BoundedRepr(reprlib.Repr):
-    """A repr of bounded size. Containers are shown some levels deep, and a repr that raises is replaced."""
+    """A repr of bounded size.
+
+    Containers are shown to a depth of six levels. The repr of a part is replaced if its code raises.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """An LLM interaction: one request to a model with its response, its attempts, and its error if it failed.
 
-Large parts, such as the messages of the request, are not stored in the value: an `InteractionSource` gives them on
-demand. `derive/interactions.py` has the source that reads them from a journal.
+The value does not store large parts, such as the messages of the request. An `InteractionSource` reads them on demand.
+`derive/interactions.py` has the source that reads them from a journal.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class ErrorInfo(Struct, frozen=True, gc=False):
 
 
 class Attempt(Struct, frozen=True, gc=False):
-    """One HTTP exchange of an interaction. `inferred` is True if it belongs there by inference only."""
+    """One HTTP exchange of an interaction.
+
+    `inferred` is True if nothing states that the exchange belongs to the interaction, and the recorder inferred it.
+    """
 
     number: Count
     timestamp: StatedTime
@@ -65,8 +68,8 @@ class Attempt(Struct, frozen=True, gc=False):
 def call_seconds(attempts: Sequence[Attempt], recorded: float | None) -> float | None:
     """Return how many seconds a call took with all its attempts and the pauses between them.
 
-    This is the `recorded` duration if there are fewer than two attempts, or if the newest attempt has no duration. If
-    the clock was set back between two attempts, their durations are added.
+    Return `recorded` if there are fewer than two attempts, or if the newest attempt has no duration. If the clock was
+    set back between two attempts, return the sum of their durations.
     """
     newest = attempts[-1].duration_seconds if len(attempts) > 1 else None
     if newest is None:
@@ -84,13 +87,13 @@ def pause_between(before: Attempt, attempt: Attempt) -> float | None:
 
 
 class InteractionSource(Protocol):
-    """The source of the large parts of an interaction, which it gives on demand."""
+    """Reads the large parts of an interaction on demand."""
 
     def request(self) -> RequestReading:
         """Return the request as the reader of its dialect understands it."""
 
     def request_without_messages(self) -> RequestReading:
-        """Return the request, without its messages if that saves reading them."""
+        """Return the request. Its messages may be missing, if the source can then avoid reading them."""
 
     @property
     def new_tool_results(self) -> list[ToolResult]:
@@ -113,7 +116,7 @@ class InteractionSource(Protocol):
 
 
 class WithoutRawData:
-    """The base of sources without a journal, which do not have the raw JSON."""
+    """The base class of sources without a journal. They do not have the raw JSON."""
 
     __slots__ = ()
 
@@ -138,11 +141,12 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     """One request to a model with its response.
 
     `api` is the wire dialect ("openai-chat", …), or None if the agent recorded the interaction by hand. `complete` is
-    False while the call is in progress, if the process died during it, and if its stream ended early. `ended_by` is the
-    reason, if known. `duration_seconds` is the time of all `attempts` and of the pauses between them.
-    `time_to_first_token_seconds` is measured in the newest attempt. `parent_execution_id` is the execution of the tool
-    in which the sub-agent was started. `replayed_from` is the recorded call whose answer this call got, or None if the
-    call was made. Interactions share repeated values, such as the messages of a conversation: do not change them.
+    False while the call is in progress, if the process died during the call, and if the stream ended early. Then
+    `ended_by` is the reason, if known. `duration_seconds` includes all `attempts` and the pauses between them.
+    `time_to_first_token_seconds` is measured in the newest attempt. If a tool started the sub-agent that made this
+    call, `parent_execution_id` is the `execution_id` of the tool's result. `replayed_from` is the recorded call whose
+    answer this call got, or None if the call was sent to the provider. Interactions share repeated values, such as the
+    messages of a conversation: do not change them.
     """
 
     timestamp: StatedTime
@@ -168,7 +172,10 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_replayed(self) -> bool:
-        """Whether a recording gave the answer, so that no call was made. Figures leave out such a call."""
+        """Whether a recording gave the answer, so that nothing was sent to the provider.
+
+        Metrics leave out such a call.
+        """
         return self.replayed_from is not None
 
     def __eq__(self, other: object) -> bool:
@@ -217,13 +224,16 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def input_messages(self) -> Sequence[Message]:
-        """All messages that the model saw, in order: an immutable sequence. It equals a list of the same messages."""
+        """All messages that the model saw, in order.
+
+        The sequence is immutable, and equals a list of the same messages.
+        """
         messages = self.source.request().messages
         return messages if isinstance(messages, ImmutableSequence) else SharedSequence(messages)
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """The tools that were offered to the model: an immutable sequence, which equals a list of the same tools."""
+        """The tools that were offered to the model. The sequence is immutable, and equals a list of the same tools."""
         return SharedSequence.of(self.source.request().tools)
 
     @property
@@ -241,19 +251,19 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def raw_response(self) -> Payload:
-        """The JSON of the response, assembled if it was a stream, or None without a journal."""
+        """The JSON of the response, or None without a journal. A stream is assembled into one response."""
         return self.source.raw_response()
 
     @property
     def raw_stream(self) -> str | None:
-        """The text of the stream, or None if there was no stream or there is no journal."""
+        """The text of the stream, or None if there was no stream or if there is no journal."""
         return self.source.raw_stream()
 
     @property
     def raw_chunks(self) -> tuple[tuple[float, bytes], ...] | None:
         """The chunks of the stream, each as (seconds from the request until the caller got it, its bytes).
 
-        Together they are `raw_stream`. A chunk that ended inside a masked secret ends after the mask. The value
+        Joined, the chunks are `raw_stream`. A chunk that ended inside a secret ends after the secret's mask. The value
         is None if there was no stream, if there is no journal, or if the journal has no chunks.
         """
         return self.source.raw_chunks()
@@ -266,8 +276,8 @@ class LLMInteraction(Struct, frozen=True, gc=False, kw_only=True):
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `messages` replaces the member `input_messages`, which is then not read. `reading` is the request, if the caller
-        has read it. `response` is the rendered response, if the caller has rendered it.
+        `messages` has the members to write in place of `input_messages`. Then the messages are not read. `reading` is
+        the request, if the caller has read it. `response` is the rendered response, if the caller has rendered it.
         """
         if reading is None:
             reading = self.source.request() if messages is None else self.source.request_without_messages()

@@ -1,9 +1,9 @@
 """Reads and writes JSON with strings of a megabyte or more, and lets other threads run in between.
 
-The functions of `json` hold the interpreter's lock from their beginning to their end, so no other thread runs. Long
-strings are therefore taken out of a text, read or written piece by piece, and put back. The rest of the text is read
-or written in one call. Only background threads do this. In other threads, the functions do the same as those of
-`json_text.py`. The result is the same in both cases.
+The functions of `json` hold the interpreter's lock from their beginning to their end, so no other thread runs.
+Therefore a background thread takes the long strings out of a text, reads or writes each of them piece by piece, and
+puts them back. It reads or writes the rest of the text in one call. In any other thread, the functions do the same as
+those of `json_text.py`. The result is the same in both cases.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ from trace_recorder.values.json_text import NotJsonError, encode_string, make_js
 from trace_recorder.values.messages import Payload
 
 MIN_LONG_STRING = 1 << 20
-"""A string of at least this many bytes is long. Reading a shorter string takes at most about a millisecond."""
-_PIECES = 16
-"""A string is put together in at most this many steps.
+"""A string of at least this many bytes is read or written in pieces.
 
-A Python that copies both texts for `+=` would otherwise take quadratic time.
+Reading a shorter string takes at most about a millisecond.
+"""
+_PIECES = 16
+"""A string is concatenated from its pieces in at most about this many steps.
+
+Without this limit, an interpreter that copies both texts for `+=` would take quadratic time.
 """
 _MARK = f"@long:{os.urandom(8).hex()}:"
-"""The beginning of the text that replaces a long string. No other text begins like this."""
+"""The beginning of the mark that replaces a long string. It is random, so no other string begins with it."""
 _MARKED = re.compile(rf'"{_MARK}([0-9]+)"')
 _STRINGS = re.compile(rb'(?>(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*)', re.DOTALL)
-"""Complete strings, and the text before each."""
+"""As many complete strings as possible, each with the text before it."""
 _INSIDE = re.compile(
     rb"[^\"\\]*+"
     rb"(?>(?:\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])[^\"\\]*+)*)"
 )
-"""Whole characters of a string, up to its end or to a character that JSON does not allow."""
+"""Complete characters and escapes of a string, up to the closing quote or to a character that JSON does not allow."""
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -59,9 +62,9 @@ def parse_bytes(data: bytes, min_long: int = MIN_LONG_STRING) -> Payload:
 
 
 def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> bytes:
-    """Move the long strings of a JSON text to a list.
+    """Replace the long strings of a JSON text by marks, and append the strings to a list.
 
-    Long names of members stay. Raises ValueError if the text is not JSON.
+    A long name of a member is not replaced. Raises ValueError if a string in the text is not valid JSON.
     """
     parts: list[bytes] = []
     done = 0
@@ -74,7 +77,7 @@ def _without_long_strings(data: bytes, strings: list[str], min_long: int) -> byt
 
 
 def _long_literals(data: bytes, min_long: int) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each long string, quotes included."""
+    """Yield the span of each long string, including its quotes."""
     position = 0
     while position < len(data):
         yield_to_others()
@@ -94,7 +97,7 @@ def _long_literals(data: bytes, min_long: int) -> Iterator[tuple[int, int]]:
 
 
 def _spans(data: bytes, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the pieces of a string, up to its closing quote. Raises ValueError if there is no quote."""
+    """Yield the spans of the pieces of a string, up to its closing quote. Raises ValueError if the quote is missing."""
     while data[start : start + 1] != b'"':
         match = _INSIDE.match(data, start, start + MAX_UNINTERRUPTED_CHARS)
         stop = match.end() if match else start
@@ -117,9 +120,9 @@ def _decoded(data: bytes, begin: int) -> Iterator[str]:
 
 
 def _concatenate(pieces: Iterable[str], at_once: int) -> str:
-    """Join pieces in steps of at least this many characters.
+    """Join pieces. Each `+=` appends at least `at_once` characters.
 
-    `+=` extends a text in place if nothing else refers to it.
+    CPython extends a text in place if nothing else refers to it.
     """
     text = ""
     batch: list[str] = []
@@ -136,7 +139,7 @@ def _concatenate(pieces: Iterable[str], at_once: int) -> str:
 
 
 def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
-    """Replace the marks in a value by the long strings. The value itself is changed."""
+    """Replace the marks in a value by the long strings, and return the value. Lists and dicts are changed in place."""
     marks = {f"{_MARK}{number}": text for number, text in enumerate(strings)}
     if isinstance(value, str):
         return marks.get(value, value)
@@ -155,7 +158,10 @@ def _with_long_strings(value: Payload, strings: Sequence[str]) -> Payload:
 
 
 class _LongStrings(threading.local):
-    """The long strings of the value that this thread is writing, each as JSON text in pieces."""
+    """The long strings of the value that the current thread is writing.
+
+    Each string is a list of pieces of JSON text.
+    """
 
     def __init__(self) -> None:
         self.literals: list[list[bytes]] = []
@@ -165,7 +171,10 @@ _long_strings = _LongStrings()
 
 
 def _string_or_mark(text: str) -> str:
-    """Return a string as JSON text. Put the text of a long string into `_long_strings`, and return a mark for it."""
+    """Return a string as JSON text.
+
+    If the string is long, append its JSON text to `_long_strings`, and return a mark.
+    """
     if len(text) <= MAX_UNINTERRUPTED_CHARS:
         return json.encoder.encode_basestring(text)
     if len(text) < MIN_LONG_STRING:
@@ -180,10 +189,10 @@ def _string_or_mark(text: str) -> str:
 
 
 def make_json_bytes_writer(between: str, behind_name: str) -> Callable[[Payload], bytes]:
-    """Return a function that encodes values as `make_json_writer` does, and the text as UTF-8.
+    """Return a function that encodes a value as the function of `make_json_writer` does, and returns UTF-8.
 
-    `between` separates members and elements, and `behind_name` separates a name from its value. The function raises
-    UnicodeEncodeError for half of a surrogate pair.
+    `between` separates members and elements, and `behind_name` separates a name from its value. The returned function
+    raises UnicodeEncodeError for a lone half of a surrogate pair.
     """
     encode = make_json_encoder(between, behind_name, json.encoder.encode_basestring)
     encode_in_steps = make_json_encoder(between, behind_name, _string_or_mark)

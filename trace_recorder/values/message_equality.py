@@ -3,11 +3,13 @@
 There are two equalities. All code that compares messages uses one of them.
 
 - *The same JSON* (`json_key`): every member is the same. `shown_key` ignores the marks for a provider's cache, which
-  move from call to call. It decides which messages people are shown as new, changed or gone.
+  move from call to call. The pages and commands for people compare messages by `shown_key`, and show which are new,
+  changed or gone.
 - *Says the same* (`says_key`): white space, thoughts that are not sent back, cache marks, ids of tool calls and the
-  difference between "system" and "developer" do not count. This equality decides which call continues which.
+  difference between "system" and "developer" make no difference. This equality decides which earlier call a call
+  continues.
 
-Two messages have equal keys if they are equal. `message_table.py` gives a number to each key.
+`message_table.py` gives a number to each key.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall
 _THOUGHT = re.compile(r"\s*<(think|thinking|thought)>.*?</\1>|^.*?</think>", re.DOTALL)
 """Thoughts in the text of an answer, which agents leave out of the history.
 
-The opening tag is missing if the chat template writes it.
+The opening tag is missing if the chat template wrote it at the end of the prompt.
 """
 _CACHE_MARK = "cache_control"
 
@@ -52,7 +54,10 @@ def shown_key(message: Message) -> bytes:
 
 
 def without_cache_marks(value: Payload) -> Payload:
-    """Remove cache marks, and the forms that they require: a list of one text part, an empty extra."""
+    """Return the value without cache marks, and without the forms that only a mark requires.
+
+    A list of one text part becomes that text, and a member with an empty object is removed.
+    """
     if isinstance(value, dict):
         members = ((name, without_cache_marks(member)) for name, member in value.items() if name != _CACHE_MARK)
         return {name: member for name, member in members if member != {}}
@@ -68,10 +73,12 @@ def without_cache_marks(value: Payload) -> Payload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalizedContent:
-    """The normalized content of one message, or of consecutive messages of an assistant.
+    """A message's content in the form that the equality *says the same* compares.
 
-    Two messages say the same if their `digest` is equal. `identity` is the digest of the tool calls alone, if there are
-    any.
+    Consecutive messages of an assistant have one content together.
+
+    Two messages say the same if their `digest` is equal. `identity` is the digest of the role and the tool calls, or
+    equal to `digest` if there are no tool calls.
     """
 
     role: str

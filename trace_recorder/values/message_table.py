@@ -1,14 +1,15 @@
-"""The messages of a run as a table: each message is in it once, and prompts are arrays of numbers of messages.
+"""The table of a run's messages. It has each message once, and a prompt is an array of the numbers of its messages.
 
-The table has messages as they were read: in their dialect, with made-up ids. Neighbouring elements of a request that
-belong to one message are merged. A journal numbers its items in another way: its elements are not merged, and an
-element may be on file twice.
+The table has the messages that a dialect's reader made, including made-up ids. The reader merges neighbouring elements
+of a request that belong to one message. The numbers of a journal's items are others: there, no elements are merged, and
+the same element may have two numbers.
 
 `EqualMessages` gives equal messages equal numbers, by one of the equalities of `message_equality.py`. `MadeOnce` keeps
-the value that a view makes of a message. Both do their work once for each message, even if many prompts have it.
+the value that a view makes from a message. Both do their work once for each message, even if many prompts have the
+message.
 
-The requests of a conversation begin with the same elements. So each request is a range of one shared list, or of one
-shared array of numbers, and copies no elements (`SharedSequence`, `NumberedMessages`).
+The requests of a conversation begin with the same messages. So each request is a range of one shared list
+(`SharedSequence`), or of one shared array of numbers (`NumberedMessages`), and copies no elements.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ImmutableSequence(Sequence[Element]):
 
     @abstractmethod
     def __getitem__(self, index: int | slice) -> Element | ImmutableSequence[Element]:
-        """Return an element, or a sequence of this kind."""
+        """Return an element, or for a slice an immutable sequence."""
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ImmutableSequence):
@@ -59,9 +60,9 @@ class ImmutableSequence(Sequence[Element]):
 
 
 class SharedSequence(ImmutableSequence[Element]):
-    """The elements of a list from `start` to `stop`. The list may be extended, but not changed otherwise.
+    """The elements of a list from `start` to before `stop`. The list may grow, but must not change otherwise.
 
-    A slice is such a sequence too.
+    A slice with step 1 shares the list, too.
     """
 
     __slots__ = ("_elements", "_start", "_stop")
@@ -73,11 +74,14 @@ class SharedSequence(ImmutableSequence[Element]):
 
     @classmethod
     def of(cls, elements: Sequence[Element]) -> ImmutableSequence[Element]:
-        """Return elements as an immutable sequence. The elements of a list are not copied."""
+        """Return an immutable sequence of these elements. The elements are not copied."""
         return elements if isinstance(elements, ImmutableSequence) else cls(elements)
 
     def extended(self, others: Iterable[Element]) -> SharedSequence[Element]:
-        """Return these elements followed by more. If this sequence ends where its list ends, the list is extended."""
+        """Return these elements followed by `others`.
+
+        If this sequence ends where its list ends, the list is extended. Otherwise the elements are copied.
+        """
         elements = self._elements
         if not isinstance(elements, list) or self._stop != len(elements):
             return SharedSequence([*self, *others])
@@ -120,17 +124,17 @@ Key = Callable[[Message], bytes]
 """A function that gives equal messages equal keys."""
 
 MAX_LISTS = 64
-"""At most this many arrays of message numbers are remembered, each with the numbers of the equal messages.
+"""At most this many arrays of message numbers are remembered, each with the equal numbers of its messages.
 
-If several agents take turns, each needs its own array.
+Agents that take turns need an array each.
 """
 
 
 class MessageTable:
     """The messages of a run.
 
-    The number of a message is its place in `messages`, which only grows. If `puts_away` is True, a message may be
-    replaced by a function that reads it again.
+    The number of a message is its index in `messages`. If `puts_away` is True, `put_away` may free a message and keep a
+    function that reads the message again.
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, puts_away: bool = False) -> None:
@@ -145,7 +149,7 @@ class MessageTable:
         return MessageTable, (self.messages,)
 
     def number_of(self, message: Message) -> int:
-        """Return the number of a message. The message is added if the table does not have this object."""
+        """Return the number of a message. Add the message if this object is not in the table."""
         number = self._numbers.get(id(message))
         if number is None:
             number = self._numbers[id(message)] = len(self.messages)
@@ -153,15 +157,18 @@ class MessageTable:
         return number
 
     def put_away(self, message: Message, read_again: Callable[[Any], list[Message]], key: Hashable, place: int) -> None:
-        """Forget the object of a message. Its number stays, and `read_again(key)[place]` returns the message."""
+        """Free the object of a message.
+
+        The message keeps its number. On the next access, `read_again(key)[place]` returns the message.
+        """
         number = self._numbers.pop(id(message), None)
         if number is not None:
             self.messages[number] = _PutAway(read_again, key, place)  # type: ignore[call-overload]  # `_Messages` reads it
 
     def with_ids(self, message: Message, numbered: Message) -> Message:
-        """Return a message with its made-up ids.
+        """Return `numbered`, a copy of `message` with made-up ids, or an equal copy from an earlier call.
 
-        Each request in which the message has the same ids gets the same object.
+        So all requests in which the message has the same ids share one object.
         """
         if numbered is message:
             return message
@@ -169,19 +176,22 @@ class MessageTable:
         return self._with_ids.setdefault(key, (message, numbered))[1]
 
     def instruction(self, message: Message) -> Message:
-        """Return the run's first instruction with the same JSON. The order of members counts too."""
+        """Return the first instruction of the run that has the same JSON, with the members in the same order."""
         return self._instructions.setdefault(json.dumps(message.to_document()), message)
 
     def tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        """Return the run's first list of tools with the same JSON. Models see the order of members, so it counts."""
+        """Return the first list of tools of the run that has the same JSON, with the members in the same order.
+
+        Models see that order.
+        """
         return self._tool_lists.setdefault(json.dumps([*map(asdict, tools)]), tools)
 
     def prompt(self, messages: Iterable[Message] = ()) -> NumberedMessages:
-        """Add messages, and return them as a prompt."""
+        """Add messages to the table, and return them as a prompt."""
         return NumberedMessages(self, array("q", map(self.number_of, messages)))
 
     def key_of(self, number: int, key: Key) -> bytes:
-        """Return the key of a message, which is computed once."""
+        """Return the key of a message. Each key is computed once."""
         keys = self._keys.setdefault(key, {})
         message_key = keys.get(number)
         if message_key is None:
@@ -190,7 +200,10 @@ class MessageTable:
 
 
 class _Messages(list[Message]):
-    """A list of messages. Each access to a `_PutAway`, whose content is not kept, reads the message again."""
+    """A list of messages.
+
+    An element may be a `_PutAway`: then each access reads the message again, and does not keep it.
+    """
 
     def __getitem__(self, number: Any) -> Any:
         message = super().__getitem__(number)
@@ -198,7 +211,7 @@ class _Messages(list[Message]):
 
 
 class _PutAway(Struct, frozen=True, gc=False):
-    """A message that is read again: the function, its argument, and the place of the message in the result."""
+    """A message that was freed. `read_again(key)[place]` returns the message."""
 
     read_again: Callable[[Any], list[Message]]
     key: Hashable
@@ -206,10 +219,10 @@ class _PutAway(Struct, frozen=True, gc=False):
 
 
 class NumberedMessages(ImmutableSequence[Message]):
-    """Messages of a table, from `start` to `stop` of an array of their numbers.
+    """The messages of a table whose numbers are in an array from `start` to before `stop`.
 
-    The prompts of a conversation share the array. It may be extended, but not changed otherwise. A slice is such a
-    sequence too.
+    The prompts of a conversation share the array. The array may grow, but must not change otherwise. A slice with step
+    1 shares the array, too.
     """
 
     __slots__ = ("_numbers", "_start", "_stop", "table")
@@ -221,7 +234,7 @@ class NumberedMessages(ImmutableSequence[Message]):
         self._stop = len(numbers) if stop is None else stop
 
     def place(self) -> tuple[Numbers, int, int]:
-        """Return the array with the numbers of these messages, and their beginning and end in it.
+        """Return the shared array, and the range of these messages' numbers in it.
 
         Do not change the array.
         """
@@ -233,7 +246,7 @@ class NumberedMessages(ImmutableSequence[Message]):
         return self._numbers[self._start : self._stop]
 
     def extended(self, messages: Iterable[Message]) -> NumberedMessages:
-        """Add messages to the table, and return a prompt of these messages and the added ones."""
+        """Add messages to the table, and return a prompt with this prompt's messages followed by the added ones."""
         numbers, start = self._numbers, self._start
         if self._stop != len(numbers):
             numbers, start = self.numbers, 0
@@ -273,9 +286,10 @@ class NumberedMessages(ImmutableSequence[Message]):
 
 
 class MadeOnce(Generic[Made]):
-    """Values that are made of messages: one value for each message, however many prompts have the message.
+    """Makes a value from each message once, however many prompts have the message.
 
-    `make` takes a table and the number of a message in it. Messages that are in no table get numbers by their identity.
+    `make` takes a table and the number of a message in it. A message that is in no table is added to a table of the
+    `MadeOnce`, where each object has a number.
     """
 
     def __init__(self, make: Callable[[MessageTable, int], Made]) -> None:
@@ -285,11 +299,11 @@ class MadeOnce(Generic[Made]):
 
     @classmethod
     def by(cls, make: Callable[[Message], Made]) -> MadeOnce[Made]:
-        """Return a `MadeOnce` whose function takes only the message."""
+        """Return a `MadeOnce` with a function that takes only the message."""
         return cls(lambda table, number: make(table.messages[number]))
 
     def of(self, messages: Sequence[Message]) -> list[Made]:
-        """Return the values of some messages, in their order."""
+        """Return the values of these messages, in their order."""
         numbered = self.numbered(messages)
         numbers, table = numbered.numbers, numbered.table
         made = self._made.setdefault(table, {})
@@ -300,7 +314,7 @@ class MadeOnce(Generic[Made]):
         return [*map(made.__getitem__, numbers)]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
-        """Return messages with their numbers in a table."""
+        """Return messages as `NumberedMessages`. Add them to the own table if they are in no table."""
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
 
     def clear(self) -> None:
@@ -309,9 +323,9 @@ class MadeOnce(Generic[Made]):
 
 
 class EqualMessages:
-    """Numbers for messages: equal messages have equal numbers.
+    """Gives numbers to messages, so that equal messages have equal numbers.
 
-    The numbers count from 0, in the order of their first use. `messages` has the first message of each number.
+    The numbers begin at 0, in the order of their first use. `messages` has the first message of each number.
     """
 
     def __init__(self, key: Key) -> None:
@@ -324,8 +338,8 @@ class EqualMessages:
     def numbers_of(self, prompt: Sequence[Message]) -> Numbers:
         """Return the numbers of the messages of a prompt.
 
-        The prompts of a conversation share one array. The numbers of the array's messages are remembered, so only new
-        messages cost work.
+        The prompts of a conversation share one array of the table's numbers. The equal numbers for that array are
+        remembered, so only new messages cost work.
         """
         messages = self._equal.numbered(prompt)
         numbers, start, stop = messages.place()

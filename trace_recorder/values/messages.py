@@ -1,9 +1,9 @@
-"""The values of a conversation with a model: what readers (`dialects/`) make of a provider's raw JSON.
+"""The values of a conversation with a model. The readers in `dialects/` make them from a provider's raw JSON.
 
-Immutable data: no file is opened, no SDK is known. An unknown value is None: a token count that the provider did not
-give is never 0. Members of a provider's JSON that have no field here are kept in `extra`, under the provider's names.
-Each value renders itself for the document with `to_document`, by the types of its fields (`document_members.py`). A
-value that the agent recorded by hand is rendered as the agent gave it (`given`).
+All values are immutable. An unknown value is None: a token count that the provider did not give is never 0. Members of
+a provider's JSON that have no field here are kept in `extra`, under the provider's names. Each value renders itself for
+the document with `to_document`, according to the types of its fields (`document_members.py`). If the agent recorded a
+value by hand, the document has it as the agent gave it (`given`).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def without_none(**members: Payload) -> dict[str, Payload]:
 
 
 class ToolCall(Struct, frozen=True, gc=False):
-    """A tool call: a model asks for a tool.
+    """A tool call: the model's request to run a tool.
 
-    `arguments` is the parsed object, or the raw text if it is not a JSON object. `call_id` is empty only inside a
-    reader. If the provider gives no id, one is made up, and `call_id_made_up` is True.
+    `arguments` is the parsed object, or the raw text if it is not a JSON object. If the provider gives no id, the
+    reader makes up a `call_id`, and `call_id_made_up` is True. The id is empty only until the reader has done so.
     """
 
     call_id: str
@@ -58,9 +58,9 @@ class ToolCall(Struct, frozen=True, gc=False):
 class ToolResult(Struct, frozen=True, gc=False):
     """The result of a tool.
 
-    It has `result`, the JSON of the tool's result, or `error`, a text. `sent` is the text that the agent passed on to
-    the model, if that is known and differs from `result`. If the execution was recorded, `timestamp` is its beginning,
-    and `duration_seconds` its duration. If a sub-agent was started in the tool, `execution_id` is the
+    Either `result` is the JSON of the tool's result, or `error` is a text. `sent` is the text that the agent passed on
+    to the model, if that is known and differs from `result`. If the execution was recorded, `timestamp` is when it
+    began, and `duration_seconds` is how long it took. If the tool started a sub-agent, `execution_id` equals the
     `parent_execution_id` of the sub-agent's calls. If `replayed` is True, a recording gave the result, and the tool did
     not run.
     """
@@ -82,11 +82,11 @@ class ToolResult(Struct, frozen=True, gc=False):
 
 
 class Message(Struct, frozen=True, gc=False):
-    """One message of a conversation, in the one form that all providers share.
+    """One message of a conversation, in the same form for all providers.
 
-    `content` is a str if the message is one text. Otherwise it is the list of the parts, in order: text as {"type":
-    "text", "text": …}, every other part as the provider has it. `reasoning` is the model's thinking, if the agent sent
-    it back. A tool message has the `call_id` that it answers.
+    `content` is a str if the message is one text. Otherwise `content` is the list of the parts in order: a text is
+    {"type": "text", "text": …}, and any other part is as the provider has it. `reasoning` is the model's thinking, if
+    the agent sent it back. A tool message has the `call_id` of the tool call that it answers.
     """
 
     role: str
@@ -117,11 +117,11 @@ class Tool(Struct, frozen=True, gc=False):
 
 
 class Usage(Struct, frozen=True, gc=False):
-    """Tokens as the provider counts them.
+    """The token counts of a call, as the provider counts them.
 
-    None means unknown. `input_tokens` is the provider's own number: OpenAI's and Google's includes cached tokens,
-    Anthropic's does not. `cost` is the provider's own bill in US dollars, never an estimate. `extra` is every other
-    member of the provider's usage object.
+    None means unknown. `input_tokens` is the provider's own number: OpenAI and Google include cached tokens, Anthropic
+    does not. `cost` is the price in US dollars that the provider stated, never an estimate. `extra` has all other
+    members of the provider's usage object.
     """
 
     input_tokens: int | None = None
@@ -152,10 +152,11 @@ BlockType = Literal["reasoning", "text", "tool_call", "other"]
 
 
 class Block(Struct, frozen=True, gc=False):
-    """One block of an answer: reasoning, a text, a tool call, or a part of another kind.
+    """One block of an answer: reasoning, a text, a tool call, or a block of another type.
 
-    `text` is the reasoning or the text. It is empty for reasoning that the provider hides. A tool call is identified by
-    `call_id`. Any other block, such as a tool that the provider ran, is at `position` in the list of blocks in `extra`.
+    `text` is the reasoning or the text. The `text` of reasoning that the provider hides is empty. `call_id` is the id
+    of a tool call. A block of another type, such as a search that the provider ran, is at `position` in the list of
+    blocks in `extra`.
     """
 
     type: BlockType
@@ -166,7 +167,7 @@ class Block(Struct, frozen=True, gc=False):
     def to_document(self) -> dict[str, Payload]:
         """Render for the document.
 
-        The document has the text elsewhere, so the block states only the number of its code points.
+        The document has the text elsewhere, so the block has only the length of the text, in code points.
         """
         document = renderer_of(Block)(self)
         if self.text is not None:
@@ -182,7 +183,10 @@ def _default_blocks(answer: LLMResponse | Choice) -> tuple[Block, ...]:
 
 
 class Choice(Struct, frozen=True, gc=False):
-    """One of the answers of a response. `extra` has all members without a field, such as `logprobs` and `token_ids`."""
+    """One of the answers of a response.
+
+    `extra` has all members that have no field here, such as `logprobs` and `token_ids`.
+    """
 
     index: int
     content: Always[str | None] = None
@@ -203,9 +207,10 @@ class Choice(Struct, frozen=True, gc=False):
 class LLMResponse(Struct, frozen=True, gc=False):
     """The answer of the model: the first choice's content, reasoning, tool calls and finish reason, and all `choices`.
 
-    `blocks` are the parts of the answer in their order. `interleaved` is stored only if that order is not reasoning,
-    content, tool calls. `finish_reason` is the provider's own word. A response without usage has a `Usage` without any
-    counts. `extra` holds every member of the answer that has no field here (`system_fingerprint`, `service_tier`, …).
+    `blocks` are the parts of the answer in their order. `interleaved` is empty if that order is reasoning, content,
+    tool calls, and has the blocks otherwise. `finish_reason` is the provider's own word. A response without usage has a
+    `Usage` without any counts. `extra` holds every member of the answer that has no field here (`system_fingerprint`,
+    `service_tier`, …).
     """
 
     content: Always[str | None] = None
@@ -232,14 +237,15 @@ class LLMResponse(Struct, frozen=True, gc=False):
 
 
 NO_RESPONSE = LLMResponse(given={})
-"""The placeholder for the response of a call that has no response. The document shows it as `{}`."""
+"""The placeholder for the response of a call that has no response. In the document it is `{}`."""
 
 
 class RequestReading(Struct, frozen=True, gc=False):
     """A request as a reader understands it.
 
-    `parameters` has every member except messages and tools. The first `instructions` messages apply to this request
-    only: a request that continues it does not repeat them.
+    `parameters` has every member except messages and tools. The first `instructions` messages are the request's own
+    instructions and not part of the conversation. A request that continues the conversation may have other
+    instructions.
     """
 
     messages: Sequence[Message] = field(default_factory=list)
@@ -261,10 +267,10 @@ class RequestReading(Struct, frozen=True, gc=False):
 class JoinedStream(Struct, frozen=True, gc=False):
     """An assembled stream.
 
-    `body` has the shape of the provider's answer without streaming. `ended` is True if the protocol's own last
-    event was seen ([DONE], message_stop, done: true, a finish reason). It is None if the protocol has no such event,
-    and the stream ends with the HTTP body. `events` counts the events. `error` is the provider's error object, if the
-    stream had one.
+    `body` has the shape of the provider's answer without streaming. `ended` is True if the protocol's own last event
+    was seen ([DONE], message_stop, done: true, a finish reason). `ended` is None if the protocol has no such event, so
+    that the stream ends with the HTTP body. `events` is how many events the stream has. `error` is the provider's error
+    object, if the stream had one.
     """
 
     body: Payload

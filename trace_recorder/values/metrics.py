@@ -1,8 +1,8 @@
-"""Metrics of a run, from its interactions and steps.
+"""Computes the metrics of a run from its interactions and steps.
 
-A figure that no provider stated is left out, never 0. Token counts are as the providers state them, except
-`total_input_tokens`: the prompts with their cached tokens, counted in one way for all dialects. `cached_input_tokens`
-is the part of them that was read from a cache.
+A figure that no provider stated is left out, and never 0. Token counts are the sums of the providers' own counts. Only
+`total_input_tokens` is counted in the same way for all dialects: all tokens of the prompts, with cached tokens.
+`cached_input_tokens` is how many of these were read from a cache.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ _TOKEN_COUNTS = (
 )
 _ALWAYS = ("llm_calls", "failed_llm_calls", "attempts", "agent_steps", "tool_calls", "failed_tool_calls")
 _UNITS = {"llm_seconds": 1_000_000, "cost": 1_000_000_000_000}
-"""Seconds and costs are summed as integers, in these parts of their units, so that the order does not change a sum."""
+"""Seconds are summed in millionths and dollars in trillionths, as integers.
+
+A sum of floats would depend on the order of the calls.
+"""
 _MAX_VALUE = 1e12
-"""Longer times and higher costs are left out."""
+"""Seconds and costs beyond this value are left out of the sums."""
 COMPUTED = ("total_input_tokens", "cached_input_tokens")
 _ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUTED, "cost", "redactions")
 
@@ -34,10 +37,10 @@ _ORDER = (*_ALWAYS, "replayed_llm_calls", "llm_seconds", *_TOKEN_COUNTS, *COMPUT
 def metrics_of(
     interactions: Iterable[LLMInteraction], steps: Iterable[AgentStep], redactions: int | None = None
 ) -> dict[str, Payload]:
-    """Count calls, attempts, tokens as the providers state them, tool calls, and the seconds spent with models.
+    """Return the metrics of a run: counts of calls, attempts, tokens and steps, and the seconds and costs of LLM calls.
 
-    `replayed_llm_calls` is the number of LLM calls that were answered from a recording. No other figure counts them.
-    Tool calls are counted whether the tool ran or its result was replayed.
+    `replayed_llm_calls` is how many LLM calls were answered from a recording. No other figure of LLM calls includes
+    them. Tool calls are counted whether the tool ran or its result was replayed.
 
     `redactions` is the number of masked secrets, if it is known.
     """
@@ -50,22 +53,25 @@ def metrics_of(
 
 
 def are_of_older_version(metrics: Mapping[str, object]) -> bool:
-    """Return whether metrics of an older version lack `total_input_tokens`, so that the calls must be counted again."""
+    """Return whether metrics come from an older version and lack `total_input_tokens`.
+
+    Then the tokens of the calls must be counted again.
+    """
     return "input_tokens" in metrics and "total_input_tokens" not in metrics
 
 
 class Tally:
-    """Sums of counts. A count that no interaction states is absent.
+    """The sums of a run's figures. A figure that no interaction states is absent.
 
-    `_sums` has an integer for the name of each metric. A metric in `_UNITS` is summed in those parts of its unit, such
-    as microseconds.
+    `_sums` has the sum of each metric by its name, as an integer. A metric in `_UNITS` is summed in parts of its unit,
+    such as microseconds.
     """
 
     def __init__(self) -> None:
         self._sums: defaultdict[str, int] = defaultdict(int)
 
     def add_interaction(self, interaction: LLMInteraction) -> None:
-        """Add an interaction. A replayed call costs nothing, and is counted separately."""
+        """Add the figures of an interaction. A replayed call costs nothing, and only increases `replayed_llm_calls`."""
         sums = self._sums
         if interaction.replayed_from is not None:
             sums["replayed_llm_calls"] += 1
@@ -92,7 +98,7 @@ class Tally:
         self._sums["failed_tool_calls"] += sum([result.success is False for result in step.tool_results])
 
     def metrics(self, redactions: int | None) -> dict[str, Payload]:
-        """Return the sums in the order of the document. `redactions` is absent if it is None."""
+        """Return the metrics in the order of the document. `redactions` is left out if it is None."""
         sums = dict.fromkeys(_ALWAYS, 0) | self._sums
         if "cache_read_input_tokens" in sums:
             sums["cached_input_tokens"] = sums["cache_read_input_tokens"]

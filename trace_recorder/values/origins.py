@@ -1,9 +1,9 @@
-"""The origins of answers and runs: the recorded call that gave an answer, the run that a run repeats or continues.
+"""The origins of answers and runs: the recorded call that gave an answer, and the run that a run replays or forks.
 
-`trace-recorder serve` states the origin of each answer in a header of the response. A replay and a fork state it in an
-extension of the response, so that the caller sees the recorded headers. If no response came, the origin is an attribute
-of the exception. The recorder writes the origin into the records of the answer. A run states its own origin in its
-first record and in its metadata.
+`trace-recorder serve` states the origin of each answer in a header of the response. A replay and a fork state the
+origin in an extension of httpx's response object, so that the caller sees only the recorded headers. If no response was
+recorded, the origin is an attribute of the exception. The recorder writes the origin into the records of the answer. A
+run has its own origin in its first record and in its metadata.
 """
 
 from __future__ import annotations
@@ -35,16 +35,20 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_document(cls, value: Payload) -> Self | None:
-        """Read the member `replayed_from` of a record or a document. Return None if the call was made."""
+        """Read the member `replayed_from` of a record or a document.
+
+        Return None if the call was sent to the provider.
+        """
         if not isinstance(value, dict):
             return None
         return cls(**_texts(value, "trajectory_id", "interaction_id"), by_hand=value.get("by_hand") is True)
 
     @classmethod
     def of_server(cls, url: str, text: str) -> Self | None:
-        """Read the header that a server at `url` sent. Return None if its text is not the expected JSON.
+        """Read the text of the header that a server at `url` sent. Return None if the text is not the expected JSON.
 
-        Only a server of this machine is believed, so that a provider cannot make its calls look like recorded calls.
+        Return None also if the server is not on this machine, so that a provider cannot make its answers look like
+        recorded answers.
         """
         if not is_believed(url):
             return None
@@ -55,7 +59,7 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_error(cls, error: BaseException) -> Self | None:
-        """Return the origin that an exception states, or None if the call was made."""
+        """Return the origin that `mark` attached to an exception, or None if the call was sent to the provider."""
         origin = getattr(error, _ATTRIBUTE, None)
         return origin if isinstance(origin, cls) else None
 
@@ -71,28 +75,31 @@ class ReplayedFrom(Struct, frozen=True, gc=False):
 
 
 def is_believed(url: str) -> bool:
-    """Return whether a server at an address is on this machine, so that it may state that its answers are recorded."""
+    """Return whether a server at a URL is on this machine.
+
+    Only such a server may state that its answers are recorded.
+    """
     return urlsplit(url).hostname in LOOPBACK_NAMES
 
 
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _REPLAY, _FORK = "replay_of", "forked_from"
-"""The members of a run's metadata."""
+"""The members of a run's metadata that have the origin of a replay and of a fork."""
 
 
 class ReplayOf(Struct, frozen=True, gc=False):
-    """The run that a replay repeats. `file` is the name of its journal."""
+    """The run that a replay repeats. `file` is the name of that run's journal."""
 
     trajectory_id: str | None = None
     file: str | None = None
 
     def in_start(self) -> dict[str, Payload]:
-        """Return the members of the first record."""
+        """Return the members that a run's first record has because of this origin."""
         return without_none(replay_of=self.trajectory_id)
 
     def in_metadata(self) -> dict[str, Payload]:
-        """Return the member of the metadata."""
+        """Return the member that a run's metadata has because of this origin."""
         return {_REPLAY: without_none(**asdict(self))}
 
     def __str__(self) -> str:
@@ -100,7 +107,7 @@ class ReplayOf(Struct, frozen=True, gc=False):
 
 
 class ForkedFrom(Struct, frozen=True, gc=False):
-    """The run that a fork continues, and its first call that is sent live."""
+    """The run that a fork continues, and the first call of that run that the fork sends to the provider."""
 
     trajectory_id: str | None = None
     file: str | None = None
@@ -108,11 +115,11 @@ class ForkedFrom(Struct, frozen=True, gc=False):
     step_number: int | None = None
 
     def in_start(self) -> dict[str, Payload]:
-        """Return the members of the first record."""
+        """Return the members that a run's first record has because of this origin."""
         return {"forked_at": {"interaction_id": self.interaction_id, "step_number": self.step_number}}
 
     def in_metadata(self) -> dict[str, Payload]:
-        """Return the member of the metadata."""
+        """Return the member that a run's metadata has because of this origin."""
         return {_FORK: asdict(self)}
 
     def __str__(self) -> str:
@@ -124,14 +131,14 @@ RunOrigin = ReplayOf | ForkedFrom
 
 
 def name_of(origin: RunOrigin) -> str:
-    """Return the file of the other run, or else its id."""
+    """Return the file name of the run that was replayed or forked, or else its id."""
     return origin.file or origin.trajectory_id or "another run"
 
 
 def run_origin_of(metadata: Payload) -> RunOrigin | None:
     """Read the origin in a run's metadata. Return None for a run that is neither a replay nor a fork.
 
-    An agent may have its own members with these names. They are not an origin unless they have our members.
+    An agent may use the same names for its own metadata. An object without any of our members is not an origin.
     """
     known = metadata if isinstance(metadata, dict) else {}
     fork, replay = known.get(_FORK), known.get(_REPLAY)

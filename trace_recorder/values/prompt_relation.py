@@ -2,15 +2,16 @@
 
 Prompts are lists of message numbers, and equal messages have equal numbers (`message_table.py`). A prompt
 
-- `extends` an earlier one if it begins with all of it,
-- `refers` to an earlier one if the request names it instead of repeating it,
-- `edits` a history if the model's answers are still there, and other messages were shortened, replaced or removed,
-- `rewrites` a history if answers are gone, as after compaction,
-- `begins` otherwise. It may have messages in common with others, as independent calls with one system prompt have.
+- `extends` an earlier prompt if it begins with all messages of that prompt,
+- `refers` to an earlier prompt if the request names the earlier response by its id and does not repeat the messages,
+- `edits` an earlier prompt if all the model's answers are still there, but other messages were changed or removed,
+- `rewrites` an earlier prompt if some of the model's answers are gone, as after compaction,
+- `begins` a conversation otherwise. It may share messages with earlier prompts, such as one system prompt.
 
-The changes between two prompts are the removed and inserted numbers, and their places. Most numbers are in both lists.
-Equal stretches are compared as arrays, and single changes between them are tried first. So a request with a new clock
-or a shortened result costs little. The rest is aligned by the longest sequence of numbers in the same order.
+`changes_between` finds the numbers that were removed and inserted. Two prompts of a conversation have most numbers in
+common, so it compares whole slices of the arrays first. Where they differ, it tries changes of a few numbers: a new
+clock in the system prompt, or one shortened result, costs little. If no small change fits, it aligns the rest of both
+lists by a longest common subsequence.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from trace_recorder.signal_handlers import ours
 
 MAX_SMALL_CHANGE = 8
-"""A change of at most this many numbers is searched for number by number."""
+"""Changes that remove and insert at most this many numbers each are tried before the rest is aligned."""
 
 Numbers: TypeAlias = "array[int]"
 Ranges = list[list[int]]
@@ -35,7 +36,7 @@ Sliced = TypeVar("Sliced", "array[int]", str)
 
 
 class Change(NamedTuple):
-    """A position in the old list, how many numbers are removed there, and the numbers that are inserted."""
+    """One change: a position in the old list, how many numbers are removed there, and the numbers inserted instead."""
 
     position: int
     removed: int
@@ -63,7 +64,10 @@ def changes_between(old: Numbers, new: Numbers) -> list[Change]:
 
 
 def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
-    """Return how many elements of two lists, or characters of two texts, are equal from two positions on."""
+    """Return how many elements are equal in both lists, from `at_old` and `at_new` on to the first difference.
+
+    Two texts are compared character by character.
+    """
 
     def is_equal(start: int, size: int) -> bool:
         in_old, in_new = at_old + start, at_new + start
@@ -80,7 +84,10 @@ def equal_length(old: Sliced, at_old: int, new: Sliced, at_new: int) -> int:
 
 
 def _small_change(old: Numbers, at_old: int, new: Numbers, at_new: int) -> tuple[int, int] | None:
-    """Return how many numbers to skip in each list until both continue equally, or None if that place is not near."""
+    """Return how many numbers to skip in each list, so that the next two numbers are equal in both.
+
+    Return None if more than `MAX_SMALL_CHANGE` numbers of a list would have to be skipped.
+    """
     for removed, inserted in _SMALL_CHANGES:
         in_old, in_new = at_old + removed, at_new + inserted
         if in_old < len(old) and in_new < len(new) and old[in_old : in_old + 2] == new[in_new : in_new + 2]:
@@ -92,11 +99,14 @@ _SMALL_CHANGES = sorted(
     ((removed, inserted) for removed in range(MAX_SMALL_CHANGE + 1) for inserted in range(MAX_SMALL_CHANGE + 1)),
     key=lambda change: (sum(change), abs(change[0] - change[1])),
 )[1:]
-"""How many numbers to remove and to insert, in the order to try: short changes first, then replacements."""
+"""How many numbers to remove and to insert, in the order to try: small sums first.
+
+Of equal sums, changes that remove about as many numbers as they insert come first.
+"""
 
 
 def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[Change]:
-    """Yield the changes from two positions on, by the longest common sequence of numbers that occur once."""
+    """Yield the changes from two positions on. The numbers between the changes are those that `_common` returns."""
     next_old, next_new = at_old, at_new
     for kept_old, kept_new in [*_common(old, at_old, new, at_new), (len(old), len(new))]:
         if kept_old > next_old or kept_new > next_new:
@@ -105,9 +115,9 @@ def _aligned(old: Numbers, at_old: int, new: Numbers, at_new: int) -> Iterator[C
 
 
 def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[int, int]]:
-    """Return the positions of the numbers that stay, increasing in both lists.
+    """Return a longest common subsequence of both lists from these positions on, as pairs of an old and a new position.
 
-    If a number is repeated, only one of its places is considered.
+    If the old list has a number several times, only the last of its positions is considered.
     """
     positions = {number: place for place, number in enumerate(old[at_old:], at_old)}
     ends: list[int] = []
@@ -132,7 +142,7 @@ def _common(old: Numbers, at_old: int, new: Numbers, at_new: int) -> list[tuple[
 
 
 def _joined(changes: Iterable[Change]) -> list[Change]:
-    """Join each two changes if the second begins where the first ends in the old list."""
+    """Join neighbouring changes if the second begins where the first ends in the old list."""
     joined: list[Change] = []
     for change in changes:
         if joined and joined[-1].position + joined[-1].removed == change.position:
@@ -143,15 +153,18 @@ def _joined(changes: Iterable[Change]) -> list[Change]:
 
 
 def applied(numbers: Numbers, changes: Iterable[Change]) -> Numbers:
-    """Return a list with changes applied to it."""
-    made = numbers[:]
+    """Return a copy of a list with the changes applied."""
+    result = numbers[:]
     for change in reversed([*changes]):
-        made[change.position : change.position + change.removed] = change.inserted
-    return made
+        result[change.position : change.position + change.removed] = change.inserted
+    return result
 
 
 def ranges_of(numbers: Sequence[int]) -> Ranges:
-    """Return numbers as inclusive ranges, in their order. Only the loop over the ranges is in Python."""
+    """Return numbers as inclusive ranges, in their order: 3, 4, 5, 9 become [[3, 5], [9, 9]].
+
+    Python code runs once for each range, and not for each number.
+    """
     steps = map(sub, numbers[1:], numbers)
     begins = [*compress(count(1), map(ne, steps, repeat(1)))]
     return [[numbers[begin], numbers[end - 1]] for begin, end in pairwise([0, *begins, len(numbers)]) if end]
@@ -162,18 +175,20 @@ Name = TypeVar("Name")
 Relation = Literal["begins", "extends", "refers", "edits", "rewrites"]
 
 MAX_SEARCHES = 16
-"""At most this many places are tried for the kept end of a list, if the first number of that end is repeated."""
+"""The first number of a kept end may be in the earlier list several times: at most this many positions are tried."""
 MAX_EARLIER_PROMPTS = 8
-"""A prompt is compared with at most this many earlier prompts of its agent."""
+"""A prompt is compared with at most this many earlier prompts of its agent, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A prompt compared with an earlier one.
 
-    `kept` messages are in both prompts, possibly at other places. The other messages of the prompt are at the positions
-    `new`. The other messages of the earlier prompt have the numbers `gone`. `changes` turn the earlier prompt into this
-    one. The prompt `extends` the earlier one if it begins with all of it.
+    - `changes`: the changes that turn the earlier prompt into the prompt
+    - `kept`: how many messages of the prompt are also in the earlier prompt, at any position
+    - `new`: the positions of all other messages of the prompt
+    - `gone`: the numbers of the earlier prompt's messages that the prompt lacks
+    - `extends`: whether the prompt begins with all messages of the earlier prompt
     """
 
     changes: Sequence[Change]
@@ -201,7 +216,7 @@ def compare(earlier: Numbers, prompt: Numbers) -> Comparison:
 
 
 class EarlierPrompts(Generic[Name]):
-    """The newest prompts of an agent, by their names."""
+    """The newest prompts of an agent, each under a name that the caller chooses. At most `limit` are remembered."""
 
     def __init__(self, limit: int = MAX_EARLIER_PROMPTS) -> None:
         self._prompts: deque[tuple[Name, Numbers]] = deque(maxlen=limit)
@@ -211,9 +226,10 @@ class EarlierPrompts(Generic[Name]):
         self._prompts.append((name, numbers))
 
     def extended_by(self, numbers: Numbers, at_least: int) -> tuple[Name, Comparison] | None:
-        """Return the longest earlier prompt with which a prompt begins. Of equal prompts, return the newest.
+        """Return the name of the longest earlier prompt with which `numbers` begins, and the comparison with it.
 
-        Return None if no such prompt has `at_least` messages.
+        Of equal prompts, return the newest. Return None if `numbers` begins with no earlier prompt of `at_least`
+        messages or more.
         """
         prompts = ((name, prompt) for name, prompt in reversed(self._prompts) if len(prompt) >= at_least)
         begins = [(name, prompt) for name, prompt in prompts if numbers[: len(prompt)] == prompt]
@@ -221,17 +237,17 @@ class EarlierPrompts(Generic[Name]):
         return None if name is None else (name, compare(earlier, numbers))
 
     def most_similar(self, numbers: Numbers) -> tuple[Name, Comparison] | None:
-        """Return the earlier prompt that has most messages in common with a prompt, or None if no message is in common.
+        """Return the name of the earlier prompt that shares most messages with `numbers`, and the comparison with it.
 
-        Of several such prompts, an identical one is returned, or else the newest. An earlier prompt that is too short
-        to have more messages in common is not compared.
+        If several share equally many, return a prompt that equals `numbers`, or else the newest. Return None if no
+        earlier prompt shares a message.
         """
         if len(numbers) and any(earlier == numbers for _, earlier in self._prompts):
             return self.extended_by(numbers, len(numbers))
         best: tuple[Name, Comparison] | None = None
         kept = 0
         for name, earlier in reversed(self._prompts):
-            if min(len(numbers), len(earlier)) > kept:
+            if min(len(numbers), len(earlier)) > kept:  # a shorter prompt cannot share more
                 comparison = compare(earlier, numbers)
                 if comparison.kept > kept:
                     best, kept = (name, comparison), comparison.kept
@@ -239,7 +255,10 @@ class EarlierPrompts(Generic[Name]):
 
 
 class EarlierLists(Generic[Name]):
-    """The newest lists of numbers, by their names. A list replaces an earlier one of the same name."""
+    """The newest lists of numbers, each under a name that the caller chooses. At most `limit` are remembered.
+
+    A list replaces an earlier list of the same name.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -252,23 +271,23 @@ class EarlierLists(Generic[Name]):
             del self._lists[next(iter(self._lists))]
 
     def longest_beginning(self, numbers: Numbers) -> tuple[Name | None, int]:
-        """Return the name of the list with the longest beginning in common, and the length of that beginning.
+        """Return the name of the list that shares the longest beginning with `numbers`, and that beginning's length.
 
-        If several have the same length in common, the oldest is returned.
+        If several share equally much, return the oldest. If no list shares the first number, return None and 0.
         """
         longest: tuple[Name | None, int] = None, 0
         for name, earlier in reversed(self._lists.items()):
-            if min(len(earlier), len(numbers)) >= max(longest[1], 1):  # a shorter list cannot have as much
+            if min(len(earlier), len(numbers)) >= max(longest[1], 1):  # a shorter list cannot share as much
                 length = equal_length(earlier, 0, numbers, 0)
                 longest = (name, length) if length >= max(longest[1], 1) else longest
         return longest
 
     def most_kept(self, numbers: Numbers) -> tuple[Name | None, Ranges]:
-        """Return the name of the earlier list from which `numbers` keeps most, and the kept ranges of its positions.
+        """Return the name of the earlier list that `numbers` repeats most of, and the repeated ranges of its positions.
 
-        If the kept ranges of several lists are equally long, the newest list is returned. The kept ranges are the
-        beginning that both lists share, and the end of the earlier list if `numbers` continues with that end right
-        after the beginning.
+        The ranges are the beginning that both lists share, and the end of the earlier list if `numbers` continues with
+        that end right after the beginning. If several lists are repeated equally much, return the newest. If no list is
+        repeated, return None and no ranges.
         """
         most: tuple[Name | None, Ranges] = None, []
         count = 0
@@ -284,7 +303,7 @@ class EarlierLists(Generic[Name]):
 
 
 def _kept(earlier: Numbers, numbers: Numbers) -> Ranges:
-    """Return the ranges of an earlier list that make up the beginning of a list."""
+    """Return the ranges of positions in an earlier list that, one after the other, give the beginning of `numbers`."""
     same = equal_length(earlier, 0, numbers, 0)
     begin = [[0, same - 1]] if same else []
     position = same

@@ -1,8 +1,8 @@
 """The short forms of a value that may be large: its `repr`, and its HTML for a notebook's cell.
 
-A `repr` is one line of bounded length, with counts in place of lists. HTML is one small table, in which recorded text
-stays text: every text is escaped, shortened, and isolated from the direction of the text around it (`<bdi>`). The table
-has no script, no link and no image.
+A `repr` is one line of bounded length, with counts in place of lists. The HTML is one small table without scripts,
+links and images. Every recorded text in it is escaped, shortened, and isolated from the writing direction of the text
+around it (`<bdi>`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 
 MAX_CHARACTERS = 300
-"""At most this many characters of a text are shown."""
+"""At most this many characters of a text are shown. The length of a longer text follows in parentheses."""
 MAX_ROWS = 20
-"""At most this many elements of a list are shown."""
+"""The last elements of a list are shown, at most this many."""
 
 
 def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = ()) -> str:
-    """Return a table with a row for each member that is not None or empty, and HTML below it."""
+    """Return an HTML table with a row for each member that is not None or empty.
+
+    `details` are texts of HTML that follow the table.
+    """
     rows = "".join(
         f"<tr><th style='text-align:left'>{_cell(member)}</th><td style='text-align:left'>{_cell(value)}</td></tr>"
         for member, value in members.items()
@@ -29,7 +32,10 @@ def table(name: str, members: Mapping[str, object], *, details: Iterable[str] = 
 
 
 def folded_rows(title: str, rows: Sequence[Sequence[object]]) -> str:
-    """Return a table of the last rows of a list, which can be unfolded. Return an empty text for an empty list."""
+    """Return an HTML table of the last rows of a list.
+
+    It is closed at first, and opens by a click on the title. Return an empty text for an empty list.
+    """
     if not rows:
         return ""
     hidden = len(rows) - MAX_ROWS
@@ -53,7 +59,10 @@ _short.maxlevel, _short.maxstring, _short.maxother = 2, 80, 80
 
 
 def call_repr(name: str, members: Mapping[str, object], counts: Iterable[tuple[int, str]] = ()) -> str:
-    """Return `Name(member=value, …, 2 things)`, with long values cut in the middle."""
+    """Return a repr such as `Name(member=value, …, 2 steps)`.
+
+    A long value is cut in the middle. Each of `counts` is a count and its noun.
+    """
     shown = [f"{member}={_short.repr(value)}" for member, value in members.items()]
     shown += [f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts]
     return f"{name}({', '.join(shown)})"

@@ -1,11 +1,11 @@
 """Immutable values with named fields: msgspec's structs or, where msgspec cannot be imported, dataclasses.
 
 `trace-recorder run` also records agents whose interpreter has neither this package nor its dependencies. The package
-then runs with Python's standard library alone. The values are the same, and take longer to make.
+then runs with Python's standard library alone. The values are the same, but take longer to create.
 
-The garbage collector does not look at structs with `gc=False`. They are freed when nothing refers to them, and must not
-be part of a cycle of references. No value is part of a cycle, because each is made after its parts and
-never changes.
+The garbage collector skips structs with `gc=False`. Such a struct is freed when nothing refers to it, and must not be
+part of a cycle of references. The frozen values are part of no cycle, because each is created after its parts and never
+changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ else:
         from dataclasses import field, replace
 
         class Struct:
-            """A dataclass with the parts of `msgspec.Struct` that this package uses."""
+            """A dataclass with the features of `msgspec.Struct` that this package uses."""
 
             __struct_fields__ = ()
 
@@ -41,7 +41,7 @@ else:
                 cls.__struct_fields__ = tuple(member.name for member in dataclasses.fields(cls))
 
         def asdict(struct: Struct) -> dict[str, Any]:
-            """Return the fields by name, as they are."""
+            """Return the values of the fields by their names. The values are not copied."""
             return {name: getattr(struct, name) for name in struct.__struct_fields__}
 
 
@@ -49,7 +49,10 @@ __all__ = ["Struct", "asdict", "defaults_of", "equal_but", "field", "replace"]
 
 
 def defaults_of(kind: Any) -> dict[str, Any]:
-    """Return the defaults of a struct or a dataclass, by the names of the fields that have one."""
+    """Return the default of each field of a struct or a dataclass by the field's name.
+
+    A field without a default is left out.
+    """
     is_dataclass = dataclasses.is_dataclass(kind)
     missing: Any = dataclasses.MISSING if is_dataclass else NODEFAULT
     all_fields: Any = dataclasses.fields(kind) if is_dataclass else fields(kind)
@@ -63,6 +66,6 @@ def defaults_of(kind: Any) -> dict[str, Any]:
 
 
 def equal_but(value: Struct, other: Struct, ignored: str) -> bool:
-    """Return whether two values of one type are equal in all fields, except for the field `ignored`."""
+    """Return whether two values of one type are equal in all fields other than `ignored`."""
     names = [name for name in value.__struct_fields__ if name != ignored]
     return all(getattr(value, name) == getattr(other, name) for name in names)

@@ -1,7 +1,7 @@
-"""Tokens of an interaction, counted in one way for all dialects.
+"""Counts the tokens of an interaction in the same way for all dialects.
 
-Dialects and other tools differ: Anthropic's input leaves out the cached tokens, and Google's output leaves out the
-thoughts. Here the prompt includes cached tokens, and the completion includes thoughts. Unknown counts are None.
+Providers count differently: Anthropic's input tokens leave out the cached tokens, and Google's output tokens leave out
+the thoughts. Here the prompt includes cached tokens, and the completion includes thoughts. An unknown count is None.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from trace_recorder.values.structs import Struct
 
 
 class Counting(Struct, frozen=True, gc=False):
-    """The rule by which a dialect or an import format counts tokens: the tokens that its counts leave out."""
+    """The rule by which a dialect or an import format counts tokens: which tokens its counts leave out."""
 
     cache_apart: bool
-    """Whether the input leaves out the tokens that were written to a cache or read from it."""
+    """Whether the input tokens leave out the tokens that were written to a cache or read from it."""
     thoughts_apart: bool
-    """Whether the output leaves out the tokens of thoughts."""
+    """Whether the output tokens leave out the tokens of thoughts."""
 
 
 WHOLE = Counting(cache_apart=False, thoughts_apart=False)
@@ -28,7 +28,10 @@ THOUGHTS_APART = Counting(cache_apart=False, thoughts_apart=True)
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How many tokens an interaction took. `prompt` includes cached tokens, and `completion` includes reasoning."""
+    """The token counts of an interaction.
+
+    `prompt` includes cached tokens, and `completion` includes reasoning tokens.
+    """
 
     prompt: int | None = None
     completion: int | None = None
@@ -38,7 +41,7 @@ class Counts(Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int | None:
-        """The tokens of prompt and completion together, or None if one of the two is unknown."""
+        """The sum of `prompt` and `completion`, or None if one of the two is unknown."""
         return None if self.prompt is None or self.completion is None else self.prompt + self.completion
 
 
@@ -46,7 +49,7 @@ class Counts(Struct, frozen=True, gc=False):
 def counting_of(api: str) -> Counting:
     """Return the rule by which a dialect or an import format counts tokens.
 
-    The counts of an unknown dialect or format leave out nothing.
+    For an unknown dialect or format, return `WHOLE`.
     """
     for records in (DIALECTS, IMPORT_FORMATS):
         if api in records:
@@ -77,7 +80,10 @@ def counts_of(interaction: LLMInteraction) -> Counts | None:
 
 
 def prompt_tokens(interaction: LLMInteraction) -> int | None:
-    """Return how many tokens the prompt has, cached tokens included."""
+    """Return how many tokens the prompt has, with cached tokens and the results of tools that the provider ran.
+
+    Return None if that is unknown.
+    """
     usage = interaction.response.usage
     tokens = usage.input_tokens
     if tokens is None:
@@ -90,9 +96,9 @@ def prompt_tokens(interaction: LLMInteraction) -> int | None:
 
 
 def _counting(interaction: LLMInteraction) -> Counting:
-    """Return the rule by which the tokens of a call are counted.
+    """Return the rule by which the provider counted the tokens of a call.
 
-    If the call was recorded by hand, its counts come from the provider's SDK.
+    A call that the agent recorded by hand has no dialect. Its counts come from the provider's SDK.
     """
     if interaction.api is None:
         return CACHE_APART if interaction.provider == "anthropic" else WHOLE

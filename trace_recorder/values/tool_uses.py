@@ -1,7 +1,7 @@
-"""Pairs the tool calls of a step with their results, and lists the tools that a run used, for counts, tables and pages.
+"""Pairs tool calls with their results. Statistics, tables and pages list the tools of a run by these pairs.
 
-A step has its calls and its results in two lists. Files of other programs may have results without ids, or the same id
-several times in one step.
+A step has its tool calls and its tool results in two lists. Files of other programs may have results without ids, or
+the same id several times in one step.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ UNKNOWN_TOOL = "unknown"
 
 
 class ToolUse(NamedTuple):
-    """A tool call with its result, a call without one, or a result that answers no call of its step."""
+    """A tool call with its result, a tool call without a result, or a result that answers no call of its step."""
 
     name: str
-    """The name of the tool, or `UNKNOWN_TOOL` if neither the call nor the result states it."""
+    """The name of the tool. It is `UNKNOWN_TOOL` if neither the call nor the result has a name."""
     call: ToolCall | None
     result: ToolResult | None
 
@@ -34,9 +34,8 @@ class ToolUse(NamedTuple):
 def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[ToolUse]:
     """Pair the tool calls of a step with their results, in the order of the calls.
 
-    A result answers the first unanswered call with its id. Results without an id answer the calls that are still
-    unanswered, in their order, but only if there are as many results as calls. All other results come last, without a
-    call.
+    A result answers the first unanswered call with the same id. Results without an id answer the remaining calls in
+    their order, but only if there are as many such results as remaining calls. Results that answer no call come last.
     """
     by_id: dict[str, list[ToolResult]] = {}
     for result in results:
@@ -55,10 +54,10 @@ def tool_uses(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> list[
 
 
 def tool_uses_of(run: Trajectory) -> Iterator[tuple[AgentStep | LLMInteraction, ToolUse]]:
-    """Yield the tools that a run used, each with its step, in the order of the steps.
+    """Yield each tool use of a run with its step, in the order of the steps.
 
-    Tool calls that the model made outside of all steps come last, each with its LLM call. A tool call that a step has
-    under the same id is not repeated.
+    Tool calls of LLM calls that belong to no step come last, each with its LLM call. A tool call with the same id as
+    one in a step is not repeated.
     """
     in_steps: Counter[str] = Counter()
     interactions_in_steps: set[str] = set()

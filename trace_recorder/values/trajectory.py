@@ -1,9 +1,8 @@
 """A trajectory: what one run of an agent did.
 
-Immutable data: no file is opened, no SDK is known. A `Trajectory` is made from a journal (`derive/fold.py`), or from a
-document alone (`derive/document.py`). Each value renders itself for the document with `to_document`, in the order of
-the format that the document follows. Timestamps are ISO 8601 strings with an offset, durations are seconds. An unknown
-value is None.
+All values are immutable. A `Trajectory` is made from a journal (`derive/fold.py`), or from a document alone
+(`derive/document.py`). Each value renders itself for the document with `to_document`. Timestamps are ISO 8601 strings
+with an offset from UTC, and durations are in seconds. An unknown value is None.
 """
 
 from __future__ import annotations
@@ -39,18 +38,21 @@ from trace_recorder.values.short_forms import MAX_ROWS, call_repr, folded_rows, 
 from trace_recorder.values.structs import Struct, equal_but
 
 SCHEMA_VERSION = 1
-"""The version of the document's additions. A reader of the format that the document follows may ignore it."""
+"""The version of the members that we added to the document's format.
+
+A reader that needs only the original members may ignore it.
+"""
 
 Status = Literal["running", "completed", "failed", "interrupted", "unknown"]
 History = Literal["inline", "delta"]
 
 
 class AgentStep(Struct, frozen=True, gc=False):
-    """One decision of the agent. It is `derived` from an interaction if the agent recorded no step.
+    """One decision of the agent. `derived` is True if the agent did not record the step itself.
 
-    `interaction` is the interaction from which the step is derived. For a `with recorder.step()` block, it is the
-    agent's last interaction in the block, and `interaction_ids` are all interactions in it. `parent_agent_id` is the
-    agent that started this sub-agent.
+    `interaction` is the interaction from which the step is derived. If the step is a `with recorder.step()` block,
+    `interaction` is the agent's last interaction in the block, and `interaction_ids` has the ids of all interactions in
+    the block. `parent_agent_id` is the agent that started this sub-agent.
     """
 
     step_number: Integer
@@ -108,7 +110,7 @@ class AgentStep(Struct, frozen=True, gc=False):
 
     @property
     def llm_messages(self) -> Sequence[Message] | None:
-        """The messages of this step: the messages that the agent recorded, or the messages of its interaction."""
+        """The messages that the agent recorded for this step, or else the messages of the step's interaction."""
         if self.messages is not None:
             return SharedSequence.of(self.messages)
         return self.interaction.input_messages if self.interaction else None
@@ -123,8 +125,8 @@ class AgentStep(Struct, frozen=True, gc=False):
     ) -> dict[str, Payload]:
         """Render for the document.
 
-        `llm_response` replaces this step's response, and `messages` replaces the member `llm_messages`. A derived step
-        does not repeat the messages: its `interaction_id` refers to them.
+        `llm_response` is written in place of this step's response. `messages` has the members to write in place of
+        `llm_messages`. A derived step does not repeat the messages, because its `interaction_id` refers to them.
         """
         if messages is None:
             own = self.messages
@@ -153,7 +155,10 @@ class Reward:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something that could not be recorded or can no longer be read: what, and why."""
+    """A part of the run that could not be recorded, or that can no longer be read.
+
+    `what` names the part, and `why` gives the reason.
+    """
 
     timestamp: Time | None
     what: Text
@@ -163,10 +168,10 @@ class Gap:
 
 
 class _ReadOnDemand:
-    """Fields that are read when they are first used.
+    """The base class of a dataclass with fields that are read when they are first used.
 
-    `_unread` has a function for each field that was not read yet, by the name of the field. The function returns this
-    field, and may return other fields with it.
+    `_unread` has a function for each field that was not read yet, by the name of the field. The function returns the
+    field's value by its name, and may return the values of other fields too.
     """
 
     __slots__ = ("_lock", "_unread")
@@ -187,7 +192,7 @@ class _ReadOnDemand:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory(_ReadOnDemand):
-    """One run of one agent. `execution_time` is in seconds."""
+    """One run of one agent: its facts, its LLM interactions, and its steps. `execution_time` is in seconds."""
 
     task: Always[Text | None] = None
     start_time: Always[Time | None] = None
@@ -220,7 +225,7 @@ class Trajectory(_ReadOnDemand):
         """Return a trajectory with the fields `known`.
 
         `read` has a function for each other field, by the name of the field. The function is called when the field is
-        first used, and may return several fields.
+        first used. It returns the values of this field, and of others if it read them too, by their names.
         """
         trajectory = object.__new__(cls)
         for name, value in [*known.items(), ("_unread", {**read}), ("_lock", RLock())]:
@@ -234,7 +239,7 @@ class Trajectory(_ReadOnDemand):
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The last conversation: the messages of the last call that the model answered, and its answer."""
+        """The last conversation: the messages of the last call that the model answered, followed by the answer."""
         last = next((call for call in reversed(self.llm_interactions) if call.answered), None)
         if last is None:
             return SharedSequence()
@@ -258,11 +263,11 @@ class Trajectory(_ReadOnDemand):
         return parse_time(self.end_time)
 
     def to_dict(self, history: History = "inline") -> dict[str, Payload]:
-        """Return the whole document as a dict, as `to_document` does."""
+        """Return the whole document as a dict. This is another name of `to_document`."""
         return self.to_document(history)
 
     def _repr_html_(self) -> str:
-        """Show the run in a notebook: its facts, and its last steps. `trace_recorder.display` shows all of it."""
+        """Show the run's facts and its last steps in a notebook. `trace_recorder.display` shows the whole run."""
         steps = [
             (step.step_number, step.agent, step.state, ", ".join(call.name for call in step.tool_calls), step.error)
             for step in self.agent_steps[-MAX_ROWS - 1 :]
@@ -287,7 +292,11 @@ class Trajectory(_ReadOnDemand):
         )
 
     def to_document(self, history: History = "inline") -> dict[str, Payload]:
-        """Render the whole document, with complete lists of messages (`inline`) or with deltas."""
+        """Return the whole document.
+
+        With `history="inline"`, each list of messages is complete. With "delta", a list has only the difference to an
+        earlier list.
+        """
         from trace_recorder.values.history_deltas import MessageDeltas  # noqa: PLC0415 - a recorder needs no deltas
 
         deltas, step_deltas = MessageDeltas(), MessageDeltas()
