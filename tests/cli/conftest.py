@@ -1,4 +1,4 @@
-"""Shared by all tests of the command line: stdout is a pipe without a stated width, and programs have a provider."""
+"""Fixtures for all tests of the command line: a terminal, and a provider for programs. Help texts get a fixed width."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str]) -> Place:
-    """A directory for programs whose provider is the server."""
+    """A directory for programs. Their environment names the test server as the provider."""
     return Place(tmp_path, server, capfd)

@@ -1,4 +1,4 @@
-"""A command that is asked to end while it prints its first lines."""
+"""A command that receives SIGTERM while it prints its first lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 PAGE = 4096
 ROOM = 80
-"""Bytes that the pipe still takes: enough for the first line, and not for two."""
+"""How many bytes the pipe still takes: enough for the first line, and too few for two lines."""
 
 
 def ended_while_printing(arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> tuple[int, str]:

@@ -15,14 +15,14 @@ app = app_of(COMMANDS)
 
 
 def invoke(*arguments: object) -> Result:
-    """Return the result of a command."""
+    """Run a command, and return its result."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
 
 
 def recorded(
     path: Path, answer: str = "a", *, success: bool | None = True, metadata: dict[str, Payload] | None = None
 ) -> Path:
-    """A run of one call."""
+    """Write and return a run of one call."""
     with TrajectoryRecorder(path, task="ask", metadata=metadata) as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": answer}, "openai", "m")
         recorder.finalize(success=success)

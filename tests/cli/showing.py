@@ -17,6 +17,6 @@ def shown(path: Path, *options: str) -> str:
 
 
 def label(output: str, name: str) -> list[str]:
-    """The lines that are next to a label."""
+    """Return the lines that `show` prints next to a label."""
     lines = (line.strip().partition(" ") for line in output.splitlines())
     return [text.strip() for first, _, text in lines if first == name]

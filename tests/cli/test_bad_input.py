@@ -81,7 +81,7 @@ UNREADABLE: Mapping[str, bytes] = {
     "atif.json": b'{"schema_version": "ATIF-v1.7", "steps": 5, "agent": []}',
     "steps.json": b'{"schema_version": "ATIF-v1.7", "steps": [5], "agent": {"name": 3}}',
 }
-"""Files that are no trajectory."""
+"""Files that are not a trajectory."""
 WRONG: Mapping[str, bytes] = {
     "provider.json": calling(provider=7),
     "providers.json": calling(provider=["x"]),
@@ -103,7 +103,7 @@ WRONG: Mapping[str, bytes] = {
     "nuls.jsonl": bytes(64),
     "torn.jsonl": b'{"seq":1,"time":"2025',
 }
-"""Files with a trajectory in which something is missing, or is not what it should be."""
+"""Files with a trajectory in which a member is missing or has a wrong type or value."""
 PLACES = ("missing.json", "missing.jsonl", "object.json/inside.json", "n" * 300 + ".json", "dangling.json", "loop.json")
 
 
@@ -119,7 +119,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def outcome(command: str, *paths: str) -> tuple[int, list[str]]:
-    """Return the exit code of a command for some paths, and its error messages."""
+    """Return the exit code of a command on some paths, and its error messages."""
     name, *options = COMMANDS[command]
     result = invoke(name, *paths, *options, *(["--force"] if name == "export" else []))
     assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
@@ -134,8 +134,8 @@ def outcome(command: str, *paths: str) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_run_is_one_sentence(command: str, place: Path) -> None:
-    """The sentence names the file, and the exit code is 1."""
+def test_a_file_that_is_not_a_run_is_reported_in_one_sentence(command: str, place: Path) -> None:
+    """Each command exits with 1, and prints one sentence that names the file."""
     told = {name: outcome(command, name) for name in (*UNREADABLE, *PLACES)}
 
     assert {name: code for name, (code, _) in told.items() if code != 1} == {}
@@ -145,7 +145,7 @@ def test_what_is_no_run_is_one_sentence(command: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_of_wrong_types_is_no_traceback(command: str, place: Path) -> None:
+def test_a_file_with_wrong_types_causes_no_traceback(command: str, place: Path) -> None:
     """A file with wrong types is shown, or refused in a sentence with exit code 1, or both."""
     told = {name: outcome(command, name) for name in WRONG}
 
@@ -156,7 +156,7 @@ def test_what_is_of_wrong_types_is_no_traceback(command: str, place: Path) -> No
 def test_every_command_takes_files_and_directories(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run's file, a directory, and the working directory as a dot; of a directory, `show` shows the newest run."""
+    """Each command takes a file, a directory or `.`. For a directory, `show` shows the newest run."""
     monkeypatch.chdir(tmp_path)
     for directory in ("runs", "here"):
         recorded(tmp_path / directory / "a.json", "the older")
@@ -178,7 +178,7 @@ def test_every_command_takes_files_and_directories(
 
 
 def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
-    """Each command reports what it cannot read, and does its work with the rest."""
+    """Each command reports the files that it cannot read, and does its work with the other files."""
     recorded(place / "good.json", "the good one")
     for command in COMMANDS:
         name, *options = COMMANDS[command]
@@ -191,7 +191,7 @@ def test_a_directory_full_of_bad_files_hides_no_run(place: Path) -> None:
     assert (place / "out" / "good.json").is_file()
 
 
-def test_a_member_that_work_on_a_run_fails_at_is_named(place: Path) -> None:
+def test_an_error_names_the_member_that_cannot_be_processed(place: Path) -> None:
     """The message names the damaged document, the member, and what to do."""
     damaged = json.loads(captured(place / "whole").read_bytes())
     damaged["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
@@ -205,8 +205,8 @@ def test_a_member_that_work_on_a_run_fails_at_is_named(place: Path) -> None:
     assert "`trace-recorder validate` lists all damage" in str(refused.value)
 
 
-def test_a_time_that_is_none_stops_no_export(place: Path) -> None:
-    """The time of an answer is left out where that of its request is no time."""
+def test_an_invalid_time_stops_no_export(place: Path) -> None:
+    """If the time of a request is invalid, the exported answer has no time."""
     odd = json.loads(captured(place / "whole").read_bytes())
     odd["llm_interactions"][0]["attempts"][0]["timestamp"] = "yesterday"
     Path("odd.json").write_text(json.dumps(odd))
@@ -215,9 +215,8 @@ def test_a_time_that_is_none_stops_no_export(place: Path) -> None:
 
 
 def test_a_file_of_another_tool_is_named_by_its_format(place: Path) -> None:
-    """`validate` names the tool whose file it looks like, and the command that reads it.
-
-    It does not report each line as damaged.
+    """`validate` names the tool whose format the file has, and the command that reads it. It does not report each line
+    as damaged.
     """
     line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/"}
     Path("theirs.jsonl").write_text(json.dumps(line) + "\n")
@@ -245,7 +244,7 @@ def test_an_empty_directory_has_no_runs(command: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [".", "/", "", ".."])
-def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
+def test_load_refuses_a_directory(path: str, place: Path) -> None:
     """The error of `load` for a directory says that it is a directory."""
     with pytest.raises(TrajectoryFormatError, match="is a directory") as refused:
         load(path)
@@ -262,19 +261,19 @@ def test_a_directory_is_nothing_to_load(path: str, place: Path) -> None:
         ("nuls.jsonl", "it has no whole record"),
     ],
 )
-def test_an_empty_file_is_not_ok(name: str, what: str, place: Path) -> None:
+def test_an_empty_file_is_an_error(name: str, what: str, place: Path) -> None:
     """`validate` reports an error for an empty file, and for a file of zeros from a lost disk block."""
     assert [(finding.severity, finding.what) for finding in validate(name).findings] == [("error", what)]
 
 
-def test_an_empty_document_is_said_to_be_empty(place: Path) -> None:
-    """The message is ours, and not a JSON parser's."""
+def test_an_empty_document_is_called_empty(place: Path) -> None:
+    """The error says that the document is empty. It is not a JSON parser's message."""
     with pytest.raises(TrajectoryFormatError, match=r"empty\.json is not a trajectory: it is empty"):
         load("empty.json")
 
 
-def test_figures_take_a_provider_that_is_no_string() -> None:
-    """Names of any type are counted under their text."""
+def test_a_provider_that_is_not_a_string_is_counted() -> None:
+    """A provider or model of any type is counted under its text form."""
     given: list[tuple[Payload, Payload]] = [(7, "m"), (["x"], {"a": 1}), (None, None), ("p", "m")]
     run = Trajectory(
         llm_interactions=[
@@ -292,7 +291,7 @@ def test_figures_take_a_provider_that_is_no_string() -> None:
 
 
 def test_a_run_that_cannot_be_counted_is_counted_nowhere(place: Path) -> None:
-    """A run that cannot be counted is in no figure. The figures are complete for the other runs."""
+    """Each figure of `stats` leaves out a run that cannot be counted, and covers all other runs."""
     recorded(place / "good.json")
     alone = json.loads(invoke("stats", "good.json", "--json").stdout)
     result = invoke("stats", "seconds.json", "good.json", "status.json", "--json")
@@ -305,7 +304,7 @@ def test_a_run_that_cannot_be_counted_is_counted_nowhere(place: Path) -> None:
 
 
 def piped(arguments: list[str], to: str) -> tuple[int, str]:
-    """Run the program with stdout elsewhere. Return its exit code and its stderr."""
+    """Run the program with its stdout redirected. Return its exit code and its stderr."""
     command = " ".join([sys.executable, "-m", "trace_recorder", *arguments])
     script = f"set -o pipefail; {command} {to}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
@@ -314,8 +313,8 @@ def piped(arguments: list[str], to: str) -> tuple[int, str]:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 @pytest.mark.parametrize("command", [name for name in COMMANDS if "-o" not in COMMANDS[name]])
-def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
-    """A full disk is one sentence and exit code 1, however much is written."""
+def test_a_full_disk_is_reported(command: str, tmp_path: Path) -> None:
+    """If the disk is full, the program prints one sentence and exits with 1, for short and long outputs."""
     recorded(tmp_path / "runs" / "a.json", "word " * 30_000)
     (tmp_path / "one.py").write_text(ONE)
     name, *options = COMMANDS[command]
@@ -326,8 +325,8 @@ def test_a_full_disk_is_told(command: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_a_full_disk_is_told_of_rows_too(tmp_path: Path) -> None:
-    """Rows on stdout, and a file of rows."""
+def test_a_full_disk_is_reported_for_rows(tmp_path: Path) -> None:
+    """An export of rows to a full disk reports the failure, on stdout and in a file."""
     recorded(tmp_path / "a.json")
 
     assert piped(["export", str(tmp_path / "a.json"), "-f", "openai"], "> /dev/full")[0] == 1
@@ -338,8 +337,8 @@ def test_a_full_disk_is_told_of_rows_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["list", "show", "validate", "stats", "export"])
 @pytest.mark.parametrize("size", [10, 300_000])
-def test_a_closed_pipe_is_silence(command: str, size: int, tmp_path: Path) -> None:
-    """A command prints no error if its pipe is closed, before the first line or after it."""
+def test_a_closed_pipe_is_not_an_error(command: str, size: int, tmp_path: Path) -> None:
+    """A command prints no error if its pipe is closed before or after the first line."""
     recorded(tmp_path / "a.json", "line\n" * size)
     options = ["-f", "trl"] if command == "export" else []
 
@@ -348,8 +347,8 @@ def test_a_closed_pipe_is_silence(command: str, size: int, tmp_path: Path) -> No
         assert (code in {0, 1}, [line for line in said.splitlines() if " as trl: " not in line]) == (True, [])
 
 
-def test_closed_streams_are_no_traceback(tmp_path: Path) -> None:
-    """A program may be started without stdout, or without stderr."""
+def test_closed_streams_cause_no_traceback(tmp_path: Path) -> None:
+    """A program that is started without stdout or stderr prints no traceback."""
     recorded(tmp_path / "a.json")
 
     assert piped(["list", str(tmp_path)], ">&-") == (0, "")
@@ -357,7 +356,7 @@ def test_closed_streams_are_no_traceback(tmp_path: Path) -> None:
 
 
 def test_the_program_fails_in_one_sentence(tmp_path: Path) -> None:
-    """The program prints no traceback when it runs as a process either."""
+    """Also as a process of its own, the program reports a failure in one sentence, without a traceback."""
     done = program("validate", tmp_path / "none.json")
     assert (done.returncode, done.stderr) == (1, b"")
     done = program("list", tmp_path / "none")

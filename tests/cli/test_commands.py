@@ -36,7 +36,7 @@ def _two_hours_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory with a captured run, a run by hand, a run of which only the document remains, and another file."""
+    """A directory with a captured run, a run that was recorded by hand, a run without its journal, and another file."""
     directory = tmp_path / "runs"
     directory.mkdir()
     captured(directory / "captured.jsonl").journal.close()
@@ -49,7 +49,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def invoke(*arguments: object, code: int = 0) -> str:
-    """Return the output of a command that has to exit with this code."""
+    """Run a command that must exit with this code, and return its output."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="trace-recorder")
     assert result.exit_code == code, result.output
     return result.output
@@ -59,7 +59,7 @@ def invoke(*arguments: object, code: int = 0) -> str:
 
 
 def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
-    """Each run has one line, however it ended; unknown values are blank."""
+    """`list` prints one line for each run, however the run ended. Unknown values are blank."""
     assert invoke("list", runs) == (
         "file            start             task                                                          status   "
         "success  steps  tokens     cost  errors    took  calls  model\n"
@@ -87,7 +87,7 @@ def test_the_runs_of_a_directory_are_listed_by_their_start(runs: Path) -> None:
 def test_a_narrow_terminal_has_the_columns_that_matter_most(
     width: int, titles: str, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The table is as wide as there is room; the least important columns go first, and no line is broken."""
+    """The table is never wider than the terminal: the least important columns are left out, and no line is broken."""
     monkeypatch.setenv("COLUMNS", str(width))
 
     lines = invoke("list", runs).splitlines()
@@ -96,7 +96,7 @@ def test_a_narrow_terminal_has_the_columns_that_matter_most(
 
 
 def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
-    """The list has a column for it where there is such a run."""
+    """`list` has a column for the continued run if at least one run continues another run."""
     with TrajectoryRecorder(tmp_path / "run.json"):
         pass
     assert "forked from" not in invoke("list", tmp_path)
@@ -110,8 +110,8 @@ def test_a_run_that_continues_another_names_it(tmp_path: Path) -> None:
     assert invoke("list", tmp_path, "--sort", "calls").splitlines()[2].split()[-2:] == ["run.jsonl", "llm_7"]
 
 
-def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
-    """`--json` has the known values, and null for unknown ones."""
+def test_the_json_list_has_numbers(runs: Path) -> None:
+    """`list --json` has the known values as numbers, and null for unknown values."""
     [first, *_] = json.loads(invoke("list", runs, "--json"))["trajectories"]
     named = ["file", "path", "start_time", "task", "status", "success"]
     names = [*named, "provider", "model", "llm_calls", "input_tokens"]
@@ -123,8 +123,8 @@ def test_the_list_for_machines_has_the_numbers(runs: Path) -> None:
     assert (first["file"], first["status"], first["success"], first["llm_calls"]) == ("alone.json", "unknown", None, 0)
 
 
-def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -> None:
-    """The other runs are listed. The reason for the file is the message of `load`."""
+def test_a_file_that_is_not_a_trajectory_is_listed_with_its_reason(tmp_path: Path) -> None:
+    """`list` reports the file with the message of `load`, and lists the other runs."""
     good = recorded.by_hand(tmp_path)
     bad = tmp_path / "package.json"
     bad.write_text('{"name": "x"}')
@@ -139,7 +139,7 @@ def test_a_file_that_is_no_trajectory_is_named_with_its_reason(tmp_path: Path) -
 
 
 def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
-    """A failure with one file is reported for that file, and the others are listed."""
+    """`list` reports a file whose reader fails unexpectedly, and lists the other files."""
 
     def load_or_break(path: Path) -> Trajectory:
         return load(path) if path.name != "captured.jsonl" else Trajectory(execution_time=1 / 0)
@@ -152,7 +152,7 @@ def test_a_file_that_breaks_its_reader_hides_no_other(runs: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
-    """The status differs from that of a run that broke off, although neither has a recorded end."""
+    """The status differs from the status of a run that broke off, although neither run has a recorded end."""
     going = captured(tmp_path / "going.jsonl", socket.gethostname())
     captured(tmp_path / "gone.jsonl", socket.gethostname()).journal.close()
 
@@ -162,13 +162,15 @@ def test_a_run_that_goes_on_is_listed_as_running(tmp_path: Path) -> None:
 
 
 def test_the_environment_names_the_default_directory(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without an argument, TRACE_RECORDER_DIR is listed."""
+    """`list` without an argument lists the directory that TRACE_RECORDER_DIR names."""
     monkeypatch.setenv("TRACE_RECORDER_DIR", str(runs))
 
     assert invoke("list") == invoke("list", runs)
 
 
-def test_without_either_the_usual_directory_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_argument_or_variable_the_usual_directory_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The default directory is `trajectories`, where recorders put their files."""
     (tmp_path / "trajectories").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -179,15 +181,15 @@ def test_without_either_the_usual_directory_is_listed(tmp_path: Path, monkeypatc
 # ── validate ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_whole_is_said_to_be(tmp_path: Path) -> None:
-    """The message says how much was checked."""
+def test_validate_reports_how_much_it_checked(tmp_path: Path) -> None:
+    """For a valid file, `validate` prints how many records and LLM interactions it checked."""
     path = recorded.by_hand(tmp_path)
 
     assert invoke("validate", path) == f"{path}: ok (9 records, 3 LLM interactions)\n"
 
 
 def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path) -> None:
-    """Errors and notes of each file, and a summary."""
+    """`validate` prints the errors and notes of each file with their places, and a summary."""
     whole, changed, none = runs / "by_hand.jsonl", runs / "captured.jsonl", runs / "none.json"
 
     def late(record: dict[str, Payload]) -> None:
@@ -208,8 +210,8 @@ def test_findings_are_printed_with_their_place_and_the_exit_code_is_1(runs: Path
     )
 
 
-def test_findings_for_machines(runs: Path) -> None:
-    """--json gives the same, and the same exit code."""
+def test_findings_are_printed_as_json(runs: Path) -> None:
+    """`validate --json` prints the same findings, and exits with the same code."""
     [report] = json.loads(invoke("validate", runs / "none.json", "--json", code=1))
 
     finding = {"severity": "error", "where": "file", "what": "No such file or directory"}
@@ -230,10 +232,10 @@ def test_findings_for_machines(runs: Path) -> None:
         (["show", "by_hand.jsonl", "--step", "3"], "by_hand.jsonl has no step 3; it has 1, 2"),
     ],
 )
-def test_what_cannot_be_shown_is_one_sentence(
+def test_a_file_that_cannot_be_shown_is_one_sentence(
     arguments: list[str], message: str, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message goes to stderr, and the exit code is 1."""
+    """`show` prints one sentence to stderr and exits with 1."""
     monkeypatch.chdir(runs)
 
     result = CliRunner().invoke(app, arguments)
@@ -241,8 +243,8 @@ def test_what_cannot_be_shown_is_one_sentence(
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"a": 1}', b'{"llm_interactions": [], "schema_version": 99}'])
-def test_a_file_that_is_none_of_ours_is_refused_in_the_words_of_load(content: bytes, tmp_path: Path) -> None:
-    """A file that is not a trajectory, and a file of a newer version."""
+def test_a_foreign_file_is_refused_with_the_message_of_load(content: bytes, tmp_path: Path) -> None:
+    """`show` prints the message of `load` for a file that is not a trajectory, and for a file of a newer version."""
     path = tmp_path / "file.json"
     path.write_bytes(content)
     with pytest.raises(TrajectoryFormatError) as refused:
@@ -251,8 +253,8 @@ def test_a_file_that_is_none_of_ours_is_refused_in_the_words_of_load(content: by
     assert invoke("show", path, code=1) == f"trace-recorder: {refused.value}\n"
 
 
-def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
-    """Values of a wrong type are reported in one sentence."""
+def test_a_damaged_document_causes_no_traceback(tmp_path: Path) -> None:
+    """`show` reports a document with values of a wrong type in one sentence."""
     path = tmp_path / "file.json"
     call = {"timestamp": "", "duration_seconds": "x"}
     path.write_text(json.dumps({"llm_interactions": [call], "agent_steps": []}))
@@ -265,7 +267,7 @@ def test_a_damaged_document_is_no_traceback(tmp_path: Path) -> None:
     "arguments", [["grep"], ["diff", "a", "b", "c"], ["show", "a", "--step", "x"], ["dance"], ["--nope"]]
 )
 def test_misuse_exits_with_2(arguments: list[str]) -> None:
-    """The usage of the command is printed."""
+    """For a misuse, the command prints its usage and exits with 2."""
     assert invoke(*arguments, code=2).startswith("Usage: trace-recorder")
 
 
@@ -273,7 +275,7 @@ def test_misuse_exits_with_2(arguments: list[str]) -> None:
 
 
 def test_the_program_prints_what_the_commands_print(runs: Path) -> None:
-    """`python -m trace_recorder` is the same, with nothing on stderr."""
+    """`python -m trace_recorder` prints the same as the command, and nothing on stderr."""
     result = program("show", runs / "by_hand.jsonl")
 
     assert (result.returncode, result.stdout.decode(), result.stderr) == (
@@ -297,8 +299,8 @@ def test_any_locale_can_show_any_text(tmp_path: Path) -> None:
     assert document["llm_interactions"][0]["response"]["content"] == "\U0001f600"
 
 
-def test_a_reader_that_stops_reading_is_no_error_to_speak_of(runs: Path) -> None:
-    """`trace-recorder show … | head -1` ends in silence."""
+def test_a_reader_that_stops_reading_is_not_an_error(runs: Path) -> None:
+    """`trace-recorder show … | head -1` prints no error."""
     writing = Writing(runs / "long.jsonl")
     writing.request(1, asked(*({"role": "user", "content": f"{n} " * 400} for n in range(500))))
     writing.journal.close()
@@ -312,13 +314,13 @@ def test_a_reader_that_stops_reading_is_no_error_to_speak_of(runs: Path) -> None
         assert process.stderr.read() == b""
 
 
-def test_the_version_is_told() -> None:
-    """--version prints the name and the version."""
+def test_version_prints_the_name_and_the_version() -> None:
+    """`--version` prints the name and the version of the package."""
     assert invoke("--version").startswith("trace-recorder ")
 
 
 def test_help_names_the_commands() -> None:
-    """Each with its first sentence."""
+    """`--help` lists each command with its first sentence."""
     commands = [line.split(maxsplit=1) for line in invoke("--help").partition("Commands:\n")[2].splitlines()]
 
     assert commands == [

@@ -37,7 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("command", "code"), READING.items(), ids=READING)
 def test_an_empty_directory_is_one_sentence(command: str, code: int) -> None:
-    """The sentence is on stderr, and stdout is empty."""
+    """Each command that finds no run in a directory prints one sentence to stderr, and nothing to stdout."""
     Path("runs").mkdir()
 
     done = invoke(*command.split())
@@ -47,7 +47,7 @@ def test_an_empty_directory_is_one_sentence(command: str, code: int) -> None:
 
 @pytest.mark.parametrize(("command", "code"), READING.items(), ids=READING)
 def test_a_missing_directory_is_one_sentence(command: str, code: int) -> None:
-    """The message says that the directory is missing. `grep` exits with its own code for a failure."""
+    """Each command reports a missing directory in one sentence. `grep` exits with its own code for a failure."""
     done = invoke(*command.split())
 
     message = "trace-recorder: there are no trajectories in runs: there is no such directory\n"
@@ -55,7 +55,7 @@ def test_a_missing_directory_is_one_sentence(command: str, code: int) -> None:
 
 
 def test_the_newest_two_runs_of_the_directory_are_compared() -> None:
-    """`diff` alone: the older one first."""
+    """`diff` without arguments compares the newest two runs of the default directory, the older run first."""
     for name in ("one", "two", "three"):
         recorded(Path("runs", f"{name}.json"), name)
 
@@ -65,7 +65,7 @@ def test_the_newest_two_runs_of_the_directory_are_compared() -> None:
 
 
 def test_a_single_run_is_compared_with_nothing() -> None:
-    """A directory of one run, and a file without another, are refused."""
+    """`diff` refuses a directory of one run, and a file without a second file."""
     path = recorded(Path("runs", "one.json"))
 
     assert invoke("diff").stderr == "trace-recorder: runs has one run only\n"
@@ -73,15 +73,15 @@ def test_a_single_run_is_compared_with_nothing() -> None:
 
 
 def test_a_program_is_replayed_from_the_newest_run() -> None:
-    """The words after `--` are the program, also if no run is named."""
+    """`replay` takes the words after `--` as the program, and the newest run of the directory if no run is named."""
     recorded(Path("runs", "one.json"))
 
     done = program("replay", "--loose", "--", "echo", "replayed")
     assert (done.returncode, done.stdout) == (0, b"replayed\n")
 
 
-def test_figures_of_no_run_are_not_printed() -> None:
-    """If the only run cannot be read, `stats` prints why, and no table of zeros."""
+def test_stats_without_a_readable_run_prints_no_figures() -> None:
+    """If the only run cannot be read, `stats` prints the reason, and no table of zeros."""
     done = invoke("stats", "missing.json")
 
     assert (done.exit_code, done.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""Runs in directories below the one that is given, as `make demo` writes them: every command finds them."""
+"""Runs in directories below the named directory, as `make demo` writes them: every command finds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = "def one(trajectory): return 1.0\n"
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a run in each of two directories below it, and no run in itself."""
+    """A directory without runs, which has two directories with a run each."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one.py").write_text(ONE)
     recorded(tmp_path / "runs" / "demo" / "a.json", "alpha")
@@ -25,7 +25,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_list_names_runs_by_their_paths_from_the_directory(runs: Path) -> None:
-    """For machines, `path` opens from where the command ran."""
+    """`list` prints a run's path from the named directory. In `list --json`, `path` can be opened from the working
+    directory.
+    """
     rows = json.loads(invoke("list", runs, "--json").stdout)["trajectories"]
 
     assert [row["file"] for row in rows] == ["demo/a.json", "demo/later/b.json"]
@@ -47,7 +49,7 @@ def test_a_list_names_runs_by_their_paths_from_the_directory(runs: Path) -> None
     ids=lambda command: command[0],
 )
 def test_every_command_that_reads_finds_runs_below(runs: Path, command: list[str]) -> None:
-    """Every command exits with the code for success."""
+    """Every command that reads runs exits with 0 if the runs are in directories below the named directory."""
     result = invoke(*command)
 
     assert (result.exit_code, "no trajectories" in result.output) == (command[0] == "diff", False), result.output
@@ -55,13 +57,13 @@ def test_every_command_that_reads_finds_runs_below(runs: Path, command: list[str
 
 
 def test_stats_counts_the_runs_below(runs: Path) -> None:
-    """All of them."""
+    """`stats` counts all runs in directories below."""
     assert json.loads(invoke("stats", runs, "--json").stdout)["runs"]["runs"] == 2
 
 
 @pytest.mark.parametrize("command", [["score", "--reward", "one.py:one"], ["recover"]], ids=["score", "recover"])
-def test_what_writes_to_runs_takes_those_below_only_with_recursive(runs: Path, command: list[str]) -> None:
-    """Without `--recursive`, the message says how to reach the runs below."""
+def test_commands_that_write_to_runs_need_recursive(runs: Path, command: list[str]) -> None:
+    """Without `--recursive`, commands that write to runs print how to reach the runs below."""
     before = [path.read_bytes() for path in sorted(runs.rglob("*.json*"))]
     refused = invoke(*command, runs)
     unchanged = [path.read_bytes() for path in sorted(runs.rglob("*.json*"))]
@@ -72,8 +74,8 @@ def test_what_writes_to_runs_takes_those_below_only_with_recursive(runs: Path, c
     assert (done.exit_code, "2 " in done.output) == (0, True)
 
 
-def test_load_all_reads_them_and_names_what_is_no_run(runs: Path) -> None:
-    """`load_all` reads the runs in the order of their paths."""
+def test_load_all_reads_runs_below_and_names_other_files(runs: Path) -> None:
+    """`load_all` reads the runs in the order of their paths, and names each file that is not a run."""
     (runs / "demo" / "later" / "other.json").write_text("{}")
     found = load_all(runs)
 
@@ -83,7 +85,9 @@ def test_load_all_reads_them_and_names_what_is_no_run(runs: Path) -> None:
 
 
 def test_the_viewer_lists_and_opens_them(runs: Path) -> None:
-    """The id of a run is its path, encoded as one segment of an address, even if it looks like another address."""
+    """The viewer uses a run's path as its id, encoded as one segment of a URL, even if the path looks like a URL of the
+    viewer.
+    """
     recorded(runs / "demo" / "messages" / "1.json", "gamma")
     with serving(runs) as client:
         ids = {run["id"] for run in client.get("/api/runs").json()["runs"]}
@@ -96,8 +100,8 @@ def test_the_viewer_lists_and_opens_them(runs: Path) -> None:
     assert [word in answer for answer, word in zip(answers, ["alpha", "beta", "gamma"], strict=True)] == [True] * 3
 
 
-def test_a_run_that_several_paths_name_is_counted_once(runs: Path) -> None:
-    """A run is counted once if it is named by its directory, a directory below it, a link, and its journal."""
+def test_a_run_named_by_several_paths_is_counted_once(runs: Path) -> None:
+    """A run is counted once if it is named by its directory, a directory above it, a link, and its journal."""
     (runs / "link.json").symlink_to("demo/a.json")
     (runs / "link.jsonl").symlink_to("demo/a.jsonl")
     found = invoke("stats", runs, runs / "demo", runs / "demo" / "a.jsonl", "--json")

@@ -25,7 +25,7 @@ USAGE = {"prompt_tokens": 900, "completion_tokens": 12}
 
 
 def count_files(path: Path, shown: str, answer: str) -> None:
-    """A run that counts files."""
+    """Record a run of an agent that counts files."""
     task, ls = {"role": "user", "content": "How many files are here?"}, called("call_1", "bash", command="ls")
     writing = Writing(path, task="Count the files", provider="openai", model=MODEL)
     writing.request(1, asked(task, model=MODEL))
@@ -39,7 +39,7 @@ def count_files(path: Path, shown: str, answer: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The runs of the page, in a narrow terminal's width."""
+    """Write the runs of the page, and set a narrow terminal's width."""
     directory = tmp_path / "runs"
     directory.mkdir()
     captured(directory / "mend.jsonl").journal.close()
@@ -57,7 +57,7 @@ def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: str(block).partition("\n")[0])
 def test_a_command_prints_what_the_page_shows(block: str) -> None:
-    """The whole output, and the exit code where it is not 0."""
+    """Each command prints the whole output of its block on the page, and exits with the shown code."""
     command, _, shown = block.partition("\n")
     _, _, *arguments = shlex.split(command)
     done = invoke(*arguments)
@@ -67,7 +67,7 @@ def test_a_command_prints_what_the_page_shows(block: str) -> None:
 
 
 def test_every_command_is_shown_or_described_elsewhere() -> None:
-    """Commands that write files or start programs have pages of their own."""
+    """The pages show or describe every command."""
     commands = set(re.findall(r"^  (\w+)  ", invoke("--help").output, re.MULTILINE))
 
     assert commands - {shlex.split(block)[2] for block in BLOCKS} == ELSEWHERE

@@ -1,4 +1,4 @@
-"""Work on runs in several processes: the results, their order, and when it is worth it."""
+"""Work on runs in several processes: the results, their order, and when several processes are used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 
 def slow_first(number: int) -> tuple[int, int]:
-    """Double a number, the first ones last; and the process that did it."""
+    """Return the doubled number and the process id. The number 0 takes longest."""
     time.sleep(0.2 if number == 0 else 0)
     return 2 * number, os.getpid()
 
@@ -43,7 +43,7 @@ def die(number: int) -> int:
 
 
 def in_a_thread_of_many(work: object, tasks: range, jobs: int) -> list[object]:
-    """Return the results of work while another thread runs, because processes are then not forked."""
+    """Return the results of work while a second thread runs, because then processes are not forked."""
     done = threading.Event()
     other = threading.Thread(target=done.wait)
     other.start()
@@ -56,7 +56,7 @@ def in_a_thread_of_many(work: object, tasks: range, jobs: int) -> list[object]:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_the_order_of_the_tasks(jobs: int) -> None:
-    """The same is true if a later task ends before an earlier one, and if there are many tasks."""
+    """Results keep the order of the tasks if a later task ends before an earlier task, and if there are many tasks."""
     found = list(in_order(slow_first, range(40), jobs))
 
     assert [number for number, _ in found] == [2 * number for number in range(40)]
@@ -72,23 +72,23 @@ def test_tasks_may_be_given_to_a_process_together(batch: int) -> None:
     assert all(len({process for _, process in found[at : at + batch]}) == 1 for at in range(0, 40, batch))
 
 
-def test_batches_are_small_where_there_are_few_runs() -> None:
-    """Small batches keep a process from working alone at the end."""
+def test_batches_of_few_runs_are_small() -> None:
+    """If there are few runs, batches are small, so that no process works alone at the end."""
     runs = [Path(f"{number}.json") for number in range(1000)]
 
     assert [batch_for(runs[:few], 2) for few in (0, 15, 64, 1000)] == [1, 1, 4, MAX_BATCH]
 
 
 def test_processes_that_are_not_forked_do_the_same() -> None:
-    """The processes import the work by its name."""
+    """Processes that are started without a fork import the function by its name, and return the same results."""
     found = in_a_thread_of_many(slow_first, range(4), 2)
 
     assert [number for number, _ in found] == [0, 2, 4, 6]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("jobs", "batch"), [(1, 1), (2, 1), (2, 2), (2, 9)])
-def test_what_work_raises_is_raised_in_its_place(jobs: int, batch: int) -> None:
-    """The results before it come first, and it has its file's name."""
+def test_an_exception_is_raised_at_the_place_of_its_task(jobs: int, batch: int) -> None:
+    """The results of earlier tasks come first. The exception has the file's name."""
     results = in_order(fail_at, range(9), jobs, batch)
 
     assert [next(results) for _ in range(3)] == [0, 1, 2]
@@ -100,7 +100,9 @@ def test_what_work_raises_is_raised_in_its_place(jobs: int, batch: int) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="select takes no pipes there")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_processes_end_with_a_command_that_is_killed(threads: int) -> None:
-    """Whether they were forked or not: the pipe that all of them write to is closed."""
+    """Worker processes end if their command is killed, whether or not they were forked: the pipe that they write to is
+    closed.
+    """
     with subprocess.Popen([sys.executable, "-c", WRITE_FOREVER, str(threads)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.read(1) == b"x"
@@ -112,13 +114,13 @@ def test_processes_end_with_a_command_that_is_killed(threads: int) -> None:
 
 
 def test_a_process_that_is_killed_is_reported() -> None:
-    """The report is a sentence that says what to do."""
+    """A killed worker process is reported in a sentence that says what to do."""
     with pytest.raises(UnreadableError, match="--jobs 1"):
         list(in_order(die, [7], 2))
 
 
 def test_little_work_is_done_in_one_process(tmp_path: Path) -> None:
-    """Unless more are asked for; and never in more than there are runs."""
+    """Little work is done in one process, unless the user asks for more. There are never more processes than runs."""
     runs = [tmp_path / f"{number}.json" for number in range(3)]
     for run in runs[:2]:
         run.write_bytes(b"x" * 600)

@@ -31,8 +31,8 @@ def rows(path: Path) -> list[Payload]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
-    """The rows are in the order of the names of the runs, and only the owner can read the file."""
+def test_rows_of_all_runs_are_written_to_one_file(runs: Path, tmp_path: Path) -> None:
+    """The rows are in the order of the runs' names. Only the owner can read the file."""
     out = tmp_path / "out" / "rows.jsonl"
     result = invoke("export", runs, "--format", "openai", "-o", out)
 
@@ -43,7 +43,9 @@ def test_rows_of_all_runs_go_into_one_file(runs: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["invariant", "openai", "traces", "trae"])
 def test_several_processes_write_what_one_writes(name: str, runs: Path, tmp_path: Path) -> None:
-    """Several processes write the same files, rows in the same order, and the same report of failures."""
+    """Several processes write the same files and rows in the same order as one process, and report the same
+    failures.
+    """
     (runs / "run00.json").write_text("{")
     exports = []
     for jobs in (1, 3):
@@ -66,8 +68,8 @@ def test_a_file_that_exists_is_reported_by_each_process(runs: Path, tmp_path: Pa
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run0.json", "run1.json", "run2.json"]
 
 
-def test_rows_may_go_to_stdout(runs: Path) -> None:
-    """Reports go to stderr."""
+def test_rows_may_be_written_to_stdout(runs: Path) -> None:
+    """Without `-o` the rows are written to stdout."""
     result = invoke("export", runs / "run0.json", "-f", "trl", "--form", "prompt_completion")
 
     assert json.loads(result.stdout)["completion"] == [{"role": "assistant", "content": "answer 0"}]
@@ -83,8 +85,8 @@ def test_rows_may_go_to_stdout(runs: Path) -> None:
         ("traces", ["run0.jsonl", "run1.jsonl", "run2.jsonl"]),
     ],
 )
-def test_documents_get_a_file_a_run(name: str, files: list[str], runs: Path, tmp_path: Path) -> None:
-    """Called as the run's own."""
+def test_each_run_is_exported_to_a_file_of_its_own(name: str, files: list[str], runs: Path, tmp_path: Path) -> None:
+    """Formats of one document a run write a file for each run, with the run's name."""
     result = invoke("export", runs, "-f", name, "-o", tmp_path / "out")
 
     assert result.exit_code == 0
@@ -92,13 +94,13 @@ def test_documents_get_a_file_a_run(name: str, files: list[str], runs: Path, tmp
 
 
 def test_one_run_may_be_given_its_file(runs: Path, tmp_path: Path) -> None:
-    """A path that ends in .json is the path of the document."""
+    """An export of one run writes to the path of `-o` if the path ends in .json."""
     assert invoke("export", runs / "run0.json", "-f", "atif", "-o", tmp_path / "x.json").exit_code == 0
     assert json.loads((tmp_path / "x.json").read_text())["schema_version"] == "ATIF-v1.7"
 
 
 def test_runs_of_one_name_get_numbers(runs: Path, tmp_path: Path) -> None:
-    """Runs of equal names in several directories do not overwrite each other."""
+    """Runs of the same name in several directories are exported to files with different numbers."""
     (tmp_path / "more").mkdir()
     recorded(tmp_path / "more" / "run0.json")
     invoke("export", runs, tmp_path / "more", "-f", "atif", "-o", tmp_path / "out")
@@ -108,8 +110,8 @@ def test_runs_of_one_name_get_numbers(runs: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_that_exists_is_replaced_unasked(runs: Path) -> None:
-    """Exporting into the runs' own directory would take their documents' place."""
+def test_export_replaces_no_existing_file(runs: Path) -> None:
+    """An export into the runs' own directory fails, because it would replace their documents."""
     before = (runs / "run0.json").read_bytes()
     result = invoke("export", runs, "-f", "atif", "-o", runs)
 
@@ -118,8 +120,8 @@ def test_nothing_that_exists_is_replaced_unasked(runs: Path) -> None:
     assert (runs / "run0.json").read_bytes() == before
 
 
-def test_a_file_of_rows_is_replaced_when_asked(runs: Path, tmp_path: Path) -> None:
-    """With --force the file is replaced; without it the old file stays."""
+def test_force_replaces_a_file_of_rows(runs: Path, tmp_path: Path) -> None:
+    """With --force the file is replaced. Without --force the old file stays."""
     out = tmp_path / "rows.jsonl"
     out.write_text("old")
 
@@ -127,8 +129,8 @@ def test_a_file_of_rows_is_replaced_when_asked(runs: Path, tmp_path: Path) -> No
     assert (invoke("export", runs, "-f", "openai", "-o", out, "--force").exit_code, len(rows(out))) == (0, 3)
 
 
-def test_a_broken_file_is_told_and_passed_over(runs: Path, tmp_path: Path) -> None:
-    """The other files are exported. The exit code says that one file was skipped."""
+def test_a_broken_file_is_reported_and_skipped(runs: Path, tmp_path: Path) -> None:
+    """The other files are exported. The exit code says that a file was skipped."""
     (runs / "broken.json").write_text('{"llm_interactions": [')
     (runs / "newer.json").write_text('{"llm_interactions": [], "schema_version": 99}')
     result = invoke("export", runs, "-f", "openai", "-o", tmp_path / "rows.jsonl")
@@ -139,8 +141,8 @@ def test_a_broken_file_is_told_and_passed_over(runs: Path, tmp_path: Path) -> No
     assert "3 runs as openai: 3 rows" in result.stderr
 
 
-def test_a_run_with_nothing_in_it_is_told(tmp_path: Path) -> None:
-    """An empty run is reported and is not a failure, because there is nothing to export."""
+def test_an_empty_run_is_reported(tmp_path: Path) -> None:
+    """An empty run is reported but is not a failure, because there is nothing to export."""
     with TrajectoryRecorder(tmp_path / "empty.json"):
         pass
 
@@ -149,8 +151,8 @@ def test_a_run_with_nothing_in_it_is_told(tmp_path: Path) -> None:
         assert (result.exit_code, "empty.json: " in result.stderr) == (0, True)
 
 
-def test_a_run_that_goes_on_is_exported_as_far_as_it_is(tmp_path: Path) -> None:
-    """A run that is still recorded is exported so far, with a remark."""
+def test_an_unfinished_run_is_exported_so_far(tmp_path: Path) -> None:
+    """A run that is still being recorded is exported up to now, with a remark."""
     recorder = TrajectoryRecorder(tmp_path / "on.json")
     recorder.start()
     recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
@@ -161,8 +163,8 @@ def test_a_run_that_goes_on_is_exported_as_far_as_it_is(tmp_path: Path) -> None:
     assert "1 run still being recorded: exported up to now" in result.stderr
 
 
-def test_what_was_left_out_is_counted(tmp_path: Path) -> None:
-    """The counts are sums over all runs, by kind."""
+def test_omitted_content_is_counted(tmp_path: Path) -> None:
+    """An export prints how much it left out of all runs, by kind of content."""
     result = invoke("export", rich_run(tmp_path / "rich.json"), "-f", "openai")
 
     assert "left out: 2 x calls that failed, or whose answer or prompt is incomplete" in result.stderr
@@ -201,22 +203,22 @@ def test_a_dataset_of_invariants_begins_with_its_metadata(runs: Path, tmp_path: 
         (["-f", "openai", "--metadata", "alone"], "not KEY=VALUE"),
     ],
 )
-def test_misuse_is_told(arguments: list[str], why: str, runs: Path) -> None:
-    """The exit code is 2, and no file is read."""
+def test_misuse_of_export_exits_with_2(arguments: list[str], why: str, runs: Path) -> None:
+    """A misuse exits with 2, before any file is read."""
     result = invoke("export", runs, *arguments)
 
     assert (result.exit_code, why in " ".join(result.stderr.replace("│", " ").split())) == (2, True)
 
 
-def test_a_form_that_a_format_does_not_have_is_told(runs: Path) -> None:
+def test_a_form_that_a_format_lacks_is_refused(runs: Path) -> None:
     """The message lists the forms that the format has."""
     result = invoke("export", runs, "-f", "trl", "--form", "nonsense")
 
     assert (result.exit_code, "its forms are messages, prompt_completion, tokens" in result.stderr) == (1, True)
 
 
-def test_images_stand_beside_the_document(tmp_path: Path) -> None:
-    """Images are in a directory that is named after the document."""
+def test_images_are_written_beside_the_document(tmp_path: Path) -> None:
+    """Images are written to a directory that is named after the document."""
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     shown = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixel}"}}]
     with TrajectoryRecorder(tmp_path / "see.json") as recorder:
@@ -229,8 +231,8 @@ def test_images_stand_beside_the_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["openai", "atif"])
-def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
-    """Each run is released before the next is read, however many there are."""
+def test_export_keeps_one_run_in_memory(name: str, tmp_path: Path) -> None:
+    """An export releases each run before it reads the next, however many runs there are."""
     for number in range(5):
         with TrajectoryRecorder(tmp_path / "runs" / f"{number}.json") as recorder:
             call(recorder, asked_again({"role": "user", "content": f"{number}"}), said_again("done"))
@@ -243,8 +245,8 @@ def test_one_run_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
     assert (len(there), {*there}) == (5, {there[0]})
 
 
-def test_an_export_of_files_goes_on(runs: Path, tmp_path: Path) -> None:
-    """A file that is there with the same content is left, and one with another content is refused."""
+def test_an_interrupted_export_of_files_is_continued(runs: Path, tmp_path: Path) -> None:
+    """A second export keeps files with the same content, and refuses to replace a file with different content."""
     out = tmp_path / "out"
     assert invoke("export", runs, "-f", "trae", "-o", out).exit_code == 0
     (out / "run1.json").unlink()

@@ -26,7 +26,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 def several(path: Path, task: str = "ask") -> Path:
-    """A run that becomes several files: a sub-agent's conversation, a rewritten history, and an image."""
+    """Record a run that becomes several files: a sub-agent's conversation, a rewritten history, and an image."""
     seen = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
     with TrajectoryRecorder(path, task=task) as recorder:
         call(recorder, asked({"role": "user", "content": [seen]}), said("red"))
@@ -37,7 +37,7 @@ def several(path: Path, task: str = "ask") -> Path:
 
 
 def tree(directory: Path) -> dict[str, bytes]:
-    """Every file below a directory."""
+    """Return the paths of all files below a directory."""
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
@@ -52,8 +52,8 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("there", [True, False])
-def test_several_runs_do_not_go_into_one_file(name: str, there: bool, runs: Path, tmp_path: Path) -> None:
-    """A file for several runs is misuse, whether it is there or not, and nothing is written."""
+def test_a_file_as_the_target_of_several_runs_is_refused(name: str, there: bool, runs: Path, tmp_path: Path) -> None:
+    """For formats of a file a run, naming one file for several runs is a misuse, and nothing is written."""
     (tmp_path / "place").mkdir()
     if there:
         (tmp_path / "place" / "all.json").write_text("before")
@@ -67,10 +67,9 @@ def test_several_runs_do_not_go_into_one_file(name: str, there: bool, runs: Path
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("out", ["there", "new", "new/", "new.json/", "new/inside.d"])
-def test_a_directory_holds_all(name: str, out: str, runs: Path, tmp_path: Path) -> None:
-    """A target may be an existing directory, a new one, or a name that ends in a slash.
-
-    Nothing is written elsewhere.
+def test_all_files_are_written_to_the_target_directory(name: str, out: str, runs: Path, tmp_path: Path) -> None:
+    """A target may be an existing directory, a new directory, or a name that ends in a slash. No file is written
+    outside it.
     """
     place = tmp_path / "place"
     (place / "there").mkdir(parents=True)
@@ -83,8 +82,8 @@ def test_a_directory_holds_all(name: str, out: str, runs: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["atif", "traces"])
-def test_a_file_for_a_run_that_becomes_several_is_refused(name: str, runs: Path, tmp_path: Path) -> None:
-    """Nothing is written next to the file that was named."""
+def test_a_file_as_the_target_of_a_run_that_becomes_several_is_refused(name: str, runs: Path, tmp_path: Path) -> None:
+    """The export is refused, and nothing is written next to the named file."""
     (tmp_path / "place").mkdir()
     with chdir(tmp_path / "place"):
         result = invoke("export", runs / "a.json", "-f", name, "-o", "one.json")
@@ -96,8 +95,8 @@ def test_a_file_for_a_run_that_becomes_several_is_refused(name: str, runs: Path,
 
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("out", ["there", "new/"])
-def test_rows_are_one_file(name: str, out: str, runs: Path, tmp_path: Path) -> None:
-    """A directory as the target of one file is misuse."""
+def test_a_directory_as_the_target_of_rows_is_refused(name: str, out: str, runs: Path, tmp_path: Path) -> None:
+    """Formats of rows write one file, so a directory as their target is a misuse."""
     (tmp_path / "place" / "there").mkdir(parents=True)
     with chdir(tmp_path / "place"):
         result = invoke("export", runs, "-f", name, "-o", out, "--force")
@@ -107,8 +106,10 @@ def test_rows_are_one_file(name: str, out: str, runs: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["atif", "traces"])
-def test_what_one_run_becomes_takes_no_other_run_s_place(name: str, tmp_path: Path) -> None:
-    """The second conversation of `t` is written next to the first of `t.1`, whatever the runs are called."""
+def test_files_of_different_runs_never_share_a_name(name: str, tmp_path: Path) -> None:
+    """The second conversation of `t` gets a file next to the first conversation of `t.1`, whatever the runs are
+    called.
+    """
     (tmp_path / "runs").mkdir()
     called = ["t", "t.1", "t.cont-1", "t.conversation-2", "t.2"]
     for task in called:
@@ -122,8 +123,8 @@ def test_what_one_run_becomes_takes_no_other_run_s_place(name: str, tmp_path: Pa
     assert (result.exit_code, len(tree(tmp_path / "all"))) == (0, sum(alone.values()))
 
 
-def test_no_image_is_left_of_what_is_not_replaced(runs: Path, tmp_path: Path) -> None:
-    """If a document exists already, nothing of its run is written."""
+def test_a_run_that_is_not_written_leaves_no_image(runs: Path, tmp_path: Path) -> None:
+    """If the document of a run already exists, the export writes no image of the run."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a.json").write_text("before")
     result = invoke("export", runs, "-f", "atif", "-o", tmp_path / "out")
@@ -135,8 +136,8 @@ def test_no_image_is_left_of_what_is_not_replaced(runs: Path, tmp_path: Path) ->
     )
 
 
-def test_metadata_takes_no_run_s_place(tmp_path: Path) -> None:
-    """A run may be called `metadata`."""
+def test_metadata_and_a_run_of_that_name_have_different_files(tmp_path: Path) -> None:
+    """The files of a run called `metadata` do not replace the metadata of the export."""
     recorded(tmp_path / "metadata.json", "of the run")
     invoke("export", tmp_path / "metadata.json", "-f", "toolbrain", "-o", tmp_path / "out", "--name", "try")
 
@@ -145,8 +146,8 @@ def test_metadata_takes_no_run_s_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["stats", "export"])
-def test_a_run_that_is_named_twice_counts_once(command: str, runs: Path, tmp_path: Path) -> None:
-    """Its two files, as `runs/*` names them, and its directory are one run."""
+def test_a_run_named_twice_is_exported_once(command: str, runs: Path, tmp_path: Path) -> None:
+    """A run named by its two files, as `runs/*` names them, and by its directory is exported once."""
     more = ["-f", "openai", "-o", tmp_path / "rows.jsonl"] if command == "export" else []
     result = invoke(command, *sorted(runs.iterdir()), runs, f"{runs}/../runs/b.json", *more)
 
@@ -174,16 +175,16 @@ ADVERSARIAL: list[list[str]] = [
     ["metadata.json", "Metadata.json", "metadata.1.json"],
     [os.fsdecode(b"\xff.json"), os.fsdecode(b"\xfe.json")],
 ]
-"""Names of files of runs, each in a directory of its own."""
+"""Names of files of runs, each file in a directory of its own."""
 
 
 def folded(name: str) -> str:
-    """A name as file systems compare it that know neither case nor forms of Unicode."""
+    """Return a name as a file system sees it that ignores case and forms of Unicode."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def files_of(name: str) -> set[str]:
-    """All files and directories that a run of this name may become, in any format."""
+    """Return the paths of all files and directories that a run of this name may become, in any format."""
     kinds = [".json", ".jsonl", "_images"]
     more = [form.format(number) for number in range(1, 6) for form in (".cont-{}.json", ".conversation-{}.jsonl")]
     return {folded(name + end) for end in [*kinds, *more]}
@@ -198,20 +199,20 @@ def assert_apart(called: Sequence[str], names: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("called", ADVERSARIAL, ids=lambda called: ascii(called)[:60])
-def test_names_are_apart(called: list[str]) -> None:
+def test_no_two_runs_share_a_file(called: list[str]) -> None:
     """No two runs share a file, whatever the runs are called."""
     assert_apart(called, unique_names([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
 
 
 @given(st.lists(st.text(alphabet="tT.-_1con", min_size=1, max_size=8).filter(lambda text: text.strip(".")), max_size=6))
-def test_any_names_are_apart(stems: list[str]) -> None:
-    """The same is true for any names that are made of parts of our own names."""
+def test_no_two_runs_with_generated_names_share_a_file(stems: list[str]) -> None:
+    """No two runs share a file if their names are made of parts of our own file names."""
     called = [f"{stem}.json" for stem in stems]
     assert_apart(called, unique_names([Path(str(place), name) for place, name in enumerate(called)], ["metadata"]))
 
 
-def test_a_name_that_nobody_else_wants_is_kept() -> None:
-    """A run's files are called as its own; one that has to give way gets a number that no run has."""
+def test_unique_names_are_kept() -> None:
+    """A run keeps a name that no other run needs. A run that cannot keep its name gets a number that no run has."""
     called = ["a.json", "a.1.json", "a.journal.jsonl", "b.cont-1.json", "t.json", "t.cont-1.json"]
     names = ["a", "a.1", "a.2", "b.cont-1", "t", "t.cont-1.1"]
     assert unique_names([Path(str(place), name) for place, name in enumerate(called)]) == names

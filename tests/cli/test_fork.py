@@ -1,4 +1,4 @@
-"""`trace-recorder fork`: programs that know nothing of us repeat a run up to a call, and go on live."""
+"""`trace-recorder fork`: unmodified programs repeat a run up to a call, and then call the provider."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASKING = """
 """
 """The first lines of each agent of these tests."""
 WORK = "print(ask('a'), write('x'), ask('b'), write('y'), ask('c'))"
-"""An agent of three calls, and a tool between each two."""
+"""The code of an agent of three calls, with a tool between each two."""
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def server() -> Iterator[Server]:
 
 
 def agent(place: Place, code: str = WORK) -> list[object]:
-    """Write an agent; return the command that starts it."""
+    """Write an agent, and return the command that starts it."""
     (place.path / "agent.py").write_text(textwrap.dedent(ASKING) + textwrap.dedent(code))
     return ["--", sys.executable, "agent.py"]
 
 
 def record(place: Place, code: str = WORK) -> None:
-    """Have an agent recorded from outside."""
+    """Record an agent with `trace-recorder run`."""
     place.record("--task", "count", *agent(place, code))
 
 
@@ -67,16 +67,15 @@ def texts(path: Path) -> list[str | None]:
 
 
 def sent(server: Server) -> list[tuple[str, str]]:
-    """The model and the system prompt of each request since the run was recorded."""
+    """Return the model and the system prompt of each request that was sent after the run was recorded."""
     bodies = [json.loads(body) for _, _, body in server.requests[3:]]
     return [(body["model"], body["messages"][0]["content"]) for body in bodies]
 
 
 @pytest.mark.parametrize("call", ["2", "llm_2"])
-def test_a_program_goes_on_live_from_a_call(call: str, place: Place, server: Server) -> None:
-    """Calls and tools before the fork point are answered from the run, and the others are made.
-
-    The child's file is named last.
+def test_a_forked_program_calls_the_provider_from_the_fork_point(call: str, place: Place, server: Server) -> None:
+    """Calls and tools before the fork point get recorded answers. Later calls reach the provider. The child's file is
+    printed last.
     """
     record(place)
     done = fork(place, "--at", call)
@@ -86,8 +85,8 @@ def test_a_program_goes_on_live_from_a_call(call: str, place: Place, server: Ser
     assert (texts(place.path / "child.json"), len(server.requests)) == (["one", "live", "live"], 5)
 
 
-def test_the_child_names_its_parent_and_how_it_ended(place: Place) -> None:
-    """Parent, call and step are in its first record; its task is its parent's; its exit code is on file."""
+def test_the_fork_records_its_parent_and_its_end(place: Place) -> None:
+    """The first record names the parent, call and step. The fork has the parent's task, and its own exit code."""
     record(place)
     fork(place, "--at", "2", code=WORK + "; sys.exit(3)")
 
@@ -99,8 +98,8 @@ def test_the_child_names_its_parent_and_how_it_ended(place: Place) -> None:
     assert ending(child) == {"status": "failed", "success": False, "error": "SystemExit", "exit_code": 3, "calls": 3}
 
 
-def test_the_model_and_the_prompt_change_from_there(place: Place, server: Server) -> None:
-    """A call for a model other than the one that is replaced keeps it."""
+def test_model_and_prompt_change_from_the_fork_point(place: Place, server: Server) -> None:
+    """The new model replaces only the model of the forked call. Calls of a third model keep it."""
     record(place)
     (place.path / "prompt.txt").write_text("Be brief.")
     fork(
@@ -114,8 +113,8 @@ def test_the_model_and_the_prompt_change_from_there(place: Place, server: Server
     assert recorded == ["m", "better", "better", "small"]
 
 
-def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server) -> None:
-    """That call is not made, but the next one is."""
+def test_an_answer_from_a_file_replaces_the_call(place: Place, server: Server) -> None:
+    """The forked call gets the answer of the file and is not sent. The next call is sent."""
     record(place)
     (place.path / "answer.json").write_bytes(b"".join(said("by hand").chunks))  # type: ignore[arg-type]
     done = fork(place, "--at", "2", "--answer", "answer.json")
@@ -125,8 +124,8 @@ def test_an_answer_of_a_file_is_given_for_that_call(place: Place, server: Server
     assert [one and (one.interaction_id, one.by_hand) for one in origins] == [("llm_1", False), ("llm_2", True), None]
 
 
-def test_a_stream_is_answered_by_the_text_of_one(place: Place, server: Server) -> None:
-    """A streamed call is answered by the text of a stream, here for the OpenAI SDK."""
+def test_a_stream_is_answered_by_the_text_of_a_stream(place: Place, server: Server) -> None:
+    """A streamed call gets the recorded text of a stream, here for the OpenAI SDK."""
     server.answers[:] = [stream(*CHAT_STREAM)]
     code = """
         import openai
@@ -144,11 +143,10 @@ def test_a_stream_is_answered_by_the_text_of_one(place: Place, server: Server) -
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
-def test_a_program_that_never_comes_there_fails(options: list[str], code: int, place: Place, server: Server) -> None:
-    """An earlier request that differs is refused and not sent.
-
-    The command exits with 1, even if the agent exits with 0.
-    """
+def test_a_program_that_never_reaches_the_fork_point_fails(
+    options: list[str], code: int, place: Place, server: Server
+) -> None:
+    """The command exits with 1 without `--loose`, even if the agent exits with 0. A differing request is not sent."""
     record(place)
     hiding = """
         try:
@@ -163,8 +161,10 @@ def test_a_program_that_never_comes_there_fails(options: list[str], code: int, p
     assert "trace-recorder: the fork of run.jsonl ended before llm_3: no live call was made.\n" in done.stderr
 
 
-def test_calls_that_were_left_out_are_said(place: Place) -> None:
-    """The recorded request of the fork itself is live also where a call before it was not made."""
+def test_skipped_calls_are_reported(place: Place) -> None:
+    """The forked call is sent even if the program skipped an earlier recorded call. The command names the
+    skipped call.
+    """
     record(place)
     done = fork(place, "--at", "llm_3", code="print(ask('a'), ask('c'))")
 
@@ -173,7 +173,7 @@ def test_calls_that_were_left_out_are_said(place: Place) -> None:
 
 
 def test_processes_share_the_recording_and_the_fork(place: Place, server: Server) -> None:
-    """A recorded call is given once, whichever process asks; the file of each names the parent."""
+    """Each recorded call is given to one process only, and the file of each process names the parent."""
     record(place)
     code = """
     import subprocess
@@ -203,8 +203,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("options", "code", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_forked_is_refused(options: list[str], code: int, message: str, place: Place) -> None:
-    """Before the program is started, in one sentence."""
+def test_invalid_forks_are_refused(options: list[str], code: int, message: str, place: Place) -> None:
+    """A fork that is impossible is refused in one sentence, before the program is started."""
     record(place)
     done = fork(place, *options)
 
@@ -212,8 +212,8 @@ def test_what_cannot_be_forked_is_refused(options: list[str], code: int, message
     assert message in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_a_command_is_needed_that_can_be_started(place: Place) -> None:
-    """A missing command is misuse. A command that does not exist ends as in a shell."""
+def test_fork_needs_a_command_that_can_be_started(place: Place) -> None:
+    """A missing command is a misuse. A command that does not exist ends as in a shell."""
     record(place)
 
     assert place.command("fork", "run.json", "--at", "1").returncode == 2
@@ -259,8 +259,8 @@ def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Serv
     assert "urllib" not in done.stderr
 
 
-def test_a_program_on_requests_goes_on_live(place: Place, server: Server) -> None:
-    """The program's calls are answered up to the fork. Later calls are made and recorded, with the other model."""
+def test_a_program_that_uses_requests_is_forked(place: Place, server: Server) -> None:
+    """Calls by `requests` are answered up to the fork. Later calls are sent to the other model, and recorded."""
     record(place)
     code = """
     import requests

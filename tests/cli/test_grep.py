@@ -20,14 +20,14 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_a_match_is_shown_with_its_file_and_step(runs: Path) -> None:
-    """A message that later prompts repeat is found once, where it was new."""
+    """A message that later prompts repeat is printed once, at the step where it was new."""
     done = invoke("grep", "Mend a.py", runs)
 
     assert (done.exit_code, done.output) == (0, f"{runs / 'captured.jsonl'}: step 1: user: Mend a.py\n")
 
 
-def test_a_place_is_chosen(runs: Path) -> None:
-    """Prompts, answers, and tools can be searched alone."""
+def test_parts_of_a_run_are_searched_alone(runs: Path) -> None:
+    """Options restrict the search to prompts, answers or tools."""
     found = {where: invoke("grep", "a.py|nothing", runs, "--in", where).output for where in ("prompts", "tools")}
 
     assert found == {
@@ -36,16 +36,16 @@ def test_a_place_is_chosen(runs: Path) -> None:
     }
 
 
-def test_of_a_long_line_what_is_around_the_match_is_shown(runs: Path) -> None:
-    """Each line that matches is one line of output."""
+def test_a_long_line_is_cut_around_the_match(runs: Path) -> None:
+    """For each matching line, `grep` prints one line with the text around the match."""
     lines = invoke("grep", "NOTHING", runs, "-i").output.splitlines()
 
     assert [line.rpartition(": ")[2][:30] for line in lines] == ["nothing, or xxxxxxxxxxxxxxxxxx", "It prints nothing."]
     assert max(map(len, lines)) < len(str(runs)) + 260
 
 
-def test_files_alone_and_json(runs: Path) -> None:
-    """-l names the files, --json has every match."""
+def test_grep_prints_file_names_or_json(runs: Path) -> None:
+    """`-l` prints the names of the files, and --json every match."""
     assert invoke("grep", "prints", runs, "-l").output.splitlines() == [
         *map(str, (runs / "other.json", runs / "captured.jsonl"))
     ]
@@ -54,7 +54,7 @@ def test_files_alone_and_json(runs: Path) -> None:
     ]
 
 
-def test_nothing_found_exits_with_1_and_an_unreadable_run_with_2(runs: Path) -> None:
+def test_no_match_exits_with_1_and_an_unreadable_run_with_2(runs: Path) -> None:
     """The exit codes are those of grep. The readable runs are searched."""
     assert (invoke("grep", "no such text", runs).exit_code, invoke("grep", "m[e", runs, "-F").exit_code) == (1, 1)
     (runs / "bad.json").write_text("{}")

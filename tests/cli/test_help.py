@@ -36,8 +36,8 @@ TYPES_OF_PYTHON = re.compile(r"<[a-z]|\b(INTEGER|FLOAT|TEXT|range)\b|\bN\b|\]\]|
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_names_arguments_as_people_do(command: str) -> None:
-    """The usage has one form, and no argument or option has a type of Python or of typer."""
+def test_help_names_arguments_in_words(command: str) -> None:
+    """Each usage has the same form, and no argument or option shows a type of Python or of typer."""
     text = invoke(command, "--help").output
 
     assert text.splitlines()[0] == f"Usage: trace-recorder {command} [OPTIONS] {USAGE[command]}"
@@ -56,7 +56,7 @@ def test_help_names_arguments_as_people_do(command: str) -> None:
     ],
 )
 def test_a_shell_completes_values(line: str, completed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The names that an option knows, and the commands."""
+    """A shell completes the commands, and the values that an option knows."""
     words = line.split(" ")
     environment = {"_TRACE_RECORDER_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     for name, value in environment.items():

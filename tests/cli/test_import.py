@@ -29,8 +29,8 @@ def _write(path: Path, answers: int = 1, *, ended: str | None = "Submitted") -> 
     return path
 
 
-def test_a_directory_is_searched_to_its_depth(tmp_path: Path) -> None:
-    """Files in other formats, and runs of ours, are skipped and counted."""
+def test_a_directory_is_searched_recursively(tmp_path: Path) -> None:
+    """Files in other formats and our own runs are skipped and counted."""
     _write(tmp_path / "in" / "a.traj.json")
     _write(tmp_path / "in" / "deep" / "er" / "b.traj.json", 2)
     (tmp_path / "in" / "notes.txt").write_text("none")
@@ -44,7 +44,7 @@ def test_a_directory_is_searched_to_its_depth(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "out").glob("*.json*")} == {0o600}
 
 
-def test_a_file_that_is_named_has_to_be_readable(tmp_path: Path) -> None:
+def test_a_named_file_must_be_readable(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("none")
     done = invoke(
         "import", tmp_path / "notes.txt", tmp_path / "missing.json", _write(tmp_path / "a.traj.json"), "-o", tmp_path
@@ -78,7 +78,7 @@ def test_a_run_that_was_scored_is_not_replaced(tmp_path: Path) -> None:
     assert sorted(rewards) == [([], 2), (["mine"], 1)]
 
 
-def test_runs_of_one_name_from_two_files_are_both_kept(tmp_path: Path) -> None:
+def test_runs_of_the_same_name_from_two_files_are_both_kept(tmp_path: Path) -> None:
     _write(tmp_path / "x" / "a.traj.json")
     _write(tmp_path / "y" / "a.traj.json", 2)
     for _ in range(2):
@@ -111,7 +111,7 @@ def test_watching_follows_a_file_that_grows(tmp_path: Path) -> None:
 def test_a_run_that_is_written_when_watching_ends_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, presses: int, message: str
 ) -> None:
-    """The first Ctrl-C waits until the state of a run is known. The second one does not."""
+    """The first Ctrl-C waits until the current run is written or skipped. The second Ctrl-C does not wait."""
 
     def replace_interrupted(old: str | Path, new: str | Path) -> None:
         rename(old, new)
@@ -150,8 +150,8 @@ def test_a_service_needs_a_project(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
-def test_the_files_that_are_done_are_counted_on_a_terminal(tmp_path: Path) -> None:
-    """The bar is gone before a line about a run is printed, and at the end."""
+def test_finished_files_are_counted_on_a_terminal(tmp_path: Path) -> None:
+    """The progress bar is removed before a line about a run is printed, and at the end."""
     for number in range(3):
         _write(tmp_path / "in" / f"{number}.traj.json")
     stderr = Stderr(is_terminal=True)
@@ -171,8 +171,10 @@ def test_the_files_that_are_done_are_counted_on_a_terminal(tmp_path: Path) -> No
     assert importing.counts == {"written": 3}
 
 
-def test_lines_of_other_tools_in_a_directory_are_imported(tmp_path: Path) -> None:
-    """A session of lines has the suffix of our journals, and one of ours next to it is passed over."""
+def test_json_lines_of_other_tools_are_imported_from_a_directory(tmp_path: Path) -> None:
+    """A foreign session has the same suffix as our journals. It is imported, and a journal of ours next to it is
+    skipped.
+    """
     recorded(tmp_path / "in" / "own.json")
     messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "gone"}]
     (tmp_path / "in" / "chats.jsonl").write_text(json.dumps({"messages": messages}) + "\n")

@@ -1,4 +1,4 @@
-"""`import SERVICE --project NAME` as a program: killed in the middle, watching, without a key, with a bar."""
+"""`import SERVICE --project NAME` as a program: killed in the middle, watching, without a key, with a progress bar."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_kill_leaves_whole_files_and_the_next_import_goes_on(tmp_path: Path) -
 
 @needs_langfuse
 def test_watching_a_project_fetches_what_is_new(tmp_path: Path) -> None:
-    """The import survives a service that is away for a while, and fetches nothing twice."""
+    """The watching import goes on after the service was away for a while, and fetches no trace twice."""
     kept = LangfuseServer(2)
     with serving(kept) as address:
         watching = _started(address, tmp_path, "--watch")
@@ -94,7 +94,7 @@ def test_watching_a_project_fetches_what_is_new(tmp_path: Path) -> None:
 
 
 @needs_langfuse
-def test_watching_ends_where_the_service_refuses_at_once(tmp_path: Path) -> None:
+def test_watching_ends_if_the_service_refuses_the_first_request(tmp_path: Path) -> None:
     kept = LangfuseServer(1)
     kept.refuses = 401
     with serving(kept) as address:
@@ -135,8 +135,8 @@ def test_a_client_that_is_not_installed_is_named(service: str, tmp_path: Path) -
 
 @needs_langfuse
 @pytest.mark.usefixtures("terminal")
-def test_the_traces_that_are_done_are_counted_on_a_terminal(tmp_path: Path) -> None:
-    """Services do not say how many there are."""
+def test_finished_traces_are_counted_on_a_terminal(tmp_path: Path) -> None:
+    """The bar shows no total, because services do not say how many traces there are."""
     from langfuse.api import LangfuseAPI
 
     from trace_recorder.imports.services.langfuse import Langfuse

@@ -1,4 +1,4 @@
-"""When Ctrl-C is delayed: until the end of a piece of work, once, and only where it would be raised."""
+"""When Ctrl-C is delayed: until a piece of work ends, once, and only where Ctrl-C would raise KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _work(presses: int, done: list[str], error: Exception | None = None) -> None
 
 
 @pytest.mark.parametrize(("presses", "expected"), [(1, ["all"]), (2, [])])
-def test_it_is_raised_at_the_end_or_pressed_again_at_once(presses: int, expected: list[str]) -> None:
-    """After the first Ctrl-C the rest of the block runs. Then Ctrl-C has its usual effect again."""
+def test_ctrl_c_is_raised_at_the_end_of_the_block_or_on_the_second_press(presses: int, expected: list[str]) -> None:
+    """After the first Ctrl-C the rest of the block runs. A second Ctrl-C has its usual effect."""
     done: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         _work(presses, done)
@@ -35,15 +35,15 @@ def test_it_is_raised_at_the_end_or_pressed_again_at_once(presses: int, expected
     assert (done, signal.getsignal(signal.SIGINT)) == (expected, signal.default_int_handler)
 
 
-def test_it_is_not_lost_in_a_failure() -> None:
-    """If the block fails after Ctrl-C, KeyboardInterrupt is raised and not the failure."""
+def test_ctrl_c_is_not_lost_if_the_block_fails() -> None:
+    """If the block fails after Ctrl-C, KeyboardInterrupt is raised instead of the failure."""
     with pytest.raises(KeyboardInterrupt):
         _work(1, [], ValueError("of the block"))
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None], ids=["ignored", "handled"])
-def test_what_somebody_else_has_set_stays(handler: Handler) -> None:
-    """Ctrl-C is ignored, or handled by the program, as before."""
+def test_the_program_s_own_handling_of_ctrl_c_stays(handler: Handler) -> None:
+    """Within the block, Ctrl-C is ignored or handled by the program as before."""
     before = signal.signal(signal.SIGINT, handler)
     try:
         with interrupt_held():

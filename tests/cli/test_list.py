@@ -59,7 +59,7 @@ RUNS = {
 
 @pytest.fixture(autouse=True)
 def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The local time zone is UTC."""
+    """Set the local time zone to UTC."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     yield
@@ -69,7 +69,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory with these runs."""
+    """A directory with runs for these tests."""
     for name, said in RUNS.items():
         usage = {"cost": said["metrics"].get("cost")}
         document = {**said, "llm_interactions": [{"timestamp": "", "response": {"usage": usage}}], "agent_steps": []}
@@ -78,7 +78,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def listed(directory: Path, *options: str) -> str:
-    """The names of the runs that are listed, each without its ending."""
+    """Return the names of the listed runs without their suffixes."""
     result = invoke("list", directory, "--json", *options)
     assert result.exit_code == 0, result.output
     return "".join(row["file"].removesuffix(".json") for row in json.loads(result.output)["trajectories"])
@@ -134,19 +134,19 @@ def test_only_the_runs_that_match_are_listed(options: str, found: str, runs: Pat
     ],
 )
 def test_runs_are_sorted_by_a_figure(options: str, found: str, runs: Path) -> None:
-    """Runs without the figure come last in either direction; equal figures are ordered by the start."""
+    """Runs without the figure are last in both directions. Runs with equal figures are ordered by their start."""
     assert listed(runs, *options.split()) == found
 
 
 def test_the_table_has_the_same_runs_in_the_same_order(runs: Path) -> None:
-    """The rows of the table and of the JSON are the same."""
+    """The table and `--json` have the same runs in the same order."""
     output = invoke("list", runs, "--sort", "calls", "--limit", "3").output
 
     assert [line.split()[0] for line in output.splitlines()] == ["file", "d.json", "b.json", "c.json"]
 
 
-def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal, a default name is shortened to its time, and a fork has only one column more: the call."""
+def test_default_names_are_shortened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, a default name is shortened to its time, and a fork has one more column, for its call."""
     monkeypatch.setenv("COLUMNS", "80")
     task = "Fix the failing test in test_parser.py"
     for name, members in {
@@ -170,7 +170,7 @@ def test_default_names_leave_room_for_what_matters(tmp_path: Path, monkeypatch: 
 
 
 def test_the_status_has_a_colour(runs: Path) -> None:
-    """Success is green, and failure is red."""
+    """`list` prints success in green and failure in red."""
     rows = as_list(listing([runs]).trajectories)
 
     coloured = [{line.plain[at.start : at.end].strip(): at.style for at in line.spans} for line in table(rows, 60)]
@@ -187,7 +187,7 @@ def test_the_status_has_a_colour(runs: Path) -> None:
     ("count", "shown"), [(9_999, "9,999"), (12_345, "12.3k"), (999_400, "999k"), (1_250_000, "1.25M")]
 )
 def test_tokens_take_six_characters(count: int, shown: str, tmp_path: Path) -> None:
-    """A large count is rounded; `--json` has it as it is."""
+    """The table rounds a large count of tokens to six characters. `--json` has the exact count."""
     document = {
         "status": "completed",
         "metrics": {"total_input_tokens": count},
@@ -199,8 +199,8 @@ def test_tokens_take_six_characters(count: int, shown: str, tmp_path: Path) -> N
     assert invoke("list", tmp_path).output.splitlines()[1].split()[-1] == shown
 
 
-def test_it_is_said_that_no_run_matches(runs: Path) -> None:
-    """A message says so, and the exit code is that of success."""
+def test_no_matching_run_is_reported(runs: Path) -> None:
+    """If no run matches, `list` prints a message and exits with 0."""
     done = invoke("list", runs, "--task", "nothing of the kind")
 
     assert (done.exit_code, done.output) == (0, "No run matches.\n")
@@ -215,8 +215,8 @@ def test_it_is_said_that_no_run_matches(runs: Path) -> None:
         ("--limit 0", "Invalid value for '--limit'"),
     ],
 )
-def test_options_that_mean_nothing_exit_with_2(options: str, message: str, runs: Path) -> None:
-    """The message names the fault."""
+def test_invalid_options_of_list_exit_with_2(options: str, message: str, runs: Path) -> None:
+    """The message names the invalid option."""
     done = invoke("list", runs, *options.split())
 
     assert done.exit_code == 2
@@ -224,7 +224,9 @@ def test_options_that_mean_nothing_exit_with_2(options: str, message: str, runs:
 
 
 def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
-    """A run with damaged calls has its row, because neither its document's calls nor its journal's are read."""
+    """`list` shows a row for an ended run with damaged calls, because it reads neither the document's calls nor the
+    journal's.
+    """
     path = recorded(tmp_path / "run.json")
     before = listing([tmp_path])
     data = path.read_bytes()
@@ -235,7 +237,9 @@ def test_the_calls_of_an_ended_run_are_not_read(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_read_whole(tmp_path: Path) -> None:
-    """The calls of such a run are counted, because its file has no end that states their number."""
+    """`list` counts the calls of an unfinished run by reading its whole file, because the file has no end that states
+    their number.
+    """
     path = recorded(tmp_path / "run.json")
     path.unlink()
     journal = path.with_suffix(".jsonl")

@@ -1,4 +1,4 @@
-"""JSON on stdout: the text of json.dumps, in parts, with escapes for characters that a terminal would obey or hide."""
+"""JSON on stdout: the text of json.dumps, in parts, with escapes for characters that control or confuse a terminal."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ SAID = f"a{OBEYED}\r\n\tß日\U0001f600"
     ],
     ids=" ".join,
 )
-def test_json_holds_nothing_that_a_terminal_obeys(
+def test_json_contains_no_terminal_controls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
-    """C1 and bidi controls, and separators, are printed as escapes.
-
-    The text reads back unchanged, letters as they are.
+    """C1 and bidi controls, and line separators, are printed as escapes. Parsing the text gives the original, and
+    letters are not escaped.
     """
     monkeypatch.chdir(tmp_path)
     with TrajectoryRecorder("run.json", task=SAID, metadata={SAID: 1}) as recorder:
@@ -54,14 +53,14 @@ def test_json_holds_nothing_that_a_terminal_obeys(
 
 
 @given(json_values)
-def test_the_text_is_that_of_json(value: Payload) -> None:
-    """The text equals that of `json` at every level of nesting, in ASCII and in Unicode."""
+def test_the_text_equals_json_dumps(value: Payload) -> None:
+    """The text equals that of `json.dumps` at every level of nesting, in ASCII and in Unicode."""
     for nested in (value, [value, [value, [value, [value]]]], {"a": [{"messages": [value, value]}], "b": value}):
         assert "".join(json_parts(nested)) == json.dumps(nested, ensure_ascii=False, indent=2)
         assert "".join(json_parts(nested, ascii_only=True)) == json.dumps(nested, indent=2)
 
 
-def test_a_document_comes_in_parts() -> None:
+def test_a_document_is_written_in_parts() -> None:
     """No part is much longer than the limit, however often the document repeats a message."""
     message = {"content": "x" * 1000}
     document = {"calls": [{"messages": [message] * 100} for _ in range(50)]}

@@ -1,4 +1,4 @@
-"""The progress bar: on a terminal, for what takes long, and nowhere else."""
+"""The progress bar: drawn on a terminal for long work, and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trace_recorder.cli.output import Progress
 
 
 class Seconds:
-    """A clock that is set by hand."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -28,7 +28,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def drawn(seconds: float, *, is_terminal: bool = True) -> str:
-    """Return the drawn bars of work on three files, each of which takes this time."""
+    """Return the bars that are drawn during work on three files, each of which takes this many seconds."""
     stderr, clock = Stderr(is_terminal=is_terminal), Seconds()
     with Progress(3, stderr, clock=clock) as progress:
         for _ in progress.over("abc"):
@@ -37,7 +37,7 @@ def drawn(seconds: float, *, is_terminal: bool = True) -> str:
 
 
 def test_long_work_has_a_bar() -> None:
-    """The bar counts files, and is removed at the end."""
+    """For long work the bar counts files, and is removed at the end."""
     shown = drawn(0.6)
 
     assert [count for count in ("0/3", "1/3", "2/3", "3/3") if count in shown] == ["2/3", "3/3"]
@@ -45,13 +45,13 @@ def test_long_work_has_a_bar() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "is_terminal"), [(0.3, True), (9, False)], ids=["short", "pipe"])
-def test_nothing_is_drawn(seconds: float, is_terminal: bool) -> None:
-    """For short work, or in a pipe."""
+def test_short_work_and_pipes_have_no_bar(seconds: float, is_terminal: bool) -> None:
+    """No bar is drawn for short work, or in a pipe."""
     assert drawn(seconds, is_terminal=is_terminal) == ""
 
 
 def test_the_bar_is_removed_before_something_is_printed() -> None:
-    """The bar comes back with the next finished file."""
+    """The bar is removed before a line is printed, and drawn again with the next finished file."""
     stderr, clock = Stderr(is_terminal=True), Seconds()
     with Progress(4, stderr, clock=clock) as progress:
         for number in progress.over(range(4)):

@@ -1,4 +1,4 @@
-"""The command `proxy`: a program in any language, led to the proxy by its environment, and how it ends."""
+"""The command `proxy`: a program in any language uses the proxy because of environment variables."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def ask():
     url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
     return urllib.request.urlopen(urllib.request.Request(url, json.dumps({"messages": []}).encode())).read()
 """
-"""A program that no `trace-recorder run` can record: it sends by urllib."""
+"""A program that `trace-recorder run` cannot record, because it sends requests by urllib."""
 
 
 def program(place: Place, code: str) -> list[object]:
-    """Write a program; return the command that starts it."""
+    """Write a program, and return the command that starts it."""
     (place.path / "program.py").write_text(ASK + code)
     return ["--", sys.executable, "program.py"]
 
@@ -39,10 +39,10 @@ def program(place: Place, code: str) -> list[object]:
         ("ask(); os.kill(os.getpid(), 9)", -9, "interrupted"),
     ],
 )
-def test_a_program_is_recorded_and_its_exit_code_is_the_commands(
+def test_a_program_is_recorded_and_its_exit_code_passed_on(
     place: Place, server: Server, code: str, exit_code: int, status: str
 ) -> None:
-    """The upstream is the provider that its environment named."""
+    """The proxy sends requests to the provider that the program's environment named."""
     command = [sys.executable, "-m", "trace_recorder", "proxy", *map(str, program(place, f"\n{code}"))]
     done = subprocess.run(
         command, cwd=place.path, env=place.environment, capture_output=True, text=True, check=False, timeout=120
@@ -61,7 +61,9 @@ def test_a_program_is_recorded_and_its_exit_code_is_the_commands(
 
 
 def test_variables_lead_to_the_proxy_for_the_program_alone(place: Place) -> None:
-    """The variables of every provider. A variable that is set names the upstream; an address without /v1 stays so."""
+    """The proxy sets the variables of every provider for the program. A set variable names the upstream, and a URL
+    without /v1 stays so.
+    """
     environment = {"OPENAI_BASE_URL": "https://gateway.example/llm", "OLLAMA_HOST": "10.0.0.1:5"}
     names = ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "OLLAMA_HOST", "AZURE_OPENAI_ENDPOINT"]
     code = f"\nprint(json.dumps([os.environ.get(name) for name in {names!r}]))"
@@ -72,8 +74,8 @@ def test_variables_lead_to_the_proxy_for_the_program_alone(place: Place) -> None
     assert done.returncode == 0
 
 
-def test_a_program_of_a_proxy_beyond_this_machine_gets_its_token(place: Place) -> None:
-    """Without the token, its requests would be refused too."""
+def test_a_program_of_a_proxy_on_another_interface_gets_its_token(place: Place) -> None:
+    """If the proxy listens beyond this machine, the program gets the token, because requests without it are refused."""
     code = """
 request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", b'{"messages": []}')
 request.add_header("X-Trace-Recorder-Token", os.environ["TRACE_RECORDER_PROXY_TOKEN"])
@@ -83,15 +85,17 @@ print(urllib.request.urlopen(request).read().decode())
     assert (done.returncode, json.loads(done.stdout)) == (0, CHAT)
 
 
-def test_a_variable_without_an_address_is_left_to_the_program(place: Place) -> None:
-    """The program may not use that provider."""
+def test_a_provider_without_a_known_upstream_keeps_its_variable(place: Place) -> None:
+    """The proxy does not set a provider's variable if it knows no upstream for it. The program may not use that
+    provider.
+    """
     done = place.command(
         "proxy", "-q", *program(place, '\nprint(os.environ["OLLAMA_HOST"])'), OLLAMA_HOST="http://[::1"
     )
     assert (done.returncode, done.stdout) == (0, "http://[::1\n")
 
 
-def test_nothing_recorded_is_said(place: Place) -> None:
+def test_an_empty_recording_is_reported(place: Place) -> None:
     done = place.command("proxy", *program(place, ""))
     assert (done.returncode, done.stderr.splitlines()) == (
         0,
@@ -106,7 +110,7 @@ def test_nothing_recorded_is_said(place: Place) -> None:
         *("vllm=http://h:port", "vllm=http://[::1"),
     ],
 )
-def test_an_upstream_that_is_none_is_refused(place: Place, option: str) -> None:
+def test_an_invalid_upstream_is_refused(place: Place, option: str) -> None:
     done = place.command("proxy", "--upstream", option, *program(place, ""))
     assert (done.returncode, "is not NAME=URL" in done.stderr or "is not the address of a server" in done.stderr) == (
         2,
@@ -123,7 +127,9 @@ def test_a_command_that_does_not_exist_ends_as_in_a_shell(place: Place) -> None:
 
 
 def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: Server) -> None:
-    """The proxy prints the addresses, and survives a killed client, a new upstream and Ctrl-C."""
+    """Without a command, the proxy prints its addresses, and survives a killed client, a new upstream and the first
+    Ctrl-C.
+    """
     command = [sys.executable, "-m", "trace_recorder", "proxy", "--upstream", f"mine={server.url}"]
     with subprocess.Popen(
         command, cwd=place.path, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -140,13 +146,15 @@ def test_without_a_command_it_serves_until_it_is_stopped(place: Place, server: S
     assert errors.startswith("trace-recorder: recorded 1 run, 1 LLM call: ")
 
 
-def test_a_signal_while_the_addresses_are_printed_ends_it(place: Place) -> None:
-    """A caller may start a proxy, read its address, and end it at once."""
+def test_a_signal_while_the_addresses_are_printed_ends_the_proxy(place: Place) -> None:
+    """A caller may start a proxy, read its address, and end the proxy at once."""
     assert ended_while_printing(["proxy", "--quiet"], place.path, place.environment) == (0, "")
 
 
-def test_what_a_program_had_is_on_file_when_the_proxy_is_killed(place: Place, server: Server) -> None:
-    """Killed at once after the last byte of an answer, and in the middle of a stream."""
+def test_delivered_answers_are_recorded_if_the_proxy_is_killed(place: Place, server: Server) -> None:
+    """Answers are on disk if the proxy is killed right after the last byte of an answer or in the middle of a
+    stream.
+    """
     server.answers[:] = [plain(CHAT), stream(*CHAT_STREAM)]
     command = [sys.executable, "-m", "trace_recorder", "proxy"]
     with subprocess.Popen(
@@ -172,8 +180,8 @@ def test_curl_is_recorded(place: Place) -> None:
     assert (json.loads(done.stdout), [call.raw_response for call in load(path).llm_interactions]) == (CHAT, [CHAT])
 
 
-def test_codex_is_led_by_its_configuration(place: Place) -> None:
-    """Codex reads no address from the environment."""
+def test_codex_is_directed_by_its_configuration(place: Place) -> None:
+    """The proxy's address is passed to Codex as configuration, because Codex reads no address from the environment."""
     codex = place.path / "codex"
     codex.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     codex.chmod(0o755)

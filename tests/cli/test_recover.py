@@ -28,7 +28,7 @@ def test_a_missing_document_is_rebuilt(tmp_path: Path) -> None:
 
 
 def test_a_journal_with_a_torn_end_gives_a_document(tmp_path: Path) -> None:
-    """The document has the recorded part."""
+    """`recover` writes a document of the records before a torn last line."""
     path = recorded(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(journal.read_bytes()[:-40])
@@ -40,10 +40,9 @@ def test_a_journal_with_a_torn_end_gives_a_document(tmp_path: Path) -> None:
     assert load(path).to_document() == document
 
 
-def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
-    """A run that goes on, a run that may go on elsewhere, and a run without a journal are refused.
-
-    The others are rebuilt.
+def test_recover_refuses_runs_that_it_cannot_rebuild(tmp_path: Path) -> None:
+    """`recover` refuses a run that goes on, a run that may go on on another host, and a run without a journal, and
+    rebuilds the others.
     """
     recorded(tmp_path / "whole.json")
     recorded(tmp_path / "alone.json").with_suffix(".jsonl").unlink()
@@ -58,8 +57,8 @@ def test_what_cannot_be_rebuilt_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b'{"seq":1,"time":"2025-06-12T20:'])
-def test_a_journal_without_a_beginning_is_refused(tmp_path: Path, content: bytes) -> None:
-    """The message mentions no other hosts, because none are known."""
+def test_a_journal_without_a_readable_beginning_is_refused(tmp_path: Path, content: bytes) -> None:
+    """The message does not mention other hosts, because no host is known."""
     (tmp_path / "run.jsonl").write_bytes(content)
     done = invoke("recover", tmp_path / "run.jsonl")
 
@@ -77,8 +76,10 @@ def _with_a_damaged_line(path: Path, kind: str) -> None:
     journal.write_bytes(b"".join(lines))
 
 
-def test_a_document_is_not_replaced_by_a_poorer_one(tmp_path: Path) -> None:
-    """With one bad byte in the journal the document stays and the gap is named; `--force` replaces it."""
+def test_a_document_is_not_replaced_by_a_document_with_less(tmp_path: Path) -> None:
+    """If the journal has a bad byte, `recover` names the gap and keeps the document. `--force` replaces the
+    document.
+    """
     path = recorded(tmp_path / "run.json")
     before = path.read_bytes()
     _with_a_damaged_line(path, "llm_interaction")
@@ -92,7 +93,7 @@ def test_a_document_is_not_replaced_by_a_poorer_one(tmp_path: Path) -> None:
     assert json.loads(path.read_bytes())["llm_interactions"] == []
 
 
-def test_a_reward_of_a_damaged_run_is_in_its_journal_and_the_document_stays(tmp_path: Path) -> None:
+def test_a_reward_of_a_damaged_run_is_added_to_its_journal_only(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run.json")
     before = path.read_bytes()
     _with_a_damaged_line(path, "finalize")

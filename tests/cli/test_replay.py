@@ -1,4 +1,4 @@
-"""`trace-recorder replay`: programs that know nothing of us, answered from a run without a server and without a key."""
+"""`trace-recorder replay`: unmodified programs get recorded answers without a server or a key."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ UNSEEN = {
         asyncio.run(connect())
     """,
 }
-"""Functions that call a model by a client that we do not capture, by its library."""
+"""Functions that call a model by an HTTP client that we do not capture, by the client's library."""
 NOWHERE = "http://127.0.0.1:9/v1"
-"""No server is here: whoever asks for it fails at once."""
+"""An address where no server listens: each request fails at once."""
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def place(tmp_path: Path, server: Server, capfd: pytest.CaptureFixture[str], mon
 
 
 def record(place: Place, code: str) -> None:
-    """Have an agent recorded from outside."""
+    """Record an agent with `trace-recorder run`."""
     place.record(*agent(place, code))
 
 
 def agent(place: Place, code: str) -> list[object]:
-    """Write an agent; return the command that starts it."""
+    """Write an agent, and return the command that starts it."""
     (place.path / "agent.py").write_text(textwrap.dedent(ASKING) + textwrap.dedent(code))
     return ["--", sys.executable, "agent.py"]
 
@@ -84,7 +84,7 @@ def replay(place: Place, *arguments: object, **environment: str) -> Done:
 
 
 def test_a_program_is_answered_without_a_server_and_a_key(place: Place, server: Server) -> None:
-    """A program on the OpenAI SDK prints the same as before, and no server is called."""
+    """A program that uses the OpenAI SDK prints the same as before, and no server is called."""
     code = """
     import openai
 
@@ -102,8 +102,8 @@ def test_a_program_is_answered_without_a_server_and_a_key(place: Place, server: 
     assert (asked, len(server.requests)) == (2, 2)
 
 
-def test_tools_run_where_they_are_told_to(place: Place) -> None:
-    """With `--tools live`, a tool runs."""
+def test_tools_run_with_tools_live(place: Place) -> None:
+    """With `--tools live`, a tool is run instead of answered from the recording."""
     code = "print(ask('a'), write('x'))"
     record(place, code)
 
@@ -119,8 +119,10 @@ except httpx.HTTPError:
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
-def test_what_was_not_recorded_is_said_with_what_differs(options: list[str], code: int, place: Place) -> None:
-    """An agent that hides its errors exits with 0, and the command with 1."""
+def test_a_request_that_was_not_recorded_is_reported_with_its_difference(
+    options: list[str], code: int, place: Place
+) -> None:
+    """Without `--loose`, the command exits with 1, even if the agent hides its errors and exits with 0."""
     record(place, "print(ask('one question'))")
     done = replay(place, *options, *agent(place, HIDING))
 
@@ -131,7 +133,7 @@ def test_what_was_not_recorded_is_said_with_what_differs(options: list[str], cod
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
-def test_a_call_that_is_not_made_any_more_is_said(options: list[str], code: int, place: Place) -> None:
+def test_a_recorded_call_that_is_not_made_is_reported(options: list[str], code: int, place: Place) -> None:
     """The program makes one of two recorded calls, and the message names the other call."""
     record(place, "ask('a'), ask('b')")
     done = replay(place, *options, *agent(place, "print(ask('a'))"))
@@ -139,15 +141,15 @@ def test_a_call_that_is_not_made_any_more_is_said(options: list[str], code: int,
     assert done == Done(code, "one\n", "trace-recorder: run.jsonl has calls that nobody asked for: llm_2\n")
 
 
-def test_the_program_s_own_failure_passes(place: Place) -> None:
-    """The exit code of the program is that of the command, even if calls remain."""
+def test_the_program_s_own_exit_code_is_passed_on(place: Place) -> None:
+    """The command exits with the program's code if it failed, even if recorded calls remain."""
     record(place, "ask('a')")
 
     assert replay(place, *agent(place, "sys.exit(7)")).returncode == 7
 
 
-def test_what_the_user_names_may_differ(place: Place) -> None:
-    """--ignore may be given several times."""
+def test_ignored_members_may_differ(place: Place) -> None:
+    """`--ignore` may be given several times. The ignored members of a request may differ from the recorded request."""
     record(place, "ask('a')")
     options = ["--ignore", "messages[0].content", "--ignore", "temperature"]
 
@@ -155,7 +157,7 @@ def test_what_the_user_names_may_differ(place: Place) -> None:
 
 
 def test_processes_share_the_recording(place: Place) -> None:
-    """Each call is given once, whichever process asks. A killed child has used the call that it was given."""
+    """Each recorded call is given to one process only. A call that was given to a killed child is not given again."""
     record(place, "ask('a'), ask('a'), ask('a')")
     code = """
     import subprocess
@@ -172,8 +174,8 @@ def test_processes_share_the_recording(place: Place) -> None:
     assert replay(place, *agent(place, code)) == Done(0, "one\ntwo\nthree\n", "")
 
 
-def test_a_stream_is_played_at_its_speed(place: Place, server: Server) -> None:
-    """With --speed the delays between chunks are the recorded ones."""
+def test_a_stream_is_replayed_with_its_delays(place: Place, server: Server) -> None:
+    """With --speed, the replay waits between chunks in proportion to the recorded delays."""
     server.answers[:] = [stream(CHAT_STREAM[0], 0.3, *CHAT_STREAM[1:])]
     code = """
     import time
@@ -190,7 +192,7 @@ def test_a_stream_is_played_at_its_speed(place: Place, server: Server) -> None:
 
 
 def test_the_replay_can_be_recorded(place: Place) -> None:
-    """`run` around `replay`, and `replay` around `run`: the answers are recorded again."""
+    """A replay under `run` is recorded again, with the replayed answers."""
     code = "print(ask('a'))"
     record(place, code)
     recording = [sys.executable, "-m", "trace_recorder", "run", "-q", "--trajectory-file", "again.json"]
@@ -212,16 +214,16 @@ def test_the_replay_can_be_recorded(place: Place) -> None:
         (["run.json", "--speed", "0", "--", "true"], 2, "above 0"),
     ],
 )
-def test_misuse_is_said(arguments: list[str], code: int, why: str, place: Place) -> None:
-    """Misuse is one sentence, before anything runs."""
+def test_misuse_is_reported(arguments: list[str], code: int, why: str, place: Place) -> None:
+    """A misuse is reported in one sentence, before the program is started."""
     record(place, "ask('a')")
     done = place.command("replay", *arguments)
 
     assert (done.returncode, why in done.stderr) == (code, True)
 
 
-def test_a_process_that_cannot_be_replayed_calls_nobody(place: Place, server: Server) -> None:
-    """If the process cannot read its order, the program ends instead of calling a model."""
+def test_a_process_that_cannot_be_replayed_calls_no_model(place: Place, server: Server) -> None:
+    """If a process cannot read the settings of the replay, it ends instead of calling a model."""
     command = agent(place, "print(ask('a'))")
     place.environment["TRACE_RECORDER_REPLAY"] = "{"
     done = place.run("--quiet", *command)
@@ -230,7 +232,7 @@ def test_a_process_that_cannot_be_replayed_calls_nobody(place: Place, server: Se
 
 
 def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> None:
-    """A program that posts by itself, with httpx."""
+    """A program that posts requests itself by httpx gets the recorded answers."""
     server.answers[:] = [plain(CHAT)]
     code = """
     print(httpx.post(URL, json={"model": "m", "messages": []}).json()["id"])
@@ -242,12 +244,11 @@ def test_answers_are_read_by_any_http_client(place: Place, server: Server) -> No
 
 @pytest.mark.parametrize("library", UNSEEN)
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_clients_that_are_not_captured_are_kept_from_a_model(
+def test_clients_that_are_not_captured_cannot_reach_a_model(
     library: str, host: str, place: Place, server: Server
 ) -> None:
-    """The connection fails with an error that says what to do.
-
-    The summary repeats the error, and the command exits with 1.
+    """The connection fails with an error that says what to do. The summary repeats the error, and the command exits
+    with 1.
     """
     record(place, "print(ask('a'))")
     asked = len(server.requests)
@@ -270,8 +271,8 @@ def test_clients_that_are_not_captured_are_kept_from_a_model(
     assert done.stderr.startswith(f"trace-recorder: {who} was kept from connecting to {host}, which serves models.")
 
 
-def test_a_program_on_requests_is_answered(place: Place, server: Server) -> None:
-    """requests gets the answers that httpx got, in its own types. A request that differs is a failed connection."""
+def test_a_program_that_uses_requests_is_answered(place: Place, server: Server) -> None:
+    """`requests` gets the recorded answers in its own types. A request that differs is a connection error."""
     record(place, "print(ask('a'), ask('b'))")
     asked = len(server.requests)
     code = """
@@ -301,8 +302,8 @@ def test_clients_that_are_not_captured_may_be_allowed(place: Place, server: Serv
     assert (done, len(server.requests)) == (Done(0, "", ""), 2)
 
 
-def test_other_traffic_is_let_through(place: Place, server: Server) -> None:
-    """An httpx request that is not an LLM call may go to the model's host. Any client may connect to other hosts."""
+def test_other_traffic_is_not_blocked(place: Place, server: Server) -> None:
+    """A request by httpx to the model's host that is not an LLM call is sent. Any client may connect to other hosts."""
     record(place, "ask('a')")
     with serving(plain({})) as other:
         code = f"""
@@ -315,8 +316,8 @@ def test_other_traffic_is_let_through(place: Place, server: Server) -> None:
     assert (done, len(server.requests)) == (Done(0, "200 200\n", ""), 2)
 
 
-def test_children_are_kept_from_a_model_too(place: Place, server: Server) -> None:
-    """A process that the program starts, and one that it forks."""
+def test_children_cannot_reach_a_model(place: Place, server: Server) -> None:
+    """A process that the program starts or forks cannot reach a model during a replay."""
     record(place, "ask('a')")
     code = (
         UNSEEN["urllib"]

@@ -1,4 +1,4 @@
-"""`trace-recorder run`: agents that know nothing of us, as programs; their files, streams, signals and exit codes."""
+"""`trace-recorder run`: unmodified agents as programs; their files, streams, signals and exit codes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.processes import ROOT
 from trace_recorder import load
 
 
-def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
-    """An agent with the OpenAI SDK is recorded with its task; its streams and arguments are unchanged."""
+def test_an_agent_is_recorded_without_changes(place: Place) -> None:
+    """An agent with the OpenAI SDK is recorded with its task. The agent gets its own streams and arguments."""
     place.agent(
         """
         import openai
@@ -61,7 +61,7 @@ def test_an_agent_is_recorded_and_changed_in_nothing(place: Place) -> None:
         ("call(); sys.exit(143)", 143, "interrupted", None),
     ],
 )
-def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, error: str, place: Place) -> None:
+def test_the_end_of_an_agent_is_recorded(code: str, exit_code: int, status: str, error: str, place: Place) -> None:
     """The exit code is passed on, and recorded with the status and the uncaught exception."""
     done = place.run(*place.agent(code))
 
@@ -78,12 +78,14 @@ def test_how_an_agent_ends_is_on_file(code: str, exit_code: int, status: str, er
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_a_signal_reaches_the_agent_and_its_waiter(name: str, place: Place) -> None:
-    """A signal to the command ends the agent, and then the command by the same signal; the run is interrupted."""
+    """A signal to the command ends the agent, and then the command by the same signal. The run is recorded as
+    interrupted.
+    """
     waiting = 'import time; call(); print("ready", flush=True); time.sleep(300)'
     number = signal.Signals[name]
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("this process was started with the signal ignored, as by nohup, and so are those that it starts")
-    if name == "SIGKILL":  # it can be sent to the agent only
+    if name == "SIGKILL":  # from here on the agent exists and can get the signal
         waiting = f'call(); print("ready", flush=True); os.kill(os.getpid(), {number})'
     started = place.start(*place.agent(waiting))
     if name != "SIGKILL":
@@ -103,7 +105,7 @@ def test_a_signal_reaches_the_agent_and_its_waiter(name: str, place: Place) -> N
 
 
 def test_an_agent_that_handles_a_signal_goes_on(place: Place) -> None:
-    """If the agent handles a signal, the agent goes on. The signal comes once."""
+    """An agent that handles a signal goes on, and receives the signal once."""
     code = """
     import signal, time
     heard = []
@@ -122,8 +124,8 @@ def test_an_agent_that_handles_a_signal_goes_on(place: Place) -> None:
     assert (started.returncode, ending(place.files()[0])["exit_code"]) == (11, 11)
 
 
-def test_ctrl_c_at_a_terminal_comes_once(place: Place) -> None:
-    """The key reaches the agent from the terminal, and not a second time from the command."""
+def test_ctrl_c_at_a_terminal_is_received_once(place: Place) -> None:
+    """The agent receives Ctrl-C from the terminal, and not a second time from the command."""
     code = """
     import signal, time
     heard = []
@@ -162,7 +164,9 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("first", ["after", "never"])
 def test_children_have_files_of_their_own(first: str, place: Place) -> None:
-    """Every Python process that makes a call has a file, linked to its parent's where that has one."""
+    """Every Python process that makes a call writes its own file, which is linked to the file of its parent, if the
+    parent has one.
+    """
     place.agent("call()", "caller.py")
     command = place.agent(CHILDREN)
     done = place.run("--quiet", "--trajectory-file", "trajectories/run.json", *command, first)
@@ -178,7 +182,7 @@ def test_children_have_files_of_their_own(first: str, place: Place) -> None:
 
 
 def test_forked_children_have_files_of_their_own(place: Place) -> None:
-    """A fork that makes a call writes a file linked to its parent's, whose own goes on."""
+    """A forked child that makes a call writes a file that is linked to its parent's file. The parent's file goes on."""
     code = """
     call()
     if os.fork() == 0:
@@ -213,10 +217,9 @@ WORKERS = """
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_end_as_they_ended(method: str, place: Place) -> None:
-    """A worker of multiprocessing, of either kind, is completed, or failed with its exception.
-
-    Since Python 3.13 only its exit code is left.
+def test_the_end_of_multiprocessing_workers_is_recorded(method: str, place: Place) -> None:
+    """A worker of either kind is completed, or failed with its exception. Since Python 3.13 only its exit code is
+    known.
     """
     raised = "ValueError" if sys.version_info < (3, 13) else "SystemExit"
     place.run(*place.agent(WORKERS), method)
@@ -237,9 +240,8 @@ def test_a_process_without_calls_leaves_nothing(place: Place) -> None:
 
 
 def test_a_recorder_of_the_agent_s_own_comes_first(place: Place) -> None:
-    """The agent's own recorder records the clients that it wraps.
-
-    Our recorder records all other calls. Each call is recorded once.
+    """The agent's own recorder records the clients that it wraps. Our recorder records all other calls, so each call is
+    recorded once.
     """
     code = """
     from trace_recorder import TrajectoryRecorder
@@ -254,8 +256,8 @@ def test_a_recorder_of_the_agent_s_own_comes_first(place: Place) -> None:
 
 
 @pytest.mark.parametrize("form", ["module", "script", "shell"])
-def test_every_way_to_start_a_program(form: str, place: Place) -> None:
-    """A module, a console script of a directory on PATH, and a shell around Python are recorded alike."""
+def test_programs_are_recorded_however_they_are_started(form: str, place: Place) -> None:
+    """A module, a console script of a directory on PATH, and a shell around Python are recorded."""
     place.agent("call()", "agent.py")
     script = place.path / "my-agent"
     script.write_text(f"#!{sys.executable}\nimport runpy\nrunpy.run_path('agent.py')\n")
@@ -273,7 +275,7 @@ def test_every_way_to_start_a_program(form: str, place: Place) -> None:
 
 
 def test_the_user_s_own_sitecustomize_is_run(place: Place) -> None:
-    """A sitecustomize on PYTHONPATH is run, and `import sitecustomize` gives that module."""
+    """A sitecustomize on PYTHONPATH is run, and `import sitecustomize` returns that module."""
     (place.path / "sitecustomize.py").write_text(
         "import sys\nmark = 7\nif 'agent.py' in sys.orig_argv: print('theirs')\n"
     )
@@ -288,7 +290,7 @@ def test_the_user_s_own_sitecustomize_is_run(place: Place) -> None:
     assert len(place.files()) == 1
 
 
-def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
+def test_an_agent_in_another_environment_is_recorded(place: Place) -> None:
     """The agent is recorded in an environment that has an HTTP library but not this package."""
     venv.create(place.path / "bare", with_pip=False)
     libraries = place.path / "libraries"
@@ -315,7 +317,7 @@ def test_an_environment_without_the_package_borrows_it(place: Place) -> None:
         (["--no-such-option", "x"], 2, "No such option"),
     ],
 )
-def test_what_cannot_be_run_is_said(command: list[str], code: int, message: str, place: Place) -> None:
+def test_a_command_that_cannot_be_run_is_reported(command: list[str], code: int, message: str, place: Place) -> None:
     """The message is one sentence, and the exit code is that of a shell."""
     (place.path / "not-executable").write_text("")
     (place.path / "no-program").write_text("neither")
@@ -326,7 +328,7 @@ def test_what_cannot_be_run_is_said(command: list[str], code: int, message: str,
 
 
 def test_recording_that_fails_changes_nothing(place: Place) -> None:
-    """If no file can be written, the agent runs as without us, and stderr names the failure."""
+    """If no file can be written, the agent runs as without a recorder, and stderr names the failure."""
     (place.path / "file").write_text("")
     done = place.run("--directory", "file/inside", *place.agent("call(); print('done')"))
 
@@ -334,7 +336,7 @@ def test_recording_that_fails_changes_nothing(place: Place) -> None:
     assert "could not begin the run" in done.stderr or "could not find the run of a call" in done.stderr
 
 
-def test_recording_that_is_turned_off_leaves_nothing(place: Place) -> None:
+def test_disabled_recording_leaves_no_file(place: Place) -> None:
     """With TRACE_RECORDER_DISABLED the agent runs and no file is written."""
     done = place.run("--quiet", *place.agent("call(); print('done')"), TRACE_RECORDER_DISABLED="1")
 

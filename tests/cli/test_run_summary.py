@@ -1,4 +1,4 @@
-"""What `trace-recorder run` prints at its end: what was recorded and where, or why nothing was."""
+"""The summary at the end of `trace-recorder run`: what was recorded and where, or why nothing was recorded."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ KEY = "sk-ant-api03-" + "Zq8" * 30 + "AA"
 
 
 def lines(said: str) -> list[str]:
-    """The lines, with times and process ids of names left out."""
+    """Return the printed lines, without the times and process ids in file names."""
     return [re.sub(r"_\d{8}_\d{6}|(?<=\.)\d+(?=\.json)", "", line) for line in said.splitlines()]
 
 
-def test_what_was_recorded_is_said_on_stderr(place: Place) -> None:
-    """How many runs, calls and tools, and the file; stdout is the agent's own."""
+def test_the_summary_is_printed_to_stderr(place: Place) -> None:
+    """The summary has the number of runs, calls and tools, and the file. stdout has only the agent's output."""
     done = place.run(*place.agent("call(); call(); print('out'); print('aside', file=sys.stderr)"))
 
     [document] = place.files()
@@ -32,7 +32,7 @@ def test_what_was_recorded_is_said_on_stderr(place: Place) -> None:
 
 
 def test_failures_and_tools_are_counted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The number of failed calls and tools is printed too."""
+    """The summary has the number of failed calls and of tools."""
     code = """
     from trace_recorder import tool
 
@@ -99,7 +99,7 @@ for name in ("own.json", "other.json"):
     ids=["children", "forks", "own"],
 )
 def test_every_process_and_every_run_is_counted(code: str, files: list[str], place: Place) -> None:
-    """Children, forks of forks, and recorders of the agent's own: each with its file."""
+    """The summary counts children, forks of forks, and the agent's own recorders, each with its file."""
     place.agent("call()", "caller.py")
     command = ["--trajectory-file", "trajectories/run.json", *place.agent(code)]
     done = place.run(*command, PYTHONWARNINGS=FORKS_WITH_THREADS)
@@ -110,8 +110,8 @@ def test_every_process_and_every_run_is_counted(code: str, files: list[str], pla
     assert sorted(others) == [f"  {name}" for name in files]
 
 
-def test_many_files_are_not_all_named(place: Place) -> None:
-    """Ten of them are."""
+def test_at_most_ten_files_are_named(place: Place) -> None:
+    """Of 13 files, the summary names ten, and says that there are 3 more."""
     code = """
     import os
     for _ in range(13):
@@ -127,8 +127,8 @@ def test_many_files_are_not_all_named(place: Place) -> None:
     assert last == "  and 3 more"
 
 
-def test_a_run_of_which_a_part_was_seen(place: Place) -> None:
-    """The library and the host are named once, in the last line."""
+def test_a_partly_recorded_run_is_reported(place: Place) -> None:
+    """The last line names the library and the host of the calls that may be missing, once."""
     unseen = "import urllib.request; urllib.request.urlopen(os.environ['OPENAI_BASE_URL'], b'{}').close()"
     done = place.run(*place.agent(f"call(); {unseen}; call()"))
 
@@ -138,8 +138,8 @@ def test_a_run_of_which_a_part_was_seen(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
-    """The exit code is the child's, after the summary is printed."""
+def test_a_signal_does_not_suppress_the_summary(name: str, place: Place) -> None:
+    """After a signal the summary is printed, and then the command exits as its child did."""
     started = place.start(*place.agent('import time; call(); print("ready", flush=True); time.sleep(30)'))
     started.send_signal(signal.Signals[name])
     _, errors = started.communicate(timeout=30)
@@ -167,10 +167,10 @@ def test_a_signal_leaves_the_summary(name: str, place: Place) -> None:
     ],
     ids=["no call", "no LLM", "urllib", "-I", "-S", "-E", "disabled"],
 )
-def test_that_nothing_was_recorded_is_said(
+def test_a_summary_says_that_nothing_was_recorded(
     code: str, options: list[str], environment: dict[str, str], reason: str, place: Place
 ) -> None:
-    """The reason is printed if it is known; the exit code is the agent's."""
+    """The summary has the reason, if the reason is known. The exit code is the agent's."""
     dashes, python, name = map(str, place.agent(code))
     done = place.run(dashes, python, *options, name, **environment)
 
@@ -185,7 +185,7 @@ def test_that_nothing_was_recorded_is_said(
     [["sh", "-c", "exit 3"], ["PYTHON", "-c", "import urllib.request; raise SystemExit(3)"]],
     ids=["no Python", "another library"],
 )
-def test_what_was_not_reached_is_said_with_what_may_be_why(command: list[str], place: Place) -> None:
+def test_possible_reasons_for_an_empty_recording_are_listed(command: list[str], place: Place) -> None:
     """The reason may be another HTTP library, a Python that does not load our recorder, or a program that is not
     Python.
     """
@@ -198,16 +198,16 @@ def test_what_was_not_reached_is_said_with_what_may_be_why(command: list[str], p
         assert reason in done.stderr
 
 
-def test_the_end_may_be_quiet(place: Place) -> None:
-    """For scripts."""
+def test_quiet_suppresses_the_summary(place: Place) -> None:
+    """With `--quiet`, `run` prints no summary."""
     done = place.run("--quiet", *place.agent("call()"))
     assert (done.returncode, done.stderr, len(place.files())) == (0, "", 1)
 
     assert place.run("--quiet", *place.agent("")).stderr == ""
 
 
-def test_a_closed_stderr_changes_no_exit(place: Place) -> None:
-    """A summary that cannot be printed has no effect."""
+def test_a_closed_stderr_does_not_change_the_exit_code(place: Place) -> None:
+    """If the summary cannot be printed, the exit code is the same."""
     command = place.program(*place.agent("call(); sys.exit(7)"))
     for to in ("2>&-", "2>/dev/full"):
         script = " ".join(["exec", *map(_quoted, command), to])
@@ -219,7 +219,7 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
-def test_the_task_is_the_command_unless_it_is_given(place: Place) -> None:
+def test_the_task_is_the_command_unless_a_task_is_given(place: Place) -> None:
     """The task in every process's file is the command as a user would type it."""
     place.agent("call()", "caller.py")
     command = place.agent(CHILDREN)
@@ -229,8 +229,8 @@ def test_the_task_is_the_command_unless_it_is_given(place: Place) -> None:
     assert tasks == {f"{command[1]} agent.py --name 'two words'"}
 
 
-def test_a_secret_in_the_command_is_on_no_file(place: Place) -> None:
-    """The secret is masked in the task, in the metadata, and in the summary."""
+def test_a_secret_in_the_command_is_in_no_file(place: Place) -> None:
+    """A secret is masked in the task, in the metadata, and in the summary."""
     done = place.run(*place.agent("call()"), "--key", KEY)
 
     [document] = place.files()
@@ -239,8 +239,8 @@ def test_a_secret_in_the_command_is_on_no_file(place: Place) -> None:
     assert KEY not in done.stderr
 
 
-def test_a_secret_that_only_its_option_tells_is_on_no_file(place: Place) -> None:
-    """The words of the command in the metadata are masked as the line that they make."""
+def test_a_secret_known_only_by_its_option_is_in_no_file(place: Place) -> None:
+    """The command's words are masked together as a line, so that an option's name reveals the secret after it."""
     place.run(*place.agent("call()"), "--password", "hunter2-secret", "--name", "two words", "it's")
 
     [document] = place.files()
@@ -252,7 +252,7 @@ def test_a_secret_that_only_its_option_tells_is_on_no_file(place: Place) -> None
     assert [path for path in (place.path / "trajectories").iterdir() if "hunter2" in path.read_text()] == []
 
 
-def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
+def test_the_exit_code_is_recorded_beside_the_summary(place: Place) -> None:
     """The exit code is recorded next to the summary."""
     place.run(*place.agent("call(); sys.exit(3)"))
 
@@ -261,7 +261,7 @@ def test_what_is_waited_for_is_on_file_as_before(place: Place) -> None:
 
 
 def test_nothing_is_left_behind(place: Place) -> None:
-    """The files for the exchange between processes are deleted with the command."""
+    """The command deletes the files by which its processes exchange data."""
     temporary = place.path / "tmp"
     temporary.mkdir()
     environment = {**place.environment, "TMPDIR": str(temporary)}

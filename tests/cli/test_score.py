@@ -1,4 +1,4 @@
-"""`trace-recorder score`: functions over saved runs, and their rewards on file."""
+"""`trace-recorder score`: functions that judge saved runs, and their recorded rewards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def broken(trajectory):
 
 
 def line_of(words: str, number: int = 1) -> int:
-    """Return the number of the line in the file of functions that has some words for the nth time."""
+    """Return the number of the line that has these words for the nth time in the file of functions."""
     return [at for at, line in enumerate(MINE.splitlines(), start=1) if words in line][number - 1]
 
 
@@ -54,7 +54,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def rewards(directory: Path) -> list[list[tuple[str, float, float]]]:
-    """The rewards of each run: name, value, weight."""
+    """Return the rewards of each run: name, value, weight."""
     return [
         [(reward.name, reward.value, reward.weight) for reward in load(path).rewards]
         for path in sorted(directory.glob("*.json"))
@@ -62,7 +62,7 @@ def rewards(directory: Path) -> list[list[tuple[str, float, float]]]:
 
 
 def test_each_run_gets_its_reward(runs: Path, mine: Path) -> None:
-    """Under the function's name, in its journal and its document."""
+    """The reward is in the journal and in the document of each run, under the function's name."""
     result = invoke("score", runs, "--reward", f"{mine}:length")
 
     assert result.exit_code == 0
@@ -73,14 +73,14 @@ def test_each_run_gets_its_reward(runs: Path, mine: Path) -> None:
 
 
 def test_a_reward_may_have_a_name_a_weight_and_variables(runs: Path, mine: Path) -> None:
-    """The values of --set are passed to the function by name."""
+    """A reward may have its own name and weight. The values of --set are passed to the function by name."""
     invoke("score", runs, "--reward", f"{mine}:length", "--name", "short", "--weight", "0.5", "--set", "per=2")
 
     assert rewards(runs) == [[("short", 2.0, 0.5)], [("short", 3.0, 0.5)]]
 
 
 def test_a_run_is_scored_once_unless_asked(runs: Path, mine: Path) -> None:
-    """A second time over the same directory adds nothing; --again does."""
+    """A second `score` over the same directory adds no reward. With --again it does."""
     invoke("score", runs / "a.json", "--reward", f"{mine}:length")
     result = invoke("score", runs, "--reward", f"{mine}:length")
     assert "a.json: has this reward already" in result.stdout
@@ -90,8 +90,8 @@ def test_a_run_is_scored_once_unless_asked(runs: Path, mine: Path) -> None:
     assert [len(own) for own in rewards(runs)] == [2, 2]
 
 
-def test_nothing_is_written_when_nothing_is_to_be(runs: Path, mine: Path) -> None:
-    """A dry run, and a function that gives no reward."""
+def test_a_dry_run_writes_nothing(runs: Path, mine: Path) -> None:
+    """A dry run, and a function that returns no reward, change no file."""
     before = {path: path.read_bytes() for path in runs.iterdir()}
 
     assert "a.json: length 4" in invoke("score", runs, "--reward", f"{mine}:length", "--dry-run").stdout
@@ -99,7 +99,7 @@ def test_nothing_is_written_when_nothing_is_to_be(runs: Path, mine: Path) -> Non
     assert {path: path.read_bytes() for path in runs.iterdir()} == before
 
 
-def test_a_function_that_fails_is_told_of_each_run(runs: Path, mine: Path) -> None:
+def test_a_failing_function_is_reported_for_each_run(runs: Path, mine: Path) -> None:
     """The error names the run, the file and the line. Nothing is written, and the exit code is 1."""
     result = invoke("score", runs, "--reward", f"{mine}:broken")
 
@@ -112,8 +112,8 @@ def test_a_function_that_fails_is_told_of_each_run(runs: Path, mine: Path) -> No
     assert rewards(runs) == [[], []]
 
 
-def test_a_run_that_goes_on_is_refused_and_the_others_are_scored(runs: Path, mine: Path) -> None:
-    """The journal belongs to the recorder until the run ends."""
+def test_an_unfinished_run_is_refused_and_the_others_are_scored(runs: Path, mine: Path) -> None:
+    """An unfinished run gets no reward, because its journal belongs to the recorder until the run ends."""
     recorder = TrajectoryRecorder(runs / "c.json")
     recorder.start()
     recorder.record_llm_interaction([], {"content": "x"}, "openai", "m")
@@ -124,15 +124,17 @@ def test_a_run_that_goes_on_is_refused_and_the_others_are_scored(runs: Path, min
     assert [len(own) for own in rewards(runs)] == [1, 1, 0]
 
 
-def test_a_function_that_is_none_is_told_before_anything_is_read(runs: Path) -> None:
-    """The message is one sentence."""
+def test_an_invalid_function_is_reported_before_any_run_is_read(runs: Path) -> None:
+    """An unknown or invalid function is reported in one sentence before a run is read."""
     result = invoke("score", runs, "--reward", "no_such_module:f")
 
     assert (result.exit_code, "no module no_such_module" in result.stderr) == (1, True)
 
 
 def test_a_batch_is_scored_by_one_call(runs: Path, mine: Path) -> None:
-    """ToolBrain's form for judges that rank: `f(traces)`; each run is given its own reward."""
+    """A function `f(traces)`, the form of ToolBrain's ranking judges, is called once for all runs. Each run gets its
+    own reward.
+    """
     result = invoke("score", runs, "--reward", f"{mine}:ranked", "--set", "best=0.5")
 
     assert result.exit_code == 0
@@ -143,8 +145,8 @@ def test_a_batch_is_scored_by_one_call(runs: Path, mine: Path) -> None:
     assert rewards(runs) == [[], [("ranked", 0.5, 1.0)]]
 
 
-def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine: Path) -> None:
-    """The other runs are reported. A function is not called if no run is left."""
+def test_a_batch_has_only_ended_runs_without_the_reward(runs: Path, mine: Path) -> None:
+    """The other runs are reported. If no run is left, the function is not called."""
     invoke("score", runs / "b.json", "--reward", f"{mine}:ranked")
     recorder = TrajectoryRecorder(runs / "c.json")
     recorder.start()
@@ -162,7 +164,7 @@ def test_a_batch_is_of_runs_that_have_ended_and_lack_the_reward(runs: Path, mine
 
 
 def test_a_batch_that_fails_writes_nothing(runs: Path, mine: Path) -> None:
-    """The failure is reported once, for the whole batch."""
+    """A failure is reported once for the whole batch, and no reward is written."""
     result = invoke("score", runs, "--reward", f"{mine}:torn")
 
     where = f"RuntimeError: no judge today ({mine}, line {line_of('raise', 1)}, in torn)"
@@ -213,10 +215,10 @@ def leaving(trajectory):
         ("leaving", "raise SystemExit", "leaving", "it tries to end the program"),
     ],
 )
-def test_an_error_is_told_with_its_place(
+def test_an_error_is_reported_with_its_line(
     function: str, line: str, name: str, what: str, runs: Path, tmp_path: Path
 ) -> None:
-    """The line is in the user's own function: below its decorators, above the functions that it called."""
+    """The reported line is in the user's own function, not in its decorators or in a function that it called."""
     path = tmp_path / "deep.py"
     path.write_text(DEEP)
     number = next(at for at, text in enumerate(DEEP.splitlines(), start=1) if line in text)
@@ -267,8 +269,10 @@ def acted_of_all(traces):
 
 @pytest.mark.parametrize("function", ["acted", "acted_of_all"])
 @pytest.mark.parametrize(("parser", "count"), [(None, 0), ("calls", 0), ("code", 1), ("react", 0)])
-def test_a_text_agent_has_its_parser(function: str, parser: str | None, count: int, tmp_path: Path) -> None:
-    """`--parser` has the turns parsed as `export` and `show --turns` do."""
+def test_the_turns_of_a_text_agent_are_parsed_as_asked(
+    function: str, parser: str | None, count: int, tmp_path: Path
+) -> None:
+    """`score --parser` parses the turns as `export` and `show --turns` do."""
     (tmp_path / "mine.py").write_text(TEXT)
     run = recorded(tmp_path / "run.json", "Thought: I add.\n<code>\nadd(5, 7)\n</code>")
     options = [] if parser is None else ["--parser", parser]
@@ -277,15 +281,15 @@ def test_a_text_agent_has_its_parser(function: str, parser: str | None, count: i
     assert (result.exit_code, [reward.value for reward in load(run).rewards]) == (0, [count])
 
 
-def test_a_parser_that_is_none_is_misuse(runs: Path, mine: Path) -> None:
-    """The message lists the known parsers, before any file is read."""
+def test_an_unknown_parser_is_a_misuse(runs: Path, mine: Path) -> None:
+    """The message lists the known parsers, before a file is read."""
     result = invoke("score", runs, "--reward", f"{mine}:length", "--parser", "xml")
 
     assert (result.exit_code, "not one of calls, code, react" in result.stderr, rewards(runs)) == (2, True, [[], []])
 
 
 def test_a_variable_may_be_called_parser(tmp_path: Path) -> None:
-    """A variable `parser` goes to the function, and not to our option."""
+    """The value of `--set parser=…` is passed to the function, and does not set our option."""
     (tmp_path / "mine.py").write_text("def named(trajectory, parser, function):\n    return parser + function\n")
     run = recorded(tmp_path / "run.json")
     result = invoke(
@@ -296,7 +300,7 @@ def test_a_variable_may_be_called_parser(tmp_path: Path) -> None:
 
 
 def test_export_takes_a_parser_by_the_same_name(tmp_path: Path) -> None:
-    """`--parser` is `--form` where the form is a parser."""
+    """`export` accepts `--parser` for formats whose `--form` is a parser."""
     run = recorded(tmp_path / "run.json", "Thought: I add.\n<code>\nadd(5, 7)\n</code>")
     for option in ("--form", "--parser"):
         invoke("export", run, "-f", "toolbrain", option, "code", "-o", tmp_path / f"{option[2:]}.json")
@@ -309,7 +313,7 @@ def test_export_takes_a_parser_by_the_same_name(tmp_path: Path) -> None:
 
 
 def test_rewards_are_listed(runs: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A column more, of rewards of the whole run, each the last of its name."""
+    """`list` has a column of rewards for the whole run: the last reward of each name."""
     monkeypatch.delenv("COLUMNS", raising=False)
     assert "rewards" not in invoke("list", runs).stdout
     invoke("score", runs / "a.json", "--reward", f"{mine}:length")
@@ -326,7 +330,7 @@ def test_rewards_are_listed(runs: Path, mine: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_rewards_are_counted(runs: Path, mine: Path) -> None:
-    """For each reward name, the number of runs, the mean and the range are printed."""
+    """For each reward name, `stats` prints the number of runs, the mean and the range."""
     invoke("score", runs, "--reward", f"{mine}:length")
     invoke("score", runs / "b.json", "--reward", f"{mine}:length", "--name", "only b")
 
@@ -342,8 +346,8 @@ def test_rewards_are_counted(runs: Path, mine: Path) -> None:
     ]
 
 
-def test_accuracy_is_of_those_that_were_judged(tmp_path: Path) -> None:
-    """Runs without a stated success are in no share, and the number of judged runs is printed."""
+def test_accuracy_covers_only_judged_runs(tmp_path: Path) -> None:
+    """The accuracy leaves out runs without a recorded success. The number of judged runs is printed."""
     for number, success in enumerate((True, True, False, None, None)):
         recorded(tmp_path / "runs" / f"{number}.json", success=success)
     out = tmp_path / "rows.jsonl"
@@ -359,7 +363,7 @@ def test_accuracy_is_of_those_that_were_judged(tmp_path: Path) -> None:
 
 
 def test_without_a_verdict_there_is_no_accuracy(tmp_path: Path) -> None:
-    """The accuracy is absent, and not 0."""
+    """If no run was judged, the accuracy is absent, and not 0."""
     recorded(tmp_path / "runs" / "a.json", success=None)
 
     assert invoke("stats", tmp_path / "runs").stdout.splitlines()[0] == "runs    1 run: 1 completed; none judged"

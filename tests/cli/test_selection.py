@@ -20,7 +20,7 @@ MOMENT = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two runs in the default directory: `old` of ten days ago with a tool and a reward, `new` of now."""
+    """Two runs in the default directory: `old` from ten days ago with a tool and a reward, and `new` from now."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRACE_RECORDER_DIR", raising=False)
     for name in ("old", "new"):
@@ -60,7 +60,7 @@ def test_list_and_export_select_alike(runs: Path, options: list[str], tasks: lis
 
 
 @pytest.mark.parametrize("options", [["--since", "soon"], ["--until", "1y"], ["--meta", "branch"]])
-def test_what_is_no_condition_is_refused(runs: Path, options: list[str]) -> None:
+def test_invalid_conditions_are_refused(runs: Path, options: list[str]) -> None:
     assert invoke("list", *options).exit_code == 2
 
 
@@ -77,7 +77,7 @@ def test_the_package_is_the_command(runs: Path) -> None:
     assert "new.json" in done.stdout
 
 
-def test_grep_marks_what_matches_on_a_terminal_alone(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grep_marks_matches_only_on_a_terminal(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with TrajectoryRecorder("trajectories/said.json") as recorder:
         recorder.record_llm_interaction(
             [{"role": "user", "content": "find the needle here"}], {"content": "a"}, "p", "m"
@@ -88,7 +88,7 @@ def test_grep_marks_what_matches_on_a_terminal_alone(runs: Path, monkeypatch: py
     assert "find the \x1b[1;31mneedle\x1b[0m here" in invoke("grep", "need.e").output
 
 
-def test_an_endpoint_that_is_dead_ends_the_export_after_three_runs(tmp_path: Path) -> None:
+def test_an_unreachable_endpoint_ends_the_export_after_three_runs(tmp_path: Path) -> None:
     for number in range(5):
         with TrajectoryRecorder(tmp_path / f"{number}.json") as recorder:
             recorder.annotate("a", number)

@@ -1,4 +1,4 @@
-"""`trace-recorder serve`: a process that answers from a run until it is told to end."""
+"""`trace-recorder serve`: a process that answers from a run until the process is ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trace_recorder import TrajectoryRecorder
 
 @dataclass
 class Served:
-    """A running `trace-recorder serve`: its first output, and how to end it."""
+    """A running `trace-recorder serve`: its first output, and a method that ends it."""
 
     process: subprocess.Popen[str]
     lines: list[str]
@@ -37,7 +37,7 @@ class Served:
         return self.lines[1].removeprefix("OPENAI_BASE_URL=")
 
     def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
-        """End the server. Return its exit code and its stderr."""
+        """End the server, and return its exit code and its stderr."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, errors
@@ -65,8 +65,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
-    """The server prints its address and the variable for an SDK. All calls were asked for, so it exits with 0."""
+def test_a_run_is_served_until_the_server_is_ended(number: int, path: Path) -> None:
+    """The server prints its address and the variable for an SDK. It exits with 0 because all calls were asked for."""
     with served(path) as server:
         with client(server.url) as made:
             assert (ask(made, "b"), ask(made, "a")) == ("two", "one")
@@ -75,15 +75,15 @@ def test_a_run_is_served_until_it_is_ended(number: int, path: Path) -> None:
     assert re.fullmatch(r"2 calls of run\.jsonl at http://127\.0\.0\.1:\d+, until Ctrl-C", server.lines[0])
 
 
-def test_a_signal_while_the_addresses_are_printed_ends_it(path: Path) -> None:
+def test_a_signal_while_the_addresses_are_printed_ends_the_server(path: Path) -> None:
     """The server reports that no call was asked for. With `--loose` this is not a failure."""
     code, errors = ended_while_printing(["serve", str(path), "--loose"], path.parent, {"PYTHONPATH": str(ROOT)})
     assert (code, errors) == (0, "trace-recorder: run.jsonl has calls that nobody asked for: llm_1, llm_2\n")
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--loose"], 0)])
-def test_what_did_not_fit_is_said(options: list[str], code: int, path: Path) -> None:
-    """A request that was not recorded, when it comes; the calls that are left, at the end."""
+def test_requests_and_calls_without_a_match_are_reported(options: list[str], code: int, path: Path) -> None:
+    """The server reports an unrecorded request at once, and the calls that nobody asked for at the end."""
     with served(path, *options) as server:
         with client(server.url) as made:
             ask(made, "a")
@@ -99,8 +99,8 @@ def test_what_did_not_fit_is_said(options: list[str], code: int, path: Path) -> 
     ]
 
 
-def test_what_the_user_names_may_differ_and_the_port_be_chosen(path: Path) -> None:
-    """--ignore and --port; the newest run of a directory."""
+def test_ignored_members_may_differ_and_the_port_is_an_option(path: Path) -> None:
+    """`serve` takes --ignore, --port, and a directory, of which it serves the newest run."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with served(path.parent, "--port", str(port), "--ignore", "messages[0].content") as server:
@@ -109,8 +109,8 @@ def test_what_the_user_names_may_differ_and_the_port_be_chosen(path: Path) -> No
             assert ask(made, "anything") == "one"
 
 
-def test_what_cannot_be_served_is_refused(path: Path) -> None:
-    """A port in use, a file that is not a run, an unknown path in --ignore, and a speed of zero."""
+def test_invalid_arguments_of_serve_are_refused(path: Path) -> None:
+    """`serve` refuses a port in use, a file that is not a run, an unknown path in --ignore, and a speed of zero."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = [

@@ -1,4 +1,4 @@
-"""Several runs at once: shown one after another, those of the default directory, and forks below their origins."""
+"""Several runs at once: shown in sequence, taken from the default directory, and forks listed below their origins."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from tests.cli.invoking import invoke, recorded
 from trace_recorder import load
 
 
-def test_forks_are_listed_below_the_runs_that_they_continue(tmp_path: Path) -> None:
-    """Forks of forks are listed too, whenever they began. In another order, each run has a line of its own."""
+def test_forks_are_listed_below_their_origins(tmp_path: Path) -> None:
+    """Forks of forks are listed below their origins too, whenever they began. With another sort order no run is
+    indented.
+    """
 
     def fork(name: str, origin: str) -> Path:
         origins = {"forked_from": {"file": origin, "interaction_id": "llm_1"}}
@@ -32,8 +34,8 @@ def test_forks_are_listed_below_the_runs_that_they_continue(tmp_path: Path) -> N
     assert invoke("list", tmp_path, "--reverse").output.splitlines()[1].startswith("d.json")
 
 
-def test_several_runs_are_shown_one_after_another(tmp_path: Path) -> None:
-    """A run that cannot be read is reported, and the others are shown. Without a name, the newest run is shown."""
+def test_several_runs_are_shown_in_sequence(tmp_path: Path) -> None:
+    """`show` reports a run that cannot be read, and shows the others. Without an argument it shows the newest run."""
     path, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
 
     done = invoke("show", path, tmp_path / "none.json", other)

@@ -1,4 +1,4 @@
-"""`show` prints each content of a run once, literally, and names missing contents."""
+"""`show` prints each content of a run once, without changes, and names missing contents."""
 
 from __future__ import annotations
 
@@ -127,26 +127,26 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_captured_run_is_shown_step_by_step(path: Path) -> None:
-    """Each message appears where it is new. Attempts, broken streams and missing answers are named."""
+    """`show` prints each message where it is new. It names attempts, broken streams and missing answers."""
     captured(path).journal.close()
 
     assert shown(path) == CAPTURED
 
 
-def test_a_run_recorded_by_hand_is_shown_as_its_agent_told_it(path: Path) -> None:
+def test_a_run_recorded_by_hand_is_shown_in_the_order_of_time(path: Path) -> None:
     """Calls and steps are in the order of time. A text that both have is printed once."""
     assert shown(by_hand(path)) == BY_HAND
 
 
 def test_one_step_is_shown_alone(path: Path) -> None:
-    """With `--step` the head is missing, and the new messages are the same as in the whole output."""
+    """`show --step` prints no head, and the same new messages as `show` prints for that step."""
     captured(path).journal.close()
 
     assert shown(path, "--step", "2") == CAPTURED.split("\n\n")[2] + "\n"
 
 
-def test_a_step_with_its_calls_is_shown_by_its_number(path: Path) -> None:
-    """Calls with that step number are shown with the step."""
+def test_a_step_is_shown_with_its_calls(path: Path) -> None:
+    """Calls with the number of the step are shown with the step."""
     writing = Writing(path)
     writing.request(1, asked(TASK), step_number=7, agent="scout")
     writing.response(1, body=said("Hi."))
@@ -158,8 +158,8 @@ def test_a_step_with_its_calls_is_shown_by_its_number(path: Path) -> None:
     assert headings == ["llm_1, in step 7, agent scout, 22:05:48", "step 7, completed, agent scout, 22:05:50"]
 
 
-def test_a_call_in_flight_is_told_from_one_that_was_lost(path: Path) -> None:
-    """During the run a call without an answer is waiting; afterwards its answer is missing."""
+def test_an_open_call_is_distinguished_from_a_lost_call(path: Path) -> None:
+    """During the run a call without an answer is waiting. After the run its answer is missing."""
     writing = captured(path, socket.gethostname())
 
     running = label(shown(path), "incomplete")
@@ -167,8 +167,8 @@ def test_a_call_in_flight_is_told_from_one_that_was_lost(path: Path) -> None:
     assert (running[-1], label(shown(path), "incomplete")[-1]) == ("in flight, no answer yet", "no answer is on file")
 
 
-def test_half_a_stream_is_shown_for_what_it_is(path: Path) -> None:
-    """The received part of a stream of a killed process is shown, and marked as incomplete."""
+def test_an_incomplete_stream_is_shown_as_incomplete(path: Path) -> None:
+    """`show` prints the received part of a killed process's stream, and marks it as incomplete."""
     writing = Writing(path)
     writing.request(1, asked(TASK, stream=True))
     writing.stream(1, 'data: {"choices": [{"index": 0, "delta": {"content": "Hal"}}]}\n\n')
@@ -181,8 +181,8 @@ def test_half_a_stream_is_shown_for_what_it_is(path: Path) -> None:
     )
 
 
-def test_a_long_text_is_shortened_and_says_by_how_much(path: Path) -> None:
-    """With --full the text is complete."""
+def test_a_long_text_is_shortened(path: Path) -> None:
+    """`show` shortens a long text and prints by how much. With --full the text is complete."""
     writing = Writing(path)
     writing.request(1, asked({"role": "user", "content": "x" * (MAX_CHARACTERS + 1234)}))
     writing.response(1, body=said("\n".join(map(str, range(MAX_LINES + 3)))))
@@ -195,7 +195,7 @@ def test_a_long_text_is_shortened_and_says_by_how_much(path: Path) -> None:
 
 
 def test_long_arguments_have_a_line_each(path: Path) -> None:
-    """A file that a tool writes can be read as it is."""
+    """Long arguments of a tool are printed line by line, so that a file which the tool writes can be read."""
     writing = Writing(path)
     writing.request(1, asked(TASK))
     writing.response(1, body=said(None, called("c", "write", path="a.py", content="print()\n" * 20)))
@@ -207,7 +207,7 @@ def test_long_arguments_have_a_line_each(path: Path) -> None:
 
 
 def test_an_image_is_not_shown_as_text(path: Path) -> None:
-    """Parts that are not text are shown as JSON with their long strings shortened."""
+    """Parts that are not text are shown as JSON. Long strings in it are shortened."""
     image = {"type": "image_url", "image_url": {"url": "data:" + "A" * 5000}}
     writing = Writing(path)
     writing.request(1, asked({"role": "user", "content": [{"type": "text", "text": "See:"}, image]}))
@@ -219,8 +219,10 @@ def test_an_image_is_not_shown_as_text(path: Path) -> None:
     assert lines[at + 1] == f'               {{"type": "image_url", "image_url": {{"url": "{shortened}"}}}}'
 
 
-def test_marks_for_the_cache_make_no_message_new(path: Path) -> None:
-    """A cache mark that moves from call to call is not part of the conversation."""
+def test_cache_marks_make_no_message_new(path: Path) -> None:
+    """A cache mark that moves from call to call does not make a message new, because it is not part of the
+    conversation.
+    """
 
     def marked(text: str) -> Payload:
         part = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
@@ -237,8 +239,8 @@ def test_marks_for_the_cache_make_no_message_new(path: Path) -> None:
     assert label(shown(path), "user") == ["one", "two"]
 
 
-def test_an_answer_that_was_changed_is_new(path: Path) -> None:
-    """The agent's changes to the model's words, or to a tool's result, are shown."""
+def test_an_answer_that_the_agent_changed_is_new(path: Path) -> None:
+    """`show` prints an answer of the model or a tool result again if the agent changed it in the next prompt."""
     writing = Writing(path)
     writing.request(1, asked(TASK))
     writing.response(1, body=said("I look.", called("call_1", "read_file", path="a.py")))
@@ -252,8 +254,8 @@ def test_an_answer_that_was_changed_is_new(path: Path) -> None:
     ]
 
 
-def test_several_answers_are_all_shown(path: Path) -> None:
-    """If a call asked for several answers, each has its number."""
+def test_all_answers_of_a_call_are_shown(path: Path) -> None:
+    """If a call asked for several answers, each answer is shown with its number."""
     body = said("one")
     body["choices"].append({"index": 1, "message": {"role": "assistant", "content": "two"}, "finish_reason": "stop"})
     writing = Writing(path)
@@ -265,7 +267,9 @@ def test_several_answers_are_all_shown(path: Path) -> None:
 
 
 def test_metadata_under_the_name_of_an_origin_is_shown(tmp_path: Path) -> None:
-    """The origin line replaces only metadata that a fork wrote, and not a value of the agent's own with that name."""
+    """The line about a fork's origin replaces only metadata that a fork wrote, not the agent's own value of
+    that name.
+    """
     written = {"trajectory_id": "t", "file": "a.jsonl", "interaction_id": "llm_2", "step_number": 2}
     metadata_lines = {}
     for name, value in {"fork": written, "own": {"branch": "main"}}.items():
@@ -283,8 +287,8 @@ def test_the_json_is_the_document_with_the_full_history(path: Path) -> None:
     assert json.loads(shown(path, "--json")) == load(path).to_document()
 
 
-def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
-    """The text stays beside the labels in a narrow terminal, and colours appear only where they are supported."""
+def test_long_lines_are_wrapped_beside_their_label() -> None:
+    """In a narrow terminal the text stays beside its label. Colours appear only where the terminal supports them."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, width=34, legacy_windows=False)
 
@@ -313,10 +317,9 @@ def test_a_terminal_wraps_long_lines_beside_their_label() -> None:
         ),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -> None:
-    """Escapes, bells, and characters that change the direction of writing are made visible.
-
-    Other characters are unchanged.
+def test_terminal_controls_are_made_visible(text: str, expected: str) -> None:
+    """Escapes, bells, and characters that change the direction of writing are made visible. Other characters are
+    unchanged.
     """
     assert escape_control_characters(text) == expected
 
@@ -335,8 +338,8 @@ def test_what_a_terminal_would_obey_is_shown_instead(text: str, expected: str) -
         ("soon", "soon"),
     ],
 )
-def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> None:
-    """Durations of any size have three figures; a value that is not a number is unchanged."""
+def test_durations_are_printed_with_three_figures(value: Payload, expected: str) -> None:
+    """Durations of any size have three figures. A value that is not a number is printed unchanged."""
     assert seconds(value) == expected
 
 
@@ -344,6 +347,6 @@ def test_durations_are_told_to_three_figures(value: Payload, expected: str) -> N
     ("timestamp", "expected"),
     [("2025-06-12T20:05:46Z", "2025-06-12 22:05:46 +0200"), ("yesterday", "yesterday"), (None, ""), (5, "5")],
 )
-def test_times_are_told_in_the_local_zone(timestamp: Payload, expected: str) -> None:
-    """A value that is not a time is unchanged."""
+def test_times_are_printed_in_the_local_zone(timestamp: Payload, expected: str) -> None:
+    """`show` prints times in the local time zone, and prints a value that is not a time unchanged."""
     assert local_time(timestamp) == expected

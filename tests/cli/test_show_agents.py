@@ -26,7 +26,7 @@ def assistant(content: str) -> Payload:
 
 
 def whose(number: int, name: str = "researcher") -> Payload:
-    """Return the members of a call about the agent that made it."""
+    """Return the members of a call that name the agent which made it."""
     return {"agent": name, "agent_id": f"agent_{number}", "parent_agent_id": "agent_0"}
 
 
@@ -35,8 +35,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run.jsonl"
 
 
-def test_each_call_is_held_against_the_one_before_of_its_own_agent(path: Path) -> None:
-    """Two agents take turns with nearly equal questions. No call is compared with a call of the other agent."""
+def test_each_call_is_compared_with_the_earlier_call_of_its_agent(path: Path) -> None:
+    """Two agents take turns with nearly equal prompts. No call is compared with a call of the other agent."""
     writing = Writing(path)
     east, west = [RULES, user("Look in the east.")], [RULES, user("Look in the west.")]
     writing.request(1, asked(*east), **whose(1))
@@ -64,8 +64,10 @@ def test_each_call_is_held_against_the_one_before_of_its_own_agent(path: Path) -
     ]
 
 
-def test_a_side_call_is_none_of_the_conversation(path: Path) -> None:
-    """A title for the same question is shown whole. The next call is compared with the call before the title."""
+def test_a_side_call_is_not_part_of_the_conversation(path: Path) -> None:
+    """A call for a title of the same question is shown whole. The next call is compared with the call before
+    the title.
+    """
     writing = Writing(path)
     first = [RULES, user("Is it cold?")]
     writing.request(1, asked(*first))
@@ -83,7 +85,7 @@ def test_a_side_call_is_none_of_the_conversation(path: Path) -> None:
     ]
 
 
-def test_an_agent_of_its_own_name_needs_no_id(path: Path) -> None:
+def test_an_agent_with_a_unique_name_is_shown_without_its_id(path: Path) -> None:
     """Its name distinguishes it from others."""
     writing = Writing(path)
     for number, name in enumerate(("planner", "researcher"), start=1):
@@ -95,8 +97,8 @@ def test_an_agent_of_its_own_name_needs_no_id(path: Path) -> None:
     assert [line.split(", ")[3] for line in headings] == ["agent planner", "agent researcher"]
 
 
-def test_a_conversation_that_is_long_past_is_gone_on_with(path: Path) -> None:
-    """The conversation continues, however many calls of other agents came in between."""
+def test_a_conversation_is_continued_after_many_other_calls(path: Path) -> None:
+    """A call continues its conversation, however many calls of other agents were made in between."""
     writing = Writing(path)
     writing.request(1, asked(RULES, user("Look.")), **whose(1))
     writing.response(1, body=said("Yes."))
@@ -110,8 +112,8 @@ def test_a_conversation_that_is_long_past_is_gone_on_with(path: Path) -> None:
     assert label(shown(path), "prompt")[-1] == "4 messages: 2 as in llm_1, its answer, 1 new"
 
 
-def test_what_a_request_refers_to_is_not_gone(path: Path) -> None:
-    """The earlier part is named, and not shown as left out."""
+def test_a_referenced_history_is_not_shown_as_removed(path: Path) -> None:
+    """If a request refers to an earlier response, `show` names it instead of saying that its messages were left out."""
     responses(path.with_suffix(".json"), SAME)
 
     assert label(shown(path), "prompt") == [
@@ -122,7 +124,7 @@ def test_what_a_request_refers_to_is_not_gone(path: Path) -> None:
 
 
 def test_all_models_of_a_run_are_named(path: Path) -> None:
-    """The line says how often each model was called, the first model first."""
+    """`show` prints how often each model of a run was called, the first model first."""
     writing = Writing(path, provider="openai", model="gpt-4o")
     for number, model in enumerate(("gpt-4o", "gpt-4o-mini", "gpt-4o"), start=1):
         writing.request(number, asked(user("Look.")) | {"model": model})
@@ -133,8 +135,8 @@ def test_all_models_of_a_run_are_named(path: Path) -> None:
     assert label(head, "model") == ["openai, gpt-4o (2 calls)", "openai, gpt-4o-mini (1 call)"]
 
 
-def test_the_only_model_of_a_run_is_named_as_its_calls_name_it(path: Path) -> None:
-    """If nobody stated a model for the run, the model of the calls is named."""
+def test_the_only_model_of_a_run_is_taken_from_its_calls(path: Path) -> None:
+    """If the run states no model, `show` prints the model of its calls."""
     writing = Writing(path)
     writing.request(1, asked(user("Look.")))
     writing.response(1, body=said("Yes."))
@@ -143,8 +145,8 @@ def test_the_only_model_of_a_run_is_named_as_its_calls_name_it(path: Path) -> No
     assert label(shown(path).split("\n\n")[0], "model") == ["openai, gpt-4o"]
 
 
-def test_an_unknown_time_is_not_nought(tmp_path: Path) -> None:
-    """Calls that an agent records by hand have no duration: no figure and no column says 0 ms."""
+def test_an_unknown_duration_is_not_zero(tmp_path: Path) -> None:
+    """Calls that an agent records by hand have no duration: no figure and no column shows 0 ms."""
     path = tmp_path / "run.json"
     nought = re.compile(r"\b0 ms")  # the run itself may have taken 20
     with TrajectoryRecorder(path) as recorder:
@@ -158,8 +160,8 @@ def test_an_unknown_time_is_not_nought(tmp_path: Path) -> None:
     assert not nought.search(invoke("show", path).stdout)
 
 
-def test_a_time_that_some_calls_state_is_theirs_alone(path: Path) -> None:
-    """The mean covers the calls that state a time. The number of other calls is printed."""
+def test_the_mean_covers_calls_with_a_duration(path: Path) -> None:
+    """The mean covers the calls that have a duration. The number of other calls is printed."""
     writing = Writing(path, model="m")
     writing.request(1, asked(user("Look."), tools=[]))
     writing.response(1, body=said(None, called("c", "bash")))

@@ -17,13 +17,13 @@ URL = "https://api.openai.com/v1/chat/completions"
 
 
 def titles(output: str) -> list[str]:
-    """Return the first line of each step or call: its number and its call."""
+    """Return the first line of each step or call, which has its number and its call."""
     lines = [line for line in output.splitlines() if line.startswith(("step ", "llm_"))]
     return [", ".join(line.split(", ")[:2]) for line in lines]
 
 
 def test_a_step_with_a_failed_attempt_is_shown(tmp_path: Path) -> None:
-    """Although its call succeeded; it is shown as without the option, below the header."""
+    """A step whose call succeeded after a failed attempt is shown as without the option, below the header."""
     path = captured(tmp_path / "run.jsonl")
     path.journal.close()
     whole, failed = shown(tmp_path / "run.jsonl"), shown(tmp_path / "run.jsonl", "--errors")
@@ -52,12 +52,12 @@ def test_a_call_with_an_error_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_step_with_a_failed_tool_or_an_error_of_its_own_is_shown(tmp_path: Path) -> None:
-    """The calls of such a step are shown too."""
+    """`show --errors` prints a step with a failed tool or its own error, and the calls of the step."""
     assert titles(shown(by_hand(tmp_path / "run.jsonl"), "--errors")) == ["step 1, calling_tool", "step 2, error"]
 
 
 def test_a_failed_call_shows_the_step_that_it_belongs_to(tmp_path: Path) -> None:
-    """The other calls and the tools of that step are shown, and no other step."""
+    """For a failed call, `show --errors` prints the calls and tools of the same step, and no other step."""
     statuses = iter((200, 500, 200, 200))
     with (
         TrajectoryRecorder(tmp_path / "run.json") as recorder,
@@ -77,8 +77,8 @@ def test_a_failed_call_shows_the_step_that_it_belongs_to(tmp_path: Path) -> None
     assert titles(output) == ["step 2, llm_3", "llm_2, in step 2"]
 
 
-def test_it_is_said_that_nothing_failed(tmp_path: Path) -> None:
-    """Below the header."""
+def test_no_failure_is_reported(tmp_path: Path) -> None:
+    """If nothing failed, `show --errors` says so below the header."""
     output = shown(recorded(tmp_path / "run.json"), "--errors")
 
     assert output.endswith("\n\nNo step has an error.\n")
@@ -86,8 +86,8 @@ def test_it_is_said_that_nothing_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [["--step", "1"], ["--turns"], ["--json"]])
-def test_options_that_choose_otherwise_are_refused(other: list[str], tmp_path: Path) -> None:
-    """The exit code is that of misuse."""
+def test_conflicting_options_are_refused(other: list[str], tmp_path: Path) -> None:
+    """`show --errors` with an option that selects steps in another way is a misuse."""
     done = invoke("show", recorded(tmp_path / "run.json"), "--errors", *other)
 
     assert done.exit_code == 2

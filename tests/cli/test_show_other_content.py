@@ -1,4 +1,6 @@
-"""`show` of what is in no answer's text: refusals as they are, the rest by its kind, errors of several parts."""
+"""What `show` prints beside answers' texts: refusals unchanged, other content by its kind, and errors of
+several parts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from trace_recorder.values.messages import Payload
 
 
 def shown(path: Path) -> list[str]:
-    """The lines that `show` prints of a run."""
+    """Return the lines that `show` prints of a run."""
     result = CliRunner().invoke(app, ["show", str(path)])
     assert result.exit_code == 0, result.output
     return [line.strip() for line in result.output.splitlines()]
@@ -45,8 +47,8 @@ def test_a_refusal_is_shown(tmp_path: Path, path: str, request_body: Payload, bo
     assert "refusal    I cannot." in shown(tmp_path / "run.json")
 
 
-def test_an_answer_that_is_no_json_is_shown(tmp_path: Path) -> None:
-    """The page of a proxy with status 200 is not taken for an empty answer."""
+def test_an_answer_that_is_not_json_is_shown(tmp_path: Path) -> None:
+    """A proxy's HTML page with status 200 is shown, and not taken for an empty answer."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     with recorder:
         exchanged(recorder, asked("q"), Answer(b"<html>Log in.</html>", media="text/html"))
@@ -54,8 +56,8 @@ def test_an_answer_that_is_no_json_is_shown(tmp_path: Path) -> None:
     assert "not read   <html>Log in.</html>" in shown(tmp_path / "run.json")
 
 
-def test_a_response_in_the_background_is_shown_with_its_status(tmp_path: Path) -> None:
-    """The call has no answer yet, and no finish reason."""
+def test_a_background_response_is_shown_with_its_status(tmp_path: Path) -> None:
+    """The call of a background response has no answer yet, and no finish reason."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     body = {"id": "r", "object": "response", "model": "m", "status": "queued", "output": []}
     with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
@@ -68,7 +70,7 @@ def test_a_response_in_the_background_is_shown_with_its_status(tmp_path: Path) -
 
 
 def test_the_input_of_embeddings_is_shown(tmp_path: Path) -> None:
-    """Embeddings have no prompt."""
+    """`show` prints the input of an embeddings call, which has no prompt."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     body = {"object": "list", "model": "e", "data": [{"index": 0, "embedding": [0.5]}]}
     with recorder, httpx.Client(transport=Wire(Answer(json.dumps(body).encode())), trust_env=False) as client:
@@ -82,8 +84,8 @@ def test_the_input_of_embeddings_is_shown(tmp_path: Path) -> None:
     assert not [line for line in lines if line.startswith("prompt")]
 
 
-def test_an_error_without_a_message_is_its_class(tmp_path: Path) -> None:
-    """A cancelled call has such an error."""
+def test_an_error_without_a_message_is_shown_by_its_class(tmp_path: Path) -> None:
+    """An error without a message, such as that of a cancelled call, is shown by its class name."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     with recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], TimeoutError(), "openai", "m")
@@ -91,8 +93,8 @@ def test_an_error_without_a_message_is_its_class(tmp_path: Path) -> None:
     assert "error      TimeoutError" in shown(tmp_path / "run.json")
 
 
-def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
-    """Each content is named by its kind, as exports count it."""
+def test_other_content_of_an_answer_is_named(tmp_path: Path) -> None:
+    """`show` names content beside an answer's text by its kind, as exports count it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="try", strict=True)
     message = {"role": "assistant", "content": "See.", "annotations": [{"type": "url_citation"}]}
     body = {"id": "c", "model": "m", "choices": [{"index": 0, "message": message}]}
@@ -102,8 +104,8 @@ def test_what_stands_beside_an_answer_is_named(tmp_path: Path) -> None:
     assert "beside     1 x citations" in shown(tmp_path / "run.json")
 
 
-def test_a_tool_s_error_of_several_parts_is_text(tmp_path: Path) -> None:
-    """Tools of Anthropic fail with a list of parts. Each text is on a line of its own."""
+def test_a_tool_error_of_several_parts_is_shown_as_text(tmp_path: Path) -> None:
+    """A tool of Anthropic's may fail with a list of parts. `show` prints the text of each part on its own line."""
     parts = [{"type": "text", "text": "no such"}, {"type": "text", "text": "file"}]
     failed = {"type": "tool_result", "tool_use_id": "t1", "content": parts, "is_error": True}
     use = {"type": "tool_use", "id": "t1", "name": "cat", "input": {}}
@@ -122,8 +124,8 @@ def test_a_tool_s_error_of_several_parts_is_text(tmp_path: Path) -> None:
     assert (result.success, result.error) == (False, "no such\nfile")
 
 
-def test_an_answer_in_several_parts_is_known_again(tmp_path: Path) -> None:
-    """A sentence that citations cut in three is sent back so, and is the answer that was shown."""
+def test_an_answer_in_several_parts_is_recognised(tmp_path: Path) -> None:
+    """A sentence that citations cut in three is not shown again when the agent sends it back."""
     texts: list[Payload] = [{"type": "text", "text": text} for text in ("The grass ", "is green", ".")]
     question = {"role": "user", "content": "q"}
     again = [question, {"role": "assistant", "content": texts}, {"role": "user", "content": "more"}]

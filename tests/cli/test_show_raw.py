@@ -25,35 +25,35 @@ def run(tmp_path: Path) -> Path:
 
 
 def raw(path: Path, step: int, *options: str) -> Payload:
-    """Return the printed output."""
+    """Return what `show --raw` prints."""
     done = invoke("show", path, "--step", step, "--raw", *options)
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 
 
 def test_the_whole_request_and_response_are_printed(run: Path) -> None:
-    """The output is the last attempt with its whole history, and --json does not change it."""
+    """`--raw` prints the last attempt with its whole history. --json does not change the output."""
     sent = {"interaction_id": "llm_2", "url": URL, "request": asked(SYSTEM, TASK, ASSISTANT, RESULT)}
 
     assert raw(run, 2) == raw(run, 2, "--json") == [{**sent, "status": 200, "response": said("It prints nothing.")}]
 
 
-def test_of_a_stream_the_text_is_printed(run: Path) -> None:
-    """The output is not the assembled response."""
+def test_a_stream_is_printed_as_its_text(run: Path) -> None:
+    """For a stream, `--raw` prints the received text and not the assembled response."""
     [call] = raw(run, 3)
 
     assert (call["stream"], "response" in call) == (HALF, False)
 
 
-def test_a_call_in_flight_has_no_response(run: Path) -> None:
-    """A call in flight has no status either."""
+def test_an_open_call_has_no_response(run: Path) -> None:
+    """A call that has no answer yet is printed without a response and a status."""
     sent = {"interaction_id": "llm_4", "url": URL, "request": asked(TASK)}
 
     assert raw(run, 4) == [{**sent, "status": None, "response": None}]
 
 
-def test_a_step_has_all_its_calls(tmp_path: Path) -> None:
-    """The calls are in the order of time."""
+def test_all_calls_of_a_step_are_printed(tmp_path: Path) -> None:
+    """`--raw` prints all calls of the step in the order of time."""
     with (
         TrajectoryRecorder(tmp_path / "run.json") as recorder,
         http_client(
@@ -72,7 +72,7 @@ def test_a_step_has_all_its_calls(tmp_path: Path) -> None:
     assert found == [("llm_2", 0), ("llm_3", 1)]
 
 
-def test_without_a_journal_it_is_not_known(tmp_path: Path) -> None:
+def test_without_a_journal_raw_fails(tmp_path: Path) -> None:
     """The message says where the journal should be."""
     path = recorded(tmp_path / "run.json")
     path.with_suffix(".jsonl").unlink()
@@ -84,15 +84,15 @@ def test_without_a_journal_it_is_not_known(tmp_path: Path) -> None:
     )
 
 
-def test_a_call_that_was_recorded_by_hand_went_over_no_wire(tmp_path: Path) -> None:
-    """So no request is made up."""
+def test_a_call_recorded_by_hand_has_no_raw_request(tmp_path: Path) -> None:
+    """`--raw` makes up no request for a call that was recorded by hand, because it was not sent over HTTP."""
     done = invoke("show", recorded(tmp_path / "run.json"), "--step", 1, "--raw")
 
     assert done.exit_code == 1
     assert done.output == "trace-recorder: llm_1 was recorded by hand: its request and response as sent are unknown\n"
 
 
-def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_step_without_calls_or_an_unknown_step_is_an_error(tmp_path: Path) -> None:
     """The error is a sentence."""
     path = by_hand(tmp_path / "run.jsonl")
     without, none = invoke("show", path, "--step", 1, "--raw"), invoke("show", path, "--step", 9, "--raw")
@@ -105,8 +105,8 @@ def test_a_step_without_a_call_or_that_is_not_there_is_an_error(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "message"), [([], "it needs --step"), (["--step", "1", "--turns"], "turns have no step numbers")]
 )
-def test_what_does_not_go_with_it_is_refused(options: list[str], message: str, run: Path) -> None:
-    """The exit code is that of misuse."""
+def test_conflicting_options_are_refused(options: list[str], message: str, run: Path) -> None:
+    """`--raw` with an option that it conflicts with is a misuse."""
     done = invoke("show", run, "--raw", *options)
 
     assert done.exit_code == 2

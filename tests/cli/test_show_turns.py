@@ -21,7 +21,7 @@ CODE = "Thought: I count.\n<code>\nprint(2)\n</code>"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of a code agent: its first code failed, then it answered nothing, and its last call was refused."""
+    """A run of a code agent: its first code failed, then its answer was empty, and its last call was refused."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         history = [{"role": "user", "content": "How many?"}]
@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_turn_is_told_with_what_is_odd_about_it(run: Path) -> None:
+def test_each_turn_is_shown_with_its_warnings(run: Path) -> None:
     """The warnings name an error in a result, an empty answer, and code without a result."""
     result = invoke("show", run, "--turns", "--parser", "code")
 
@@ -60,25 +60,25 @@ def test_each_turn_is_told_with_what_is_odd_about_it(run: Path) -> None:
     ]
 
 
-def test_calls_that_are_no_turns_are_counted(tmp_path: Path) -> None:
-    """A call that failed has no place in a trace."""
+def test_calls_that_are_not_turns_are_counted(tmp_path: Path) -> None:
+    """`show --turns` counts failed calls, which are not part of a trace."""
     result = invoke("show", rich_run(tmp_path / "rich.json"), "--turns")
 
     assert "No turns: 2 x calls that failed, are in flight, or whose prompt is damaged" in result.stdout
 
 
-def test_nothing_is_cut_when_all_is_asked_for(run: Path) -> None:
-    """With --full nothing is cut."""
+def test_full_shortens_nothing(run: Path) -> None:
+    """With --full no text is shortened."""
     assert "..." not in invoke("show", run, "--turns", "--full").stdout
 
 
 def test_the_turns_may_be_printed_as_json(run: Path) -> None:
-    """The very ones that `export` writes."""
+    """`show --turns --json` prints the same turns that `export` writes."""
     assert json.loads(invoke("show", run, "--turns", "--json").stdout) == to_turns(load(run))
 
 
-def test_a_run_may_be_exported_as_another_parser_reads_it(run: Path, tmp_path: Path) -> None:
-    """A text agent's code is in its words."""
+def test_a_run_may_be_exported_with_another_parser(run: Path, tmp_path: Path) -> None:
+    """A parser for text agents reads the code from the text of the model."""
     invoke("export", run, "-f", "toolbrain", "--form", "code", "-o", tmp_path / "out.json")
 
     first = json.loads((tmp_path / "out.json").read_text())[0]
@@ -93,8 +93,8 @@ def test_a_run_may_be_exported_as_another_parser_reads_it(run: Path, tmp_path: P
         (["--turns", "--step", "1"], "turns have no step numbers"),
     ],
 )
-def test_misuse_is_told(run: Path, arguments: list[str], why: str) -> None:
-    """The exit code is 2."""
+def test_misuse_exits_with_2(run: Path, arguments: list[str], why: str) -> None:
+    """Invalid options of `show --turns` exit with 2."""
     result = invoke("show", run, *arguments)
 
     assert (result.exit_code, why in " ".join(result.stderr.replace("│", " ").split())) == (2, True)

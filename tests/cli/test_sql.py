@@ -1,4 +1,4 @@
-"""`trace-recorder sql`: queries over runs and over exported tables, their output, and how it exits."""
+"""`trace-recorder sql`: queries over runs and over exported tables, their output, and the exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def runs(tmp_path: Path) -> Path:
 QUERY = "select c.content, r.success from runs r join calls c using (file) order by 1"
 
 
-def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> None:
+def test_a_query_of_runs_and_of_their_export_is_the_same(runs: Path, tmp_path: Path) -> None:
     """The answer is the same for temporary and for exported tables, as lines and as JSON."""
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
     results = [invoke("sql", QUERY, where, *more) for where in (runs, tmp_path / "out") for more in ([], ["--json"])]
@@ -43,15 +43,15 @@ def test_a_query_of_runs_is_that_of_their_export(runs: Path, tmp_path: Path) -> 
     ]
 
 
-def test_a_table_may_be_used_twice(runs: Path) -> None:
-    """A query that compares runs uses a table twice."""
+def test_a_table_may_be_used_twice_in_a_query(runs: Path) -> None:
+    """A query may join a table with itself to compare runs."""
     said = invoke("sql", "select count(*) from messages a, messages b where a.file < b.file", runs)
 
     assert said.stdout.split() == ["count_star()", "3"]
 
 
-def test_values_of_sql_are_json(runs: Path) -> None:
-    """Times in ISO 8601, structures as objects, and no row as an empty list."""
+def test_sql_values_are_printed_as_json(runs: Path) -> None:
+    """Times are printed in ISO 8601, structures as objects, and an empty result as an empty list."""
     query = (
         "select timestamptz '2025-06-12 20:00:00+00' as t, 1.5::decimal(3, 1) as d, call_ranges from messages limit 1"
     )
@@ -63,8 +63,8 @@ def test_values_of_sql_are_json(runs: Path) -> None:
     assert invoke("sql", "select file from rewards", runs).stdout == "file\n"
 
 
-def test_a_long_cell_is_cut_unless_all_of_it_is_asked_for(runs: Path) -> None:
-    """Control characters and line breaks are escaped."""
+def test_a_long_cell_is_shortened_without_full(runs: Path) -> None:
+    """A long cell is shortened unless the user asks for all of it. Control characters and line breaks are escaped."""
     query = "select 'a\n\x1b' || repeat('b', 100) as t"
     short, full = (invoke("sql", query, runs, *more).stdout.splitlines()[1] for more in ([], ["--full"]))
 
@@ -73,8 +73,8 @@ def test_a_long_cell_is_cut_unless_all_of_it_is_asked_for(runs: Path) -> None:
     assert full.startswith("a\\n")
 
 
-def test_a_run_that_cannot_be_read_is_named(runs: Path) -> None:
-    """The other runs are queried, and the exit code is 1."""
+def test_an_unreadable_run_is_named(runs: Path) -> None:
+    """`sql` names an unreadable run, queries the others, and exits with 1."""
     (runs / "damaged.json").write_text("{")
     result = invoke("sql", "select count(*) as n from runs", runs)
 
@@ -83,7 +83,7 @@ def test_a_run_that_cannot_be_read_is_named(runs: Path) -> None:
 
 
 @pytest.mark.parametrize("query", ["selec", "select no from runs", "select * from nothing"])
-def test_a_query_that_is_wrong_is_reported(runs: Path, query: str) -> None:
+def test_an_invalid_query_is_reported(runs: Path, query: str) -> None:
     """The report is one sentence."""
     result = invoke("sql", query, runs)
 
@@ -99,8 +99,8 @@ def test_a_query_without_a_statement_is_reported(runs: Path, query: str) -> None
     assert (result.exit_code, result.stderr) == (1, "trace-recorder: the query has no statement\n")
 
 
-def test_any_value_of_sql_is_json(runs: Path) -> None:
-    """Keys of maps become texts, NaN becomes null, and columns of the same name get different names."""
+def test_any_sql_value_is_json(runs: Path) -> None:
+    """Keys of maps become strings, NaN becomes null, and columns of the same name get different names."""
     query = (
         "select map([date '2020-01-01'], [1.5::decimal(3, 1)]) as a, map([true], [null]) as a, 'nan'::double as n, "
         "['inf'::float] as l, '<' as a_1 from runs limit 1"
@@ -112,8 +112,8 @@ def test_any_value_of_sql_is_json(runs: Path) -> None:
     assert '{"2020-01-01": 1.5}' in invoke("sql", query, runs).stdout
 
 
-def test_names_of_columns_are_shown_in_one_line(runs: Path) -> None:
-    """A pivot makes them of data."""
+def test_column_names_are_printed_in_one_line(runs: Path) -> None:
+    """Line breaks in a column's name, which a pivot takes from data, are escaped."""
     said = invoke("sql", "pivot (select 'a\n' || chr(27) as k, 1 as v from runs) on k using sum(v)", runs)
 
     assert said.stdout.splitlines()[1:] == ["3"]
@@ -122,16 +122,16 @@ def test_names_of_columns_are_shown_in_one_line(runs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["o*", "o[1]", "o?"])
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such names")
-def test_an_export_is_no_pattern(runs: Path, tmp_path: Path, name: str) -> None:
-    """Only the files in the directory of that name are queried."""
+def test_the_name_of_an_export_is_not_a_pattern(runs: Path, tmp_path: Path, name: str) -> None:
+    """Only the files in the directory of exactly that name are queried."""
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "o1")
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / name)
 
     assert invoke("sql", "select count(*) as n from runs", tmp_path / name).stdout == "n\n3\n"
 
 
-def test_times_are_those_of_utc(runs: Path) -> None:
-    """The machine's zone has no effect, unless the query names a zone."""
+def test_times_are_in_utc(runs: Path) -> None:
+    """The machine's time zone does not change results, unless the query names a zone."""
     query = "select timestamptz '2025-06-12 23:00:00+00' as t, date_trunc('day', t)::date as d from runs limit 1"
     command = [sys.executable, "-m", "trace_recorder", "sql", query, str(runs), "--jobs", "1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TZ": "Asia/Tokyo"}
@@ -143,7 +143,7 @@ def test_times_are_those_of_utc(runs: Path) -> None:
 
 
 def test_a_part_of_an_older_version_may_lack_a_column(runs: Path, tmp_path: Path) -> None:
-    """An export was taken up again by a newer one: its rows have null there."""
+    """If a newer version continued an export, the older rows have null in a new column."""
     invoke("export", runs / "run0.json", "-f", "parquet", "-o", tmp_path / "out")
     part = tmp_path / "out" / "runs" / "part-00000.parquet"
     pq.write_table(pq.ParquetFile(part).read().drop_columns(["status"]), part)
@@ -153,8 +153,8 @@ def test_a_part_of_an_older_version_may_lack_a_column(runs: Path, tmp_path: Path
     assert said.stdout.splitlines()[1].split() == ["2", "3"]
 
 
-def test_tables_and_runs_are_not_mixed(runs: Path, tmp_path: Path) -> None:
-    """Mixed rows would be counted twice."""
+def test_tables_and_runs_cannot_be_mixed(runs: Path, tmp_path: Path) -> None:
+    """A query cannot read tables and runs together, because their rows would be counted twice."""
     invoke("export", runs, "-f", "parquet", "-o", tmp_path / "out")
 
     assert invoke("sql", "select 1", tmp_path / "out", runs).exit_code == 1

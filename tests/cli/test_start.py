@@ -1,4 +1,4 @@
-"""How the program starts: with what is installed, and importing no more than its command needs."""
+"""How the program starts: with the installed packages, and without imports that its command does not need."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.data import recorded
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "rich.console"])
-def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
-    """The message is one line, and the exit code is 1."""
+def test_a_missing_extra_is_named(missing: str) -> None:
+    """Without the extra for commands, the program prints in one line what to install, and exits with 1."""
     code = f"import sys; sys.modules[{missing!r}] = None; from trace_recorder.cli import main; main()"
 
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -21,15 +21,15 @@ def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (1, "", told)
 
 
-def test_listing_and_showing_do_without_pydantic() -> None:
-    """Only validation needs it."""
+def test_list_and_show_need_no_pydantic() -> None:
+    """`list` and `show` do not import pydantic, which only validation needs."""
     code = "import sys; from trace_recorder.cli.app import app_for; app_for([]); print('pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_a_command_imports_no_other() -> None:
-    """So each command starts quickly: `list` imports neither recording nor exporting."""
+def test_a_command_imports_no_other_command() -> None:
+    """`list` imports neither recording nor exporting, so that it starts quickly."""
     code = "import sys; from trace_recorder.cli.app import app_for; app_for(['list']); print(*sys.modules)"
 
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
@@ -48,10 +48,8 @@ def test_a_command_imports_no_other() -> None:
     ],
     ids=["version", "list", "show"],
 )
-def test_what_a_command_does_not_need_is_not_imported(
-    arguments: list[str], left_out: list[str], tmp_path: Path
-) -> None:
-    """The version needs no command line, a list of runs that have ended nothing that reads journals, `show` no list."""
+def test_unneeded_modules_are_not_imported(arguments: list[str], left_out: list[str], tmp_path: Path) -> None:
+    """`--version` imports no command line, a list of ended runs no reader of journals, and `show` no list."""
     run = recorded.by_hand(tmp_path)
     given = arguments + {"list": [str(tmp_path)], "show": [str(run)]}.get(arguments[0], [])
     code = (

@@ -1,4 +1,4 @@
-"""`trace-recorder stats`: figures over files, for people and for machines."""
+"""`trace-recorder stats`: figures over files, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def recorded(path: Path, model: str, cost: float | None = None) -> Path:
     return path
 
 
-def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
-    """Unknown values are marked, and a bill is distinguished from an estimate."""
+def test_figures_are_printed_for_each_model(tmp_path: Path) -> None:
+    """Unknown values are marked, and a billed cost is distinguished from an estimate."""
     recorded(tmp_path / "a.jsonl", "local-a", cost=0.25)
     recorded(tmp_path / "b.jsonl", "local-b")
     result = invoke("stats", tmp_path)
@@ -54,8 +54,8 @@ def test_figures_are_told_model_by_model(tmp_path: Path) -> None:
     assert lines[-1].split() == ["bash", "2", "0", "0", "2"]
 
 
-def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
-    """`--json` has all figures. Unknown figures are absent."""
+def test_stats_json_has_numbers(tmp_path: Path) -> None:
+    """`--json` has all figures as numbers. Unknown figures are absent."""
     recorded(tmp_path / "a.jsonl", "local-a")
     figures = json.loads(invoke("stats", tmp_path / "a.jsonl", "--json").stdout)
 
@@ -75,8 +75,8 @@ def test_figures_for_machines_are_numbers(tmp_path: Path) -> None:
     assert figures["unreadable"] == 0
 
 
-def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
-    """The figures are those of the other files. The exit code says that a file is missing."""
+def test_a_broken_file_is_reported_and_skipped(tmp_path: Path) -> None:
+    """The figures cover the other files. The exit code says that a file is missing."""
     recorded(tmp_path / "a.jsonl", "local-a")
     (tmp_path / "broken.json").write_text("{")
     result = invoke("stats", tmp_path)
@@ -86,7 +86,7 @@ def test_a_broken_file_is_told_and_passed_over(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_has_no_figures(tmp_path: Path) -> None:
-    """The message says so."""
+    """For an empty directory, `stats` prints a message in place of figures."""
     for words in (["stats"], ["stats", "--json"]):
         result = invoke(*words, tmp_path)
 
@@ -94,7 +94,7 @@ def test_an_empty_directory_has_no_figures(tmp_path: Path) -> None:
         assert (result.exit_code, result.stdout, result.stderr) == (1, "", said)
 
 
-def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_directory_is_reported(tmp_path: Path) -> None:
     """The message is one sentence."""
     result = invoke("stats", tmp_path / "missing")
 
@@ -102,10 +102,8 @@ def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 40])
-def test_models_stand_side_by_side_where_the_terminal_is_narrow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    """Each has a column, and its figures below one another; no line is longer than the terminal is wide."""
+def test_models_are_columns_on_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Each model has a column, with its figures one below the other. No line is wider than the terminal."""
     names = ["local-a", "local-b", "a-longer-name", "local-c", "local-d"]
     for name in names:
         recorded(tmp_path / f"{name}.jsonl", name, cost=0.25)
@@ -121,7 +119,7 @@ def test_models_stand_side_by_side_where_the_terminal_is_narrow(
     assert len(titles) == {60: 2, 40: 5}[width]
 
 
-def test_several_processes_count_what_one_counts(tmp_path: Path) -> None:
+def test_several_processes_count_the_same_as_one(tmp_path: Path) -> None:
     """Figures, failures and their order are the same."""
     for number in range(9):
         recorded(tmp_path / f"{number}.jsonl", f"local-{number % 2}", cost=0.1 * number)
@@ -134,7 +132,7 @@ def test_several_processes_count_what_one_counts(tmp_path: Path) -> None:
 
 
 def test_a_run_without_calls_has_no_tokens(tmp_path: Path) -> None:
-    """The line says so, because a replay has no tokens of its own."""
+    """`stats` says that a replay without calls has no tokens of its own."""
     writing = Writing(tmp_path / "a.jsonl", task="wait")
     writing.add("finalize", status="completed", success=None, final_result=None, execution_time=1.0)
     writing.journal.close()

@@ -20,7 +20,7 @@ ASK = [{"role": "user", "content": "q"}]
 
 
 def test_an_ended_run_shows_its_last_steps(tmp_path: Path) -> None:
-    """The last line says how the run ended. The exit code is 1 if the run was not completed."""
+    """`tail` prints the last steps and how the run ended. It exits with 1 if the run was not completed."""
     done = invoke("tail", recorded(tmp_path / "run.json", "an answer"))
 
     assert done.exit_code == 0
@@ -31,7 +31,7 @@ def test_an_ended_run_shows_its_last_steps(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_broken_off_exits_with_1(tmp_path: Path) -> None:
-    """The process that wrote such a run is known to be dead."""
+    """`tail` exits with 1 for a run whose process is known to be dead."""
     path = recorded(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
@@ -40,7 +40,7 @@ def test_a_run_that_was_broken_off_exits_with_1(tmp_path: Path) -> None:
     assert (done.exit_code, done.output.splitlines()[-1]) == (1, "the run has ended: interrupted")
 
 
-def test_what_has_no_journal_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_a_journal_is_refused(tmp_path: Path) -> None:
     """The message is one sentence."""
     assert "there are no journals" in invoke("tail", tmp_path).output
     (tmp_path / "alone.json").write_text("{}")
@@ -48,8 +48,8 @@ def test_what_has_no_journal_is_refused(tmp_path: Path) -> None:
     assert invoke("tail", tmp_path / "alone.json").exit_code == 1
 
 
-def test_only_what_was_added_is_read_and_shown_once(tmp_path: Path) -> None:
-    """Each step is shown when it is settled, and never again."""
+def test_new_steps_are_read_and_shown_once(tmp_path: Path) -> None:
+    """`tail` prints each step when the step is complete, and never again."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         follower = Follower(path.with_suffix(".jsonl"))
@@ -64,8 +64,8 @@ def test_only_what_was_added_is_read_and_shown_once(tmp_path: Path) -> None:
     assert answers == [[["answer 0"]], [["answer 1"]], [["answer 2"]]]
 
 
-def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
-    """The call is shown when it is answered, and a torn line is read when it is whole."""
+def test_an_open_call_is_not_shown(tmp_path: Path) -> None:
+    """A call is shown when it is answered, and a torn line is read when it is complete."""
     writing = captured(tmp_path / "run.jsonl")
     follower = Follower(tmp_path / "run.jsonl")
     trajectory = follower.read()
@@ -84,7 +84,7 @@ def test_a_call_in_flight_is_not_settled(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_followed_at_once(tmp_path: Path) -> None:
-    """Each part names its run; the exit code is 1 if one of the runs was not completed."""
+    """Each printed block names its run. The exit code is 1 if one of the runs was not completed."""
     path, other = recorded(tmp_path / "one.json", "first"), recorded(tmp_path / "other.json", "second")
     cut = other.with_suffix(".jsonl")
     cut.write_bytes(b"".join(cut.read_bytes().splitlines(keepends=True)[:-1]))
@@ -120,7 +120,7 @@ def test_a_running_agent_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def waiting(path: Path, now: str) -> list[str]:
-    """The lines about the calls and tools that a run waits for at a time."""
+    """Return the lines about the calls and tools that a run waits for at a time."""
     trajectory = Follower(path).read()
     shown = ShownSteps(trajectory, full=False)
     assert [*shown.settled(trajectory)]
@@ -128,7 +128,7 @@ def waiting(path: Path, now: str) -> list[str]:
 
 
 def test_an_open_call_is_shown_with_its_time_and_text(tmp_path: Path) -> None:
-    """A waiting call and a call whose text arrives are shown with their time and the text so far."""
+    """An open call is shown with its waiting time and the text received so far."""
     writing = captured(tmp_path / "run.jsonl")
     writing.request(5, asked({"role": "user", "content": "go"}, stream=True))
     writing.stream(5, HALF)
@@ -140,8 +140,8 @@ def test_an_open_call_is_shown_with_its_time_and_text(tmp_path: Path) -> None:
     ]
 
 
-def test_a_tool_that_has_not_returned_is_shown(tmp_path: Path) -> None:
-    """The tool is shown with its arguments, from the time of the answer on."""
+def test_a_running_tool_is_shown(tmp_path: Path) -> None:
+    """A tool without a result is shown with its arguments, from the time of the model's answer on."""
     writing = Writing(tmp_path / "run.jsonl", task="t", provider="openai", model="gpt-4o")
     writing.request(1, asked({"role": "user", "content": "go"}))
     writing.response(1, body=said(None, called("a", "bash", command="ls")), duration_seconds=3)
@@ -151,8 +151,8 @@ def test_a_tool_that_has_not_returned_is_shown(tmp_path: Path) -> None:
     assert waiting(tmp_path / "run.jsonl", "2025-06-12T20:05:59+00:00") == ['waiting 6 s: bash {"command": "pwd"}']
 
 
-def test_a_tool_that_has_returned_is_not_waited_for(tmp_path: Path) -> None:
-    """`tail` shows the tools of an answer that have no result."""
+def test_a_tool_with_a_result_is_not_waited_for(tmp_path: Path) -> None:
+    """`tail` shows only the tools of an answer that have no result."""
     writing = Writing(tmp_path / "run.jsonl", task="t", provider="openai", model="gpt-4o")
     writing.request(1, asked({"role": "user", "content": "go"}))
     writing.response(1, body=said("first"), duration_seconds=3)
@@ -166,7 +166,7 @@ def test_a_tool_that_has_returned_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has no such terminals")
-def test_a_terminal_shows_the_text_as_it_comes(tmp_path: Path) -> None:
+def test_a_terminal_shows_the_text_of_an_open_call(tmp_path: Path) -> None:
     """The text is drawn while the call is open, and removed when the step is printed."""
     import pty  # noqa: PLC0415 - Windows has none
 

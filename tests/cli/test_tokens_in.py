@@ -1,4 +1,4 @@
-"""Tokens in: one number, cached tokens included, wherever it is printed, sorted or shown."""
+"""Input tokens: one number, which includes cached tokens, wherever it is printed, sorted or shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USAGE = {
     "cache_creation_input_tokens": 50,
 }
 COUNTS = {"anthropic": 1_000_302, "openai": 252}
-"""The input tokens by the same usage: Anthropic leaves cached tokens out of its input, others do not."""
+"""The input tokens of the same usage: Anthropic excludes cached tokens from its input, other providers include them."""
 
 
 def _recorded(path: Path, provider: str) -> Path:
@@ -40,7 +40,7 @@ def _without_totals(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("provider", COUNTS)
-def test_metrics_count_prompts_in_one_way(tmp_path: Path, provider: str) -> None:
+def test_metrics_count_input_tokens_in_one_way(tmp_path: Path, provider: str) -> None:
     metrics = load(_recorded(tmp_path / "run.json", provider)).metrics
     assert metrics["input_tokens"] == 252
     assert (metrics["total_input_tokens"], metrics["cached_input_tokens"]) == (COUNTS[provider], 1_000_000)

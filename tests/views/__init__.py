@@ -1,1 +1,1 @@
-"""The views, on runs really recorded; the readers that others wrote for these formats are in `tests/readers/`."""
+"""The views, on recorded runs. The readers that other projects wrote for these formats are in `tests/readers/`."""

@@ -13,11 +13,11 @@ from trace_recorder import Trajectory, load
 
 @pytest.fixture(scope="session")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """The path of each run."""
+    """Record all runs of `runs.py`, and return the path of each run."""
     return every(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")
 def trajectories(paths: Mapping[str, Path]) -> Mapping[str, Trajectory]:
-    """Each run, read back."""
+    """Return each run, loaded from its file."""
     return {name: load(path) for name, path in paths.items()}

@@ -1,4 +1,4 @@
-"""The corpus of real exchanges as runs: those of one recording are one run, captured from a transport."""
+"""The corpus of real exchanges as runs: the exchanges of one recording are one run, captured from a transport."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trace_recorder import TrajectoryRecorder, http_client
 
 
 def corpus_runs(directory: Path, every: int = 1) -> Iterator[Path]:
-    """Record each recording of the corpus as a run, or one of so many; nothing where there is no corpus."""
+    """Record each recording of the corpus as a run, or one in every `step`; return nothing if there is no corpus."""
     for number, (source, exchanges) in enumerate(groupby(load(), key=lambda one: one.source.partition("#")[0])):
         if number % every:
             continue

@@ -1,4 +1,4 @@
-"""Trajectories from a few words, for tests of turns: no provider, no file."""
+"""Trajectories made from a few words, for tests of turns: without a provider or a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Payload = Any
 
 
 def run(*calls: Payload, **root: Payload) -> Trajectory:
-    """A trajectory of these calls, a second apart."""
+    """Return a trajectory of these calls, one second apart."""
     told = [
         {"timestamp": f"2025-06-12T20:00:{number:02}+00:00", "interaction_id": f"llm_{number}", **one}
         for number, one in enumerate(calls, start=1)
@@ -22,7 +22,7 @@ def run(*calls: Payload, **root: Payload) -> Trajectory:
 
 
 def call(messages: list[Payload], content: str | None = None, *uses: Payload, **more: Payload) -> Payload:
-    """A call that was answered; a text among the messages is the user's. `more` are members of the interaction."""
+    """Return an answered call. A text among the messages is the user's. `more` are members of the interaction."""
     response = {"content": content, "tool_calls": list(uses) or None, "finish_reason": "stop", "model": "m-1"}
     response |= more.pop("response", {})
     about = {"provider": "openai", "model": "m", "api": "openai-chat", "duration_seconds": 0.25}
@@ -30,7 +30,7 @@ def call(messages: list[Payload], content: str | None = None, *uses: Payload, **
 
 
 def said(message: Payload) -> Payload:
-    """A message of a document; a text is the user's."""
+    """Return a message of a document. A text is the user's."""
     return {"role": "user", "content": message} if isinstance(message, str) else message
 
 
@@ -43,18 +43,18 @@ def assistant(content: str | None, *uses: Payload, **more: Payload) -> Payload:
 
 
 def use(call_id: str, name: str = "bash", **arguments: Payload) -> Payload:
-    """A tool call."""
+    """Return a tool call."""
     return {"call_id": call_id, "name": name, "arguments": arguments}
 
 
 def gave(call_id: str, content: Payload) -> Payload:
-    """Return a tool's result."""
+    """Return a tool result as a message."""
     return {"role": "tool", "call_id": call_id, "content": content}
 
 
 @view
 def dataset_of_one(left_out: LeftOut, trajectory: Trajectory) -> list[str]:
-    """The lines of a dataset of one run, all of them, so that the report is complete."""
+    """Return all lines of a dataset of one run. Reading all of them makes the report complete."""
     lines, found = to_invariant_dataset.with_report([trajectory])
     written = list(lines)
     left_out.update(found)

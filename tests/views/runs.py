@@ -1,7 +1,6 @@
-"""Runs in every shape that a view has to carry: each function makes one in a directory, and returns where it is.
-
-`RUNS` names all of them: those through the real SDKs (`lines.py`), those of text agents and of sub-agents, and
-those that are empty, broken off, damaged, or known from their document alone. `every(directory)` makes them all.
+"""Runs of every shape that a view must export. Each function writes a run to a directory, and returns its path. `RUNS`
+names all of them: runs through the real SDKs (`sdk_conversations.py`), of text agents and of sub-agents, and runs that
+are empty, interrupted, damaged, or without a journal. `every(directory)` writes all of them.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def code_agent(directory: Path) -> Path:
 
 
 def react(directory: Path) -> Path:
-    """An agent that writes its actions as text."""
+    """Record an agent that writes its actions as text."""
     says = [
         'Thought: I count.\nAction: wc\nAction Input: {"path": "a"}',
         "Thought: I now know the final answer\nFinal Answer: 12",
@@ -63,7 +62,7 @@ def react(directory: Path) -> Path:
 
 
 def compacted(directory: Path) -> Path:
-    """A history that was replaced by a summary after the second call."""
+    """Record a history that is replaced by a summary after the second call."""
     path = directory / "compacted.json"
     asking = {"role": "assistant", "content": None, "tool_calls": [ULM]}
     long = [SYSTEM, QUESTION, asking, answered("call_1", "7")]
@@ -82,7 +81,7 @@ def compacted(directory: Path) -> Path:
 
 
 def own_steps(directory: Path) -> Path:
-    """Calls that were captured, and steps that the agent recorded itself: the objects that its tools returned."""
+    """Record captured calls, and the agent's own steps with the objects that its tools returned."""
     path = directory / "own_steps.json"
     result = {"call_id": "call_1", "name": "weather", "success": True, "result": {"celsius": 7, "wind": [1, 2]}}
     told = [SYSTEM, QUESTION, {"role": "assistant", "content": None, "tool_calls": [ULM]}, answered("call_1", "7 °C …")]
@@ -132,7 +131,7 @@ def _sampled(content: str, prompt: list[int], ids: list[int]) -> dict[str, Paylo
 
 
 def sub_agents(directory: Path) -> Path:
-    """A planner that calls a researcher twice, whose calls are among its own."""
+    """Record a planner that calls a researcher twice. The researcher's calls are between the planner's."""
     path = directory / "sub_agents.json"
     writing = Writing(path.with_suffix(".jsonl"), task="plan", provider="openai", model="gpt-4o")
     research = called("call_r", "research", topic="Ulm")
@@ -154,7 +153,7 @@ def sub_agents(directory: Path) -> Path:
 
 
 def twins(directory: Path) -> Path:
-    """Two researchers of one name under two parents, at once, who are asked the same and say the same."""
+    """Record two researchers of the same name under two parents, at once, with the same questions and answers."""
     path = directory / "twins.json"
     asks, dig = [SYSTEM, _user("Research Ulm.")], called("call_1", "search", q="Ulm")
     spent = {"role": "assistant", "content": None, "tool_calls": [dig]}
@@ -173,7 +172,7 @@ def twins(directory: Path) -> Path:
 
 
 def damaged(directory: Path) -> Path:
-    """A record that the second of two requests needs is missing, so that only its answer is known."""
+    """Write a run without a record that the second of two requests needs, so that only the second answer is known."""
     path = directory / "damaged.json"
     writing = Writing(path.with_suffix(".jsonl"), task="lose")
     writing.request(1, asked(SYSTEM))
@@ -186,7 +185,7 @@ def damaged(directory: Path) -> Path:
 
 
 def interrupted(directory: Path) -> Path:
-    """A run whose process died with a call in flight, after a tool was asked for."""
+    """Record a run whose process died during a call, after the model had asked for a tool."""
     path = directory / "interrupted.json"
     writing = Writing(path.with_suffix(".jsonl"), task="die", max_steps=9)
     writing.request(1, asked(SYSTEM, QUESTION, tools=[WEATHER]))
@@ -202,7 +201,7 @@ def _written(writing: Writing, path: Path) -> Path:
 
 
 def empty(directory: Path) -> Path:
-    """A run in which nothing happened."""
+    """Record a run in which nothing happened."""
     path = directory / "empty.json"
     with TrajectoryRecorder(path, task="nothing"):
         pass
@@ -210,7 +209,7 @@ def empty(directory: Path) -> Path:
 
 
 def document_only(directory: Path) -> Path:
-    """Return a run without its journal."""
+    """Write a run without its journal."""
     made = conversations.tools(_made(directory / "whole"))
     return Path(shutil.copy(made, directory / "document_only.json"))
 
@@ -243,7 +242,7 @@ SHAPED_RUNS: tuple[Run, ...] = (
 )
 ODD_RUNS: tuple[Run, ...] = (damaged, interrupted, empty, document_only, recorded.in_flight, recorded.poisoned)
 RUNS: dict[str, Run] = {run.__name__: run for run in (*SDK_RUNS, *TEXT_RUNS, *SHAPED_RUNS, *ODD_RUNS)}
-"""Every run by its name."""
+"""The function that writes each run, by the run's name."""
 
 
 def every(directory: Path) -> dict[str, Path]:

@@ -1,7 +1,6 @@
-"""Runs through the real SDKs against a local server: one function a dialect, each a conversation with tools.
-
-Each makes its run in a directory and returns the path of its document. The server's answers are written out here, so
-that a test knows every word.
+"""Runs through the real SDKs with a local server: one function for each dialect, each a conversation with tools. Each
+function writes its run to a directory, and returns the path of its document. The server's answers are written out here,
+so that a test knows every word.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ LATER = plain({"error": {"type": "rate_limit", "message": "later"}}, 429, **{"re
 
 
 def openai_client(url: str, recorder: TrajectoryRecorder) -> Any:
-    """The newest OpenAI client, recorded."""
+    """Return the newest OpenAI client, recorded."""
     from openai import OpenAI
 
     return recorder.wrap(OpenAI(api_key="k", base_url=f"{url}/v1", max_retries=2))
 
 
 def spoken(content: str | None, *calls: Payload, thought: str | None = None, number: int = 1) -> dict[str, Payload]:
-    """A chat completion with usage, and its thinking next to the content as DeepSeek and vLLM have it."""
+    """Return a chat completion with usage. Its thoughts are next to the content, as DeepSeek and vLLM send them."""
     usage = {"prompt_tokens": 10 * number, "completion_tokens": 5, "total_tokens": 10 * number + 5}
     body = said(content, *calls, usage=usage) | {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1}
     if thought:
@@ -45,12 +44,12 @@ def spoken(content: str | None, *calls: Payload, thought: str | None = None, num
 
 
 def answered(call_id: str, content: Payload) -> dict[str, Payload]:
-    """A tool's answer as a chat request has it."""
+    """Return a tool result as a chat request has it."""
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
 def tools(directory: Path) -> Path:
-    """Record OpenAI chat: parallel tools, one of which fails, thinking, a retried call, and a second question."""
+    """Record OpenAI chat: parallel tools, one of which fails, thoughts, a retried call, and a second question."""
     path = directory / "tools.json"
     asking = {"role": "assistant", "content": "I look.", "reasoning_content": "Two cities.", "tool_calls": [ULM, ROME]}
     results = [answered("call_1", '{"celsius": 7}'), answered("call_2", "Error: no such city")]
@@ -77,7 +76,7 @@ def tools(directory: Path) -> Path:
 
 
 def thinking(directory: Path) -> Path:
-    """Record Anthropic: an image, signed thinking, two tools at once, one of which failed."""
+    """Record Anthropic: an image, signed thoughts, and two tools at once, one of which fails."""
     from anthropic import Anthropic
 
     path = directory / "thinking.json"
@@ -119,7 +118,7 @@ def _message(content: list[Payload], stop: str = "end_turn") -> dict[str, Payloa
 
 
 def gemini(directory: Path) -> Path:
-    """Google: one function called twice at once, without ids, and a thought with its signature."""
+    """Record Google: one function called twice at once, without ids, and a thought with its signature."""
     from google import genai
     from google.genai import types
 
@@ -159,7 +158,7 @@ def _generated(*parts: Payload) -> dict[str, Payload]:
 
 
 def local(directory: Path) -> Path:
-    """Ollama: a model that thinks and calls a tool, in its own dialect, where calls have no ids."""
+    """Record Ollama: a model that thinks and calls a tool, in Ollama's own dialect, whose calls have no ids."""
     from ollama import Client
 
     path = directory / "local.json"
@@ -181,7 +180,7 @@ def _chatted(message: Payload) -> dict[str, Payload]:
 
 
 def responses(directory: Path) -> Path:
-    """OpenAI's Responses API: reasoning and a function call as items, then the answer."""
+    """Record OpenAI's Responses API: reasoning and a function call as items, then the answer."""
     path = directory / "responses.json"
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "status": "completed"}
     call |= {"arguments": '{"city": "Ulm"}'}
@@ -206,7 +205,7 @@ _COUNTED = {
 
 
 def streamed(directory: Path) -> Path:
-    """A stream that came whole, and one that the caller closed after its first words."""
+    """Record a complete stream, and a stream that the caller closed after its first words."""
     path = directory / "streamed.json"
     whole: Answer = stream(chat_chunk("Grü"), chat_chunk("ße"), chat_chunk(None, "stop"), b"data: [DONE]\n\n")
     with serving(whole) as server, TrajectoryRecorder(path, task="stream") as recorder:
@@ -218,7 +217,7 @@ def streamed(directory: Path) -> Path:
 
 
 def failed(directory: Path) -> Path:
-    """Every call fails, and the agent with it."""
+    """Record a run whose calls all fail, and whose agent fails with them."""
     from openai import OpenAIError
 
     path = directory / "failed.json"
@@ -233,7 +232,7 @@ def failed(directory: Path) -> Path:
 
 
 def images(directory: Path) -> Path:
-    """OpenAI chat: one image as data, one as an address, and a tool whose answer has parts."""
+    """Record OpenAI chat: an image as data, an image as a URL, and a tool result of several parts."""
     path = directory / "images.json"
     parts = [
         {"type": "text", "text": "The same?"},

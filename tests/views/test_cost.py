@@ -1,4 +1,4 @@
-"""Prices from rates: the same as those of genai-prices, without asking it for each call."""
+"""Prices from rates: the same prices as from genai-prices, without asking the package for each call."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def asked(provider: str, model: str, counts: Counts, time: datetime | None) -> f
     return float(found.total_price)
 
 
-def test_prices_are_those_of_the_package() -> None:
-    """To the last digit: of models whose prices depend on the time or the number of tokens too."""
+def test_prices_equal_those_of_the_package() -> None:
+    """Prices are equal to the last digit, also for models whose prices depend on the time or the number of tokens."""
     table = PriceTable()
     snapshot = pytest.importorskip("genai_prices.data_snapshot").get_snapshot()
     models = [(provider.id, model.id) for provider in snapshot.providers for model in provider.models]
@@ -64,7 +64,7 @@ def test_prices_are_those_of_the_package() -> None:
 
 
 def package_calls(table: PriceTable, model: str, calls: int) -> int:
-    """How many functions of the package it takes to price so many calls of a model."""
+    """Return how many functions of the package are called to price this many calls of a model."""
     counted = 0
 
     def count(frame: FrameType, event: str, _: object) -> None:
@@ -82,16 +82,16 @@ def package_calls(table: PriceTable, model: str, calls: int) -> int:
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "no-such-model"])
-def test_the_package_is_hardly_asked_for_further_calls(model: str) -> None:
-    """Further calls ask only whether the prices are unchanged, and which of them apply at that time."""
+def test_further_calls_hardly_ask_the_package(model: str) -> None:
+    """A further call asks only whether the prices are unchanged, and which prices apply at that time."""
     table = PriceTable()
     package_calls(table, model, 1)
 
     assert package_calls(table, model, 100) <= 2 * 100
 
 
-def test_what_is_kept_is_bounded() -> None:
-    """There may be any number of unknown model names."""
+def test_the_cache_of_prices_is_bounded() -> None:
+    """The cache does not grow with the number of unknown model names."""
     table = PriceTable()
     for number in range(MAX_MODELS + 5):
         table("openai", f"no-such-model-{number}", Counts(1, 1), AT)

@@ -1,4 +1,6 @@
-"""Every view of every run: runs of every shape, documents alone, the corpus, and any prefix."""
+"""Every view of every run: runs of every shape, documents without a journal, the corpus, and every prefix of a
+journal.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ VIEWS: dict[str, Callable[[Trajectory], Any]] = {
 def test_every_view_is_plain_json_and_always_the_same(
     trajectories: Mapping[str, Trajectory], run: str, view: str
 ) -> None:
-    """The output can be written, is read back unchanged, and is the same the second time."""
+    """The output can be written, is read back unchanged, and is the same at a second export."""
     made = VIEWS[view](trajectories[run])
 
     assert json.loads(json.dumps(made)) == made
@@ -50,10 +52,10 @@ def test_every_view_is_plain_json_and_always_the_same(
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("run", [name for name in RUNS if name not in {"damaged", "in_flight"}])
-def test_a_document_alone_is_seen_as_its_journal_is(
+def test_a_document_gives_the_same_views_as_its_journal(
     trajectories: Mapping[str, Trajectory], run: str, view: str
 ) -> None:
-    """The views use only values that are in the document, and no value of the journal alone."""
+    """The views use only values that the document has too."""
     trajectory = trajectories[run]
     document = json.loads(json.dumps(trajectory.to_document()))
 
@@ -61,8 +63,8 @@ def test_a_document_alone_is_seen_as_its_journal_is(
 
 
 @pytest.mark.parametrize("run", ["tools", "thinking", "streamed", "own_steps"])
-def test_every_prefix_of_a_journal_has_its_views(paths: Mapping[str, Path], run: str) -> None:
-    """A run that was broken off after any of its records is seen as far as it came."""
+def test_every_prefix_of_a_journal_has_views(paths: Mapping[str, Path], run: str) -> None:
+    """A run that broke off after any of its records is exported as far as it was recorded."""
     lines = paths[run].with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
 
     for end in range(len(lines) + 1):
@@ -72,8 +74,8 @@ def test_every_prefix_of_a_journal_has_its_views(paths: Mapping[str, Path], run:
 
 
 @pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
-def test_every_view_takes_the_corpus(tmp_path: Path) -> None:
-    """Every view takes real answers of every dialect; the readers' checks take all of them."""
+def test_every_view_exports_the_corpus(tmp_path: Path) -> None:
+    """Every view exports real answers of every dialect. The checks of readers cover all of them."""
     for path in corpus_runs(tmp_path, every=8):
         run = load(path)
         for view in VIEWS.values():

@@ -1,4 +1,4 @@
-"""Every export shows the exchanged content: compared with the script of a provider's side, in every dialect."""
+"""Every export shows the exchanged content: compared with the script of the provider, in every dialect."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ RUNS = list(names())
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory in which every script is recorded in every dialect, and exported in every format."""
+    """Record every script in every dialect, export it in every format, and return the directory."""
     directory = tmp_path_factory.mktemp("contents")
     export_all(record_all(directory), directory / "exports")
     return directory
 
 
 def outcomes(name: str, run: str, place: Path) -> list[Outcome]:
-    """Return the results of comparing an export of a run; the document is the recorder's own."""
+    """Return the results of comparing each export of a run. The document is the recorder's own."""
     if name == "document":
         return compare(run, name, [json.loads((place / f"{run}.json").read_bytes())], place)
     payloads, base = payloads_of(run, name, place / "exports")
@@ -39,8 +39,8 @@ def test_an_export_shows_what_was_exchanged(name: str, place: Path) -> None:
     assert {run: differing for run, differing in found.items() if differing} == {}
 
 
-def test_what_is_known_to_differ_does(place: Path) -> None:
-    """A difference that is gone has no reason any more."""
+def test_known_differences_exist(place: Path) -> None:
+    """Each known difference is still found. If one is gone, its reason must go too."""
 
     def differs(export: str, aspect: str, script: str, dialect: str) -> bool:
         chosen = [run for run in RUNS if fnmatch(run, f"{script}.{dialect}.*")]
@@ -51,7 +51,7 @@ def test_what_is_known_to_differ_does(place: Path) -> None:
 
 
 def test_every_aspect_of_every_export_is_compared_or_has_a_reason(place: Path) -> None:
-    """No aspect is skipped without a reason, and no aspect is compared with nothing."""
+    """Each aspect is compared with at least one value, or has a stated reason."""
     counted = Counter(
         (name, one.aspect, one.equal is None) for name in READERS for one in outcomes(name, RUNS[0], place)
     )
@@ -62,8 +62,10 @@ def test_every_aspect_of_every_export_is_compared_or_has_a_reason(place: Path) -
     assert EXPORTS.keys() | {"document"} == READERS.keys()
 
 
-def test_what_is_told_otherwise_is_found(place: Path) -> None:
-    """A word, a call's argument, the order of results, tokens, and an image's bytes are each a finding of its own."""
+def test_a_changed_export_is_found(place: Path) -> None:
+    """A changed word, argument, order of results, count of tokens, or byte of an image is each a separate
+    difference.
+    """
     run = "tools.anthropic.whole"
     [document], base = payloads_of(run, "atif", place / "exports")
     steps = document["steps"]

@@ -1,4 +1,4 @@
-"""Every export of real exchanges has every answer and question that their own bytes have."""
+"""Every export of real exchanges has every answer and question that the recorded bytes have."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 pytestmark = pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
 TRAINING = frozenset({"openai", "trl", "trl-prompt_completion"})
-"""Which leave out what was cut off: it is nothing to be trained on."""
+"""Formats that leave out answers which were cut off, because they are not trained on."""
 BY_STEP = dict.fromkeys(("hierarchy", "hierarchy-message"), shown.hierarchy_steps)
-"""Whose runs are of one conversation only where nothing is rewritten, which these are not."""
+"""Formats whose steps are one conversation only if no history was rewritten. In the corpus histories are rewritten."""
 
 
 def recordings() -> list[list[Exchange]]:
-    """The exchanges of each run."""
+    """Return the exchanges of each run."""
     return [list(found) for _, found in groupby(load(), key=lambda one: one.source.partition("#")[0])]
 
 
 def compared(exchanges: list[Exchange]) -> list[tuple[Exchange, real.Said]]:
-    """Return the exchanges with an answer of a form that is compared."""
+    """Return the exchanges whose answer has a form that can be compared."""
     answered = [exchange for exchange in exchanges if exchange.status == 200 and exchange.dialect in real.ANSWERS]
     found = [(one, real.answer_of(one.dialect, one.response_text, streamed=one.stream)) for one in answered]
     return [(one, answer) for one, answer in found if answer is not None]
@@ -36,13 +36,13 @@ def compared(exchanges: list[Exchange]) -> list[tuple[Exchange, real.Said]]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Exchange]]:
-    """Each recording of the corpus as a run."""
+    """Return each recording of the corpus as a run."""
     made = corpus_runs(tmp_path_factory.mktemp("corpus"))
     return dict(zip(made, recordings(), strict=True))
 
 
 def conversations(run: Path, export: str) -> list[Conversation]:
-    """Return the conversations that an export of a run shows."""
+    """Return the conversations that an export of a run has."""
     name, *more = EXPORTS[export][0]
     view = EXPORT_FORMATS[name].with_options(more[1] if more else None)
     source = OutputPlace(run.stem, run.parent / export)
@@ -53,7 +53,7 @@ def conversations(run: Path, export: str) -> list[Conversation]:
 
 
 def keys(conversations: list[Conversation], export: str) -> set[str]:
-    """Return the shown answers; in ToolBrain the text before a tool call is a thought."""
+    """Return keys of the exported answers. In ToolBrain the text before a tool call is a thought."""
     answers = [
         message for conversation in conversations for message in conversation.messages if message.role == "assistant"
     ]
@@ -62,7 +62,7 @@ def keys(conversations: list[Conversation], export: str) -> set[str]:
         shown_as += [(answer.thought, answer.calls) for answer in answers if answer.calls]
         shown_as += [
             ("", [("final_answer", {"answer": answer.text})]) for answer in answers
-        ]  # a tool that is no tool there
+        ]  # ToolBrain has a final answer as a call of this name
     return {real.Said(text, [[*call] for call in calls]).key() for text, calls in shown_as}
 
 
@@ -81,22 +81,22 @@ def missing(run: Path, exchanges: list[Exchange], export: str) -> list[str]:
 
 
 @pytest.mark.parametrize("export", EXPORTS)
-def test_an_export_holds_what_real_models_said(export: str, runs: dict[Path, list[Exchange]]) -> None:
-    """The text of each answer with its calls and their arguments, and the texts of the users."""
+def test_an_export_has_the_answers_of_real_models(export: str, runs: dict[Path, list[Exchange]]) -> None:
+    """An export has the text of each answer with its calls and their arguments, and the texts of the users."""
     lost = {run.stem: found for run, exchanges in runs.items() if (found := missing(run, exchanges, export))}
 
     assert lost == {}
 
 
-def test_most_answers_are_of_a_form_that_is_compared() -> None:
+def test_most_answers_can_be_compared() -> None:
     """Only a few answers have a form that the comparison does not know."""
     chats = [one for one in load() if one.status == 200 and one.dialect in real.ANSWERS]
 
     assert len(compared(chats)) > 0.95 * len(chats)
 
 
-def test_an_answer_that_is_not_shown_is_found(runs: dict[Path, list[Exchange]]) -> None:
-    """The export of another run shows no part of an answer."""
+def test_a_missing_answer_is_found(runs: dict[Path, list[Exchange]]) -> None:
+    """All answers are reported as missing if the export of another run is compared."""
     (first, _), (_, others), *_ = runs.items()
 
     assert missing(first, others, "openai")

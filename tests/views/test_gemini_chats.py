@@ -1,4 +1,6 @@
-"""Streamed chats of google-genai, which send an answer back chunk by chunk: each view has it as one message."""
+"""Streamed chats of google-genai, which sends an answer back chunk by chunk: each view has the answer as one
+message.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,20 @@ SIGNED: Payload = {"text": "", "thoughtSignature": "c2ln"}
 
 
 def chunks(*groups: list[Payload]) -> Answer:
-    """A streamed answer, each chunk with these parts."""
+    """Return a streamed answer, each of whose chunks has these parts."""
     events: list[Payload] = [{"candidates": [{"content": {"role": "model", "parts": parts}}]} for parts in groups]
     events[-1]["candidates"][0]["finishReason"] = "STOP"
     return stream(*(f"data: {json.dumps(event)}\r\n\r\n".encode() for event in events))
 
 
 def weather(city: str) -> str:
-    """Tell the weather of a city."""
+    """Return the weather of a city."""
     return f"rain in {city}"
 
 
 @contextmanager
 def chatting(path: Path, *answers: Answer, history: History = "inline", **config: Any) -> Iterator[tuple[Any, Server]]:
-    """A recorded chat with a model that gives these answers."""
+    """Yield a recorded chat with a model that gives these answers."""
     recorder = TrajectoryRecorder(path, history=history, strict=True)
     with serving(*answers) as server, recorder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -77,12 +79,12 @@ def chat(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
             say(chat, text)
         sent = [len(body["contents"]) for body in server.bodies()]  # type: ignore[index]
     assert sent[0] == 1
-    assert sent[1] > 3  # the SDK keeps a content a chunk
+    assert sent[1] > 3  # the SDK keeps a content for each chunk
     return tmp_path / "run.json"
 
 
-def test_what_is_sent_back_is_one_message(chat: Path) -> None:
-    """The contents of one answer are one message, in the journal's reading as in the document's."""
+def test_an_answer_that_is_sent_back_is_one_message(chat: Path) -> None:
+    """The contents of one answer are read as one message, from the journal and from the document."""
     run = load(chat)
     shown = run.to_document()["llm_interactions"][-1]["input_messages"]
     (chat.parent / "alone.json").write_bytes(chat.read_bytes())
@@ -98,7 +100,7 @@ def test_what_is_sent_back_is_one_message(chat: Path) -> None:
         assert [message.role, whole] == said
 
 
-def test_rows_for_training(chat: Path) -> None:
+def test_a_row_for_training_has_each_answer_once(chat: Path) -> None:
     """One row has the whole conversation, each answer once and unchanged."""
     run = load(chat)
 
@@ -107,8 +109,8 @@ def test_rows_for_training(chat: Path) -> None:
     assert [row["messages"][1]["weight"] for row in to_openai_finetuning(run)] == [1]
 
 
-def test_traces(chat: Path) -> None:
-    """Readers of traces see the same messages."""
+def test_traces_have_each_answer_once(chat: Path) -> None:
+    """Formats of traces have the same messages."""
     [traced] = to_traces(load(chat))
     messages = [line["message"] for line in traced if line.get("type") == "message"]
     events = to_invariant(load(chat))
@@ -123,8 +125,8 @@ def _text(content: Payload) -> str:
     return "".join(part.get("text", "") for part in content if part.get("type", "text") == "text")
 
 
-def test_automatic_function_calling(tmp_path: Path) -> None:
-    """A call that the SDK answers by itself is one assistant's message, in any number of chunks."""
+def test_a_call_answered_by_the_sdk_is_one_message(tmp_path: Path) -> None:
+    """A call that the SDK answers by itself is one message of the assistant, in any number of chunks."""
     called = chunks([THOUGHT], [{"text": "I "}], [{"text": "look"}], [CALL], [SIGNED])
     told = chunks([{"text": "It "}], [{"text": "rains"}])
     with chatting(tmp_path / "run.json", called, told, chunks([{"text": "yes"}]), tools=[weather]) as (chat, _):

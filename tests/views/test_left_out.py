@@ -53,7 +53,7 @@ EVERYTHING = run(
     annotations={"judge": 3},
     gaps=[{"timestamp": None, "what": "w", "why": "y"}],
 )
-"""A run with something of everything that some format has no place for."""
+"""A run with each kind of content that some format cannot express."""
 _FAILED_CALLS = "calls that failed, or whose answer or prompt is incomplete"
 _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
 
@@ -108,8 +108,8 @@ _SAID_OF_STEPS = {STEP_NOTES: 2, ANNOTATIONS: 1, GAPS: 1}
     ],
     ids=["atif", "hierarchy", "invariant", "toolbrain", "traces", "session-traces", "trae", "openai", "trl"],
 )
-def test_what_a_view_leaves_out_is_counted(view: View[..., Any], expected: dict[str, int]) -> None:
-    """The counts equal those of the run. A value that the format keeps elsewhere is not counted."""
+def test_omitted_content_is_counted(view: View[..., Any], expected: dict[str, int]) -> None:
+    """The counts equal those of the run. A value that the format has in another place is not counted."""
     _, left_out = view.with_report(EVERYTHING)
 
     assert left_out == expected

@@ -1,6 +1,5 @@
-"""The work of each view is in proportion to what it reads and writes, also if the agent edits its history.
-
-The work is counted in lines of our code that run, so that no load of the machine changes it.
+"""The work of each view grows in proportion to its input and output, also if the agent edits its history. The work is
+counted in executed lines of our code, so that no load of the machine changes it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,9 @@ from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 FEW, MANY = 20, 60
 MOST = 1.3
-"""How many times as much a byte may take in a run three times as long. In the square of the calls it takes three."""
+"""At most this many times as much work per byte in a run three times as long. Quadratic work would take three times as
+much.
+"""
 EDITING = (histories.moving_mark, histories.clock, histories.elided_outputs)
 
 
@@ -51,7 +52,9 @@ VIEWS: dict[str, Callable[[Path], Payload]] = {
     **{name: partial(exported, name) for name in EXPORT_FORMATS},
 }
 WITH_WHOLE_PROMPTS = {"document", "atif", "openai", "otlp", "session-traces", "toolbrain", "traces", "trae", "trl"}
-"""These write each prompt of an edited history as a whole. They are tried with one pattern, as they take longer."""
+"""Formats that write each prompt of an edited history in full. They are tried with one pattern, because they take
+longer.
+"""
 CASES = [
     pytest.param(view, pattern, id=f"{view}-{pattern.__name__}")
     for view in VIEWS
@@ -72,16 +75,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_per_byte(view: Callable[[Path], Payload], path: Path) -> float:
-    """Return how many lines run for each byte that is read or written, whichever is more."""
+    """Return how many lines run for each byte of input or output, whichever has more bytes."""
     made: list[Payload] = []
     counted = lines(lambda: made.append(view(path)))
     return counted / max(path.with_suffix(".jsonl").stat().st_size, len(json.dumps(made, default=repr)))
 
 
 @pytest.mark.parametrize(("view", "pattern"), CASES)
-def test_a_byte_takes_as_much_in_a_long_run_as_in_a_short_one(
-    runs: Path, view: str, pattern: histories.Pattern
-) -> None:
+def test_the_work_per_byte_does_not_grow_with_the_run(runs: Path, view: str, pattern: histories.Pattern) -> None:
     """The history of these runs is edited at each call."""
     few, many = (lines_per_byte(VIEWS[view], runs / f"{pattern.__name__}_{turns}.json") for turns in (FEW, MANY))
 

@@ -1,4 +1,4 @@
-"""Agent traces as Pi's sessions. datasets and teich are in `tests/readers/check_traces.py`."""
+"""Agent traces as Pi's sessions. The readers datasets and teich are in `tests/readers/check_traces.py`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ LS = use("c1", command="ls")
 
 
 def messages(session: list[Payload]) -> list[Payload]:
-    """The messages of a session, without their times."""
+    """Return the messages of a session without their times."""
     told = [line["message"] for line in session if line["type"] == "message"]
     return [{name: value for name, value in one.items() if name != "timestamp"} for one in told]
 
 
 def test_a_conversation_is_a_session() -> None:
-    """Thoughts, texts and calls are parts; counts leave the cached tokens out; the reason is in Pi's word and ours."""
+    """Thoughts, texts and calls are parts. Counts exclude cached tokens. The finish reason is in Pi's word and
+    in ours.
+    """
     usage = {"input_tokens": 30, "output_tokens": 9, "cache_read_input_tokens": 20, "cost": 0.5}
     first = call(["q"], "I look.", LS, response={"reasoning": "so", "usage": usage, "finish_reason": "tool_calls"})
     [session] = to_traces(run(first, call(["q", assistant("I look.", LS), gave("c1", "a.py")], "done")))
@@ -57,8 +59,8 @@ def test_a_conversation_is_a_session() -> None:
     assert answered["stopReason"] == "stop"
 
 
-def test_each_line_is_the_child_of_the_one_before() -> None:
-    """Ids are unique in a session, and lead back to its beginning."""
+def test_each_line_is_the_child_of_the_line_before() -> None:
+    """Ids are unique in a session. Each line names the line before it as its parent."""
     [session] = to_traces(run(call([system("s"), "q"], "a")))
 
     entries = session[1:]
@@ -67,7 +69,7 @@ def test_each_line_is_the_child_of_the_one_before() -> None:
 
 
 def test_a_rewritten_history_is_a_session_that_names_its_parent() -> None:
-    """Both have ids that stay the same whenever the run is exported."""
+    """Both sessions have ids that are the same at each export."""
     made = run(call(["rules", "q"], "a"), call(["rules", "summary"], "b"))
     first, second = to_traces(made)
 
@@ -76,8 +78,8 @@ def test_a_rewritten_history_is_a_session_that_names_its_parent() -> None:
     assert to_traces(made) == [first, second]
 
 
-def test_failures_are_told() -> None:
-    """A call that failed, one that was cut off, and a tool that failed, in Pi's words."""
+def test_failures_have_pi_s_words() -> None:
+    """A failed call, a call that was cut off, and a failed tool are stated in Pi's words."""
     failed = call(["q"]) | {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
     cut = call(["q"], "half", complete=False, ended_by="the caller closed it")
     [session] = to_traces(run(failed, cut))
@@ -87,8 +89,8 @@ def test_failures_are_told() -> None:
     assert (second["stopReason"], second["errorMessage"]) == ("aborted", "the caller closed it")
 
 
-def test_a_tool_that_failed_is_an_error(trajectories: Mapping[str, Trajectory]) -> None:
-    """The dialect may say so, or only a step does, whose result no request has."""
+def test_a_failed_tool_is_an_error(trajectories: Mapping[str, Trajectory]) -> None:
+    """A tool result is an error if its message says so, or if only a step recorded the failure."""
     [thinking] = to_traces(trajectories["thinking"])
     alone = to_traces(trajectories["steps_alone"])[0]
 
@@ -102,14 +104,14 @@ BETA = Block("reasoning", "beta"), Block("tool_call", call_id="c2")
 
 
 def interleaved() -> Trajectory:
-    """A run whose answer thinks again between its calls."""
+    """Return a run whose answer has thoughts between its calls."""
     uses = use("c1", command="ls"), use("c2", command="pwd")
     blocks = [block.to_document() for block in (*ALPHA, *BETA)]
     return run(call(["q"], "I look.", *uses, response={"reasoning": "alpha\n\nbeta", "blocks": blocks}))
 
 
 def test_interleaved_blocks_are_parts_in_their_order() -> None:
-    """Thinking comes before the call that it led to, as the model had it."""
+    """A thought comes before the call that follows it, as in the model's answer."""
     [session], left_out = to_traces.with_report(interleaved())
 
     _, answer = messages(session)
@@ -124,8 +126,8 @@ def test_interleaved_blocks_are_parts_in_their_order() -> None:
 
 
 @pytest.mark.parametrize("view", [to_atif, to_hierarchy, to_openai_finetuning, to_trae, to_trl, to_turns])
-def test_an_order_that_is_lost_is_counted(view: View[..., Payload]) -> None:
-    """Formats with one place for thoughts, one for the text and one for calls."""
+def test_a_lost_order_of_blocks_is_counted(view: View[..., Payload]) -> None:
+    """Formats with one field each for thoughts, text and calls count answers in which these alternate."""
     _, left_out = view.with_report(interleaved())
 
     assert left_out["interleaved thoughts, texts and calls in answers"] == 1

@@ -1,4 +1,4 @@
-"""Every format that keeps all calls marks those that were not made, and counts what they took in no sum."""
+"""Every format that keeps all calls marks replayed calls, and excludes them from sums."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ COUNTED = {"input_tokens": 40, "output_tokens": 20, "cache_read_input_tokens": 1
 """The usage of the recorded answer, as Anthropic counts it, and with the cached tokens in the prompt."""
 LIVE = Tokens(7, 3)
 KEEPING = ["atif", "hierarchy", "inspect", "invariant", "otlp", "session-traces", "traces", "trae"]
-"""The formats that keep every call. The others are rows of training (`training/test_replayed_calls.py`)."""
+"""The formats that keep every call. The others are rows for training (`training/test_replayed_calls.py`)."""
 
 
 def told(origin: Payload = ORIGIN) -> Trajectory:
-    """A fork at its second call: an answer that called a tool was given, the next was made."""
+    """A fork at its second call. The first answer, which calls a tool, was replayed; the second call was made."""
     given = {} if origin is None else {"replayed_from": origin}
     sent = ["q", assistant("look", LS), gave("c1", "a.py")]
     return run(
@@ -60,7 +60,7 @@ def answers(name: str, trajectory: Trajectory) -> Iterator[Payload]:
 
 
 @pytest.mark.parametrize("name", KEEPING)
-def test_a_format_keeps_the_calls_that_were_not_made(name: str) -> None:
+def test_a_format_keeps_replayed_calls(name: str) -> None:
     """Messages, calls and results equal those of the run without marks."""
 
     def said(trajectory: Trajectory) -> Payload:
@@ -74,7 +74,7 @@ def test_a_format_keeps_the_calls_that_were_not_made(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*(name for name in KEEPING if name != "inspect"), "otlp-openinference"])
-def test_tokens_are_stated_of_calls_that_were_made(name: str) -> None:
+def test_only_made_calls_state_tokens(name: str) -> None:
     """A reader's sum counts no tokens twice. Inspect's reader omits cached tokens."""
     if name == "otlp-openinference":
         talks = shown_spans.openinference(exported("otlp", told(), "openinference"), Path(), "anthropic")
@@ -87,7 +87,7 @@ def test_tokens_are_stated_of_calls_that_were_made(name: str) -> None:
 
 
 def marks_in(value: Payload, name: str = "replayed_from") -> list[Payload]:
-    """All members of a name in a JSON value."""
+    """Return all members of this name in a JSON value."""
     if isinstance(value, list):
         return [found for element in value for found in marks_in(element, name)]
     if not isinstance(value, dict):
@@ -122,16 +122,18 @@ MARKS: dict[str, tuple[Callable[[list[Payload]], Payload], Payload]] = {
 
 
 @pytest.mark.parametrize("name", MARKS)
-def test_a_format_marks_the_calls_that_were_not_made(name: str) -> None:
-    """The mark names the run and the call that gave the answer, and has its usage, in the format's own form."""
+def test_a_format_marks_replayed_calls(name: str) -> None:
+    """In the format's own form, the mark names the run and the call that gave the answer, and has the answer's
+    usage.
+    """
     read, mark = MARKS[name]
 
     assert read(exported(name, told())) == [mark]
     assert read(exported(name, told(None))) == []
 
 
-def test_the_own_fields_of_formats_say_so_too() -> None:
-    """ATIF has copied context, which is not trained on. Inspect has reads from a cache."""
+def test_fields_of_the_format_mark_replayed_calls_too() -> None:
+    """ATIF marks them as copied context, which is not trained on, and Inspect as reads from a cache."""
     [document], [log] = (exported(name, told()) for name in ("atif", "inspect"))
 
     steps = [step for step in document["steps"] if step["source"] == "agent"]
@@ -140,15 +142,15 @@ def test_the_own_fields_of_formats_say_so_too() -> None:
     assert [event.get("cache") for event in events] == ["read", None]
 
 
-def test_an_answer_by_hand_is_marked_as_such() -> None:
-    """The answer is not taken for a model's."""
+def test_an_answer_by_hand_is_marked() -> None:
+    """An answer that a person wrote is not taken for a model's."""
     by_hand = ORIGIN | {"by_hand": True}
 
     assert [read(exported(name, told(by_hand)))[0]["by_hand"] for name, (read, _) in MARKS.items()] == [True] * 7
 
 
-def test_sums_are_of_calls_that_were_made() -> None:
-    """Tokens, costs and the time of models, wherever a format states them of a whole run."""
+def test_sums_exclude_replayed_calls() -> None:
+    """The tokens, costs and model times of a whole run cover only calls that were made."""
     [atif], [tree], [log] = (exported(name, told()) for name in ("atif", "hierarchy", "inspect"))
 
     usage = {"m-1": {"input_tokens": 7, "output_tokens": 3, "total_tokens": 10}}
@@ -158,8 +160,8 @@ def test_sums_are_of_calls_that_were_made() -> None:
     assert (log["stats"]["model_usage"], log["samples"][0]["model_usage"]) == (usage, usage)
 
 
-def test_services_are_told_that_nothing_was_taken() -> None:
-    """Langfuse and LangSmith estimate the tokens and the cost of a call that states no tokens."""
+def test_services_get_zero_tokens_for_replayed_calls() -> None:
+    """Without a count, Langfuse and LangSmith would estimate the tokens and the cost of a call."""
     first, second = [span.attributes for span in to_spans(told(), "langfuse") if span.kind == "client"]
 
     of = "langfuse.observation."
@@ -169,7 +171,7 @@ def test_services_are_told_that_nothing_was_taken() -> None:
     assert f"{of}cost_details" not in second
 
 
-def test_trae_has_no_place_for_a_mark() -> None:
+def test_trae_cannot_mark_replayed_calls() -> None:
     """Trae's documents have only Trae's members, so the mark and the usage are left out and counted."""
     document, left_out = to_trae.with_report(told())
 
@@ -181,13 +183,13 @@ READ_BACK = {
     **dict.fromkeys(("atif", "hierarchy", "inspect", "invariant", "otlp", "traces"), True),
     "session-traces": False,
 }
-"""The formats that are read again, and whether they state tokens."""
+"""The formats that are read again, and whether each states tokens."""
 
 
 @pytest.mark.parametrize("origin", [ORIGIN, ORIGIN | {"by_hand": True}, {}])
 @pytest.mark.parametrize("name", READ_BACK)
-def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> None:
-    """A run that is read from an export has the same calls marked as not made, and counts only the others."""
+def test_a_mark_survives_export_and_import(name: str, origin: Payload, tmp_path: Path) -> None:
+    """A run that is read from an export has the same calls marked as replayed, and counts only the others."""
     [again] = read_again(name, exported(name, told(origin)), tmp_path)
 
     marks = [call.replayed_from and call.replayed_from.to_document() for call in again.llm_interactions]
@@ -198,7 +200,7 @@ def test_a_mark_is_read_again(name: str, origin: Payload, tmp_path: Path) -> Non
         assert (given.output_tokens, given.cache_read_input_tokens) == (20, 10)
 
 
-def test_a_mark_is_in_the_journal_that_an_import_writes(tmp_path: Path) -> None:
+def test_an_imported_journal_has_the_mark(tmp_path: Path) -> None:
     """The journal is valid, and has the same mark as the imported file."""
     read_again("otlp", exported("otlp", told()), tmp_path)
     imported = invoke("import", tmp_path / "export.json", "-o", tmp_path / "runs")

@@ -46,29 +46,29 @@ def no_arguments() -> float:
     return 1.0
 
 
-def test_a_function_over_a_trajectory_is_given_one() -> None:
-    """The name or the annotation of the first parameter decides. True is 1."""
+def test_the_first_parameter_decides_what_a_function_gets() -> None:
+    """The name or the annotation of the first parameter decides whether it gets a trajectory. True counts as 1."""
     assert (score(RUN, frugal), score(RUN, annotated), score(RUN, annotated, wanted=2)) == (1.0, 1.0, 0.0)
 
 
-def test_a_function_is_passed_what_it_takes_alone() -> None:
+def test_a_function_gets_only_its_own_parameters() -> None:
     """Variables that the function does not name are not passed."""
     assert score(RUN, frugal, gold_answer="a") == 1.0
 
 
-def test_no_reward_is_none() -> None:
-    """A function may have nothing to say of a run."""
+def test_a_function_may_give_no_reward() -> None:
+    """A function that returns None gives the run no reward."""
     assert score(RUN, undecided) is None
 
 
-def test_a_reward_has_to_be_a_finite_number() -> None:
-    """JSON has no infinity, and no mean has use for one."""
+def test_a_reward_must_be_a_finite_number() -> None:
+    """Infinite rewards are refused, because JSON has no infinity and no mean could include it."""
     with pytest.raises(ValueError, match="finite"):
         score(RUN, endless)
 
 
-def test_a_function_is_found_by_its_module_and_by_its_file(tmp_path: Path) -> None:
-    """`module:function`, and `file.py:function` for one that is not installed."""
+def test_a_function_is_named_by_its_module_or_its_file(tmp_path: Path) -> None:
+    """`module:function` names an installed function, and `file.py:function` a function in a file."""
     file = tmp_path / "mine.py"
     file.write_text("def half(trajectory):\n    return 0.5\n")
 
@@ -77,7 +77,7 @@ def test_a_function_is_found_by_its_module_and_by_its_file(tmp_path: Path) -> No
 
 
 def test_a_batch_is_scored_by_one_call() -> None:
-    """The name of the first parameter decides: turns or trajectories, in the order of the runs."""
+    """The name of the first parameter decides whether the batch is turns or trajectories. Runs keep their order."""
     longer = run(call(["q"], "a"), call(["r"], "b"))
 
     assert [is_batch(one) for one in (ranked, compared, frugal)] == [True, True, False]
@@ -85,13 +85,13 @@ def test_a_batch_is_scored_by_one_call() -> None:
     assert score_batch([RUN, longer], compared) == [1.0, None]
 
 
-def test_a_batch_has_a_reward_for_each_run() -> None:
-    """Otherwise nobody could assign the rewards to runs."""
+def test_a_batch_must_have_a_reward_for_each_run() -> None:
+    """A batch with fewer rewards than runs is an error."""
     with pytest.raises(ValueError, match="1 rewards for 2 runs"):
         score_batch([RUN, RUN], forgetful)
 
 
-def test_toolbrains_wrapper_is_taken_for_the_function_in_it(tmp_path: Path) -> None:
+def test_toolbrain_s_wrapper_is_unwrapped(tmp_path: Path) -> None:
     """`create_reward_function` returns an object with the function in `reward_func`."""
     file = tmp_path / "mine.py"
     file.write_text(
@@ -113,14 +113,14 @@ def test_toolbrains_wrapper_is_taken_for_the_function_in_it(tmp_path: Path) -> N
         ("tests.views.test_rewards:no_arguments", "takes no run"),
     ],
 )
-def test_what_is_no_reward_function_is_told(name: str, why: str) -> None:
-    """Before any run is scored."""
+def test_an_invalid_reward_function_is_refused(name: str, why: str) -> None:
+    """The function is refused before any run is scored."""
     with pytest.raises(ValueError, match=why):
         reward_function(name)
 
 
-def test_a_function_over_a_trace_is_given_toolbrains_turns() -> None:
-    """ToolBrain's own form: a list of turns, and keyword arguments."""
+def test_a_function_for_a_trace_gets_toolbrain_s_turns() -> None:
+    """ToolBrain's form is a function of a list of turns and keyword arguments."""
     pytest.importorskip("trace_recorder.views.toolbrain.turns")
 
     def reward_turns(trace: list[dict[str, object]], **kwargs: object) -> float:

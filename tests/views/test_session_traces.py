@@ -48,8 +48,8 @@ def test_a_conversation_is_a_header_and_a_line_for_each_message() -> None:
     ]
 
 
-def test_what_has_no_place_is_counted() -> None:
-    """All content is text, and a call that failed is no message."""
+def test_omitted_content_is_counted() -> None:
+    """Contents are texts only, and a failed call is no message. Images and failed calls are counted."""
     shown = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
     failed = call(["q"], None, error={"type": "RateLimit", "message": "429"}, response={"finish_reason": None})
     sessions, left_out = to_session_traces.with_report(run(call([shown], "a"), failed))
@@ -62,8 +62,8 @@ def test_what_has_no_place_is_counted() -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_what_is_written_is_read_again(trajectories: Mapping[str, Trajectory], name: str, tmp_path: Path) -> None:
-    """Each session is recognised as one, and has its answers, its calls and their results."""
+def test_a_written_session_is_read_again(trajectories: Mapping[str, Trajectory], name: str, tmp_path: Path) -> None:
+    """Each session is recognised, and has its answers, its calls and their results."""
     for number, session in enumerate(to_session_traces(trajectories[name])):
         path = tmp_path / f"{number}.jsonl"
         path.write_text("\n".join(map(json.dumps, session)), encoding="utf-8")

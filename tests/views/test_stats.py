@@ -18,17 +18,17 @@ FAILED = {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
 
 
 def price(provider: str, model: str, counts: Counts, at: datetime | None) -> float | None:
-    """A table with one price."""
+    """Return a table with one price."""
     return (counts.prompt or 0) * 0.001 if (provider, model) == ("openai", "m-1") else None
 
 
 def used(**usage: Payload) -> Payload:
-    """A response with these counts."""
+    """Return a response with these counts."""
     return {"usage": {"output_tokens": 1, **usage}}
 
 
-def test_the_providers_own_bill_comes_first() -> None:
-    """A table is asked only where the provider stated nothing, and its figure is an estimate."""
+def test_the_provider_s_own_cost_is_preferred() -> None:
+    """A table is asked only if the provider stated no cost, and its figure is an estimate."""
     billed, priced, unknown = (
         turn.interaction
         for turn in turns_of(
@@ -45,8 +45,8 @@ def test_the_providers_own_bill_comes_first() -> None:
     assert cost_of(unknown, price) is None
 
 
-def test_what_is_unknown_is_counted_and_never_zero() -> None:
-    """Sums say of how many calls they are."""
+def test_unknown_figures_are_counted_and_never_zero() -> None:
+    """Each sum states how many calls it covers."""
     figures = Stats(price)
     for response in (used(input_tokens=10, cost=0.5), used(input_tokens=10), {}):
         figures.add(run(call(["q"], "a", response=response)))
@@ -62,7 +62,9 @@ def test_what_is_unknown_is_counted_and_never_zero() -> None:
 
 
 def test_the_table_of_genai_prices_knows_its_providers() -> None:
-    """A model is priced where it was served, cached tokens cheaper, and not at all elsewhere."""
+    """A model is priced at its own provider, with cached tokens cheaper, and not at a provider that does not
+    sell it.
+    """
     pytest.importorskip("genai_prices", reason="the extra `prices` is not installed")
     look_up = table()
     assert look_up is not None
@@ -76,8 +78,8 @@ def test_the_table_of_genai_prices_knows_its_providers() -> None:
     assert look_up("openai", "no-such-model", Counts(1000, 10), None) is None
 
 
-def test_models_stand_side_by_side() -> None:
-    """Each with its own calls, failures, tokens and time."""
+def test_figures_are_separate_for_each_model() -> None:
+    """Each model has its own calls, failures, tokens and time."""
     figures = Stats(price)
     figures.add(run(call(["q"], "a", response=used(input_tokens=10)), call(["q"], "a", model="n", provider="groq")))
     figures.add(run(call(["q"], "a", response=used(input_tokens=20)), call(["q"]) | FAILED))
@@ -91,8 +93,8 @@ def test_models_stand_side_by_side() -> None:
     ]
 
 
-def test_retries_and_what_came_in_part_are_counted() -> None:
-    """An attempt that failed is a retry, not a call; a stream that was cut off is no failure."""
+def test_retries_and_incomplete_answers_are_counted() -> None:
+    """A failed attempt is a retry and not a call. A stream that was cut off is not a failure."""
     attempts = [{"number": number, "timestamp": "2025-06-12T20:00:01+00:00"} for number in (0, 1, 2)]
     figures = Stats()
     figures.add(run(call(["q"], "a", attempts=attempts), call(["q"], "half", complete=False), call(["q"]) | FAILED))
@@ -107,7 +109,7 @@ def test_retries_and_what_came_in_part_are_counted() -> None:
     }
 
 
-def test_cache_hits_are_a_part_of_the_calls_that_state_them() -> None:
+def test_the_cache_rate_covers_calls_that_state_cache_figures() -> None:
     """A call without figures of a cache does not lower the rate."""
     figures = Stats()
     figures.add(run(call(["q"], "a", response=used(input_tokens=100, cache_read_input_tokens=75))))
@@ -116,8 +118,8 @@ def test_cache_hits_are_a_part_of_the_calls_that_state_them() -> None:
     assert figures.every.to_json()["tokens"]["cache_hit_rate"] == 0.75
 
 
-def test_tools_are_counted_by_use_and_failure() -> None:
-    """A call without a result, and a result without a stated success, are distinguished."""
+def test_tools_are_counted_by_calls_and_failures() -> None:
+    """A call without a result is distinguished from a result without a recorded success."""
     step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
     calls = [use("a"), use("b"), use("c", "search")]
     results = [{"call_id": "a", "success": False, "error": "no"}, {"call_id": "b", "result": "x"}]
@@ -130,8 +132,8 @@ def test_tools_are_counted_by_use_and_failure() -> None:
     ]
 
 
-def test_a_tool_that_did_not_run_is_no_call() -> None:
-    """The results are counted separately, however many a document has for one call."""
+def test_a_replayed_tool_is_not_a_call() -> None:
+    """Replayed results are counted separately, however many results a document has for one call."""
     step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
     calls, results = [use("a")], [{"call_id": "a", "result": "x", "replayed": True}] * 2
     figures = Stats()
@@ -142,20 +144,20 @@ def test_a_tool_that_did_not_run_is_no_call() -> None:
 
 
 def executed(second: float, duration: float | None = None) -> Payload:
-    """Return a result of a tool that ran at this second of the minute, or that only the next request shows."""
+    """Return the result of a tool that ran at this second of the minute, or that only the next request shows."""
     known = {"timestamp": f"2025-06-12T20:00:{second:06.3f}+00:00", "duration_seconds": duration}
     return {"call_id": "c1", "name": "bash", "result": "x"} | (known if duration is not None else {})
 
 
 def used_tools(*results: Payload) -> Payload:
-    """The members of a run with a step that has these results."""
+    """Return the members of a run with a step that has these results."""
     step = {"timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool", "step_number": 1}
     times = {"start_time": "2025-06-12T20:00:00+00:00", "end_time": "2025-06-12T20:00:05+00:00"}
     return {**times, "agent_steps": [{**step, "tool_calls": [LS], "tool_results": [*results]}]}
 
 
-def test_time_is_that_of_the_clock() -> None:
-    """Models that work at once are counted once. A tool's time is that in which no model worked."""
+def test_the_time_of_models_and_tools_is_clock_time() -> None:
+    """Models that work at once are counted once. A tool's time is the time in which no model worked."""
     made = run(
         call(["q"], None, LS, duration_seconds=0.5),  # 20:00:01 to 01.5
         call(["other"], "x", agent="other", duration_seconds=1.25),  # 20:00:02 to 03.25
@@ -166,8 +168,8 @@ def test_time_is_that_of_the_clock() -> None:
     assert time_of(made) == {"total": 5.0, "llm": 2.5, "tool": 0.25, "idle": 2.25}
 
 
-def test_the_time_between_two_calls_is_no_tool_s() -> None:
-    """If nobody timed a tool, its time and the idle time are unknown, although its result came."""
+def test_the_time_between_two_calls_is_not_a_tool_s() -> None:
+    """If nobody timed a tool, its time and the idle time are unknown, although the result is known."""
     made = run(call(["q"], None, LS, duration_seconds=0.5), call(["q2"], "done"), **used_tools(executed(0)))
     figures = Stats()
     figures.add(made)
@@ -178,8 +180,8 @@ def test_the_time_between_two_calls_is_no_tool_s() -> None:
     ]
 
 
-def test_the_pauses_between_attempts_are_time_of_the_call() -> None:
-    """A call takes from its first attempt to the end of its last one."""
+def test_pauses_between_attempts_are_time_of_the_call() -> None:
+    """A call takes from the start of its first attempt to the end of its last attempt."""
     times = ({"timestamp": f"2025-06-12T20:00:0{second}+00:00", "duration_seconds": 0.25} for second in (1, 4))
     tried = [{"number": number, **time} for number, time in enumerate(times)]
     made = run(call(["q"], None, LS, attempts=tried), **used_tools(executed(4.5, 0.25)))
@@ -187,14 +189,14 @@ def test_the_pauses_between_attempts_are_time_of_the_call() -> None:
     assert time_of(made) == {"total": 5.0, "llm": 3.25, "tool": 0.25, "idle": 1.5}
 
 
-def test_a_run_without_calls_has_its_length_alone() -> None:
-    """The distribution of the time is unknown. Without a length nothing is printed."""
+def test_a_run_without_calls_has_only_its_length() -> None:
+    """The distribution of the time is unknown. If the length is unknown too, no time is printed."""
     assert time_of(run(execution_time=7.5)) == {"total": 7.5}
     assert time_of(run()) == {}
 
 
-def test_the_time_of_tools_is_found_in_linear_work() -> None:
-    """Twice the calls take twice the work."""
+def test_the_time_of_tools_is_computed_in_linear_work() -> None:
+    """Twice as many calls take twice as much work."""
 
     def work(number: int) -> int:
         times = (f"2025-06-12T{number // 60:02}:{number % 60:02}:00+00:00" for number in range(number))

@@ -1,4 +1,4 @@
-"""Trae Agent's own document: written, and read. Harbor's reader of it is in `tests/readers/check_atif.py`."""
+"""Trae Agent's own document: written and read. Harbor's reader of it is in `tests/readers/check_atif.py`."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ TRAE = {
 }
 
 
-def test_a_document_that_trae_wrote_is_a_trajectory(tmp_path: Path) -> None:
-    """Trae's document has only the newest messages; the second call still continues the first."""
+def test_a_document_written_by_trae_is_a_trajectory(tmp_path: Path) -> None:
+    """Trae's document has only the newest messages. The second call still continues the first call."""
     path = tmp_path / "trae.json"
     path.write_text(json.dumps(TRAE))
     trajectory = load(path)
@@ -98,7 +98,7 @@ def test_a_document_that_trae_wrote_is_a_trajectory(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_written_has_traes_members_alone() -> None:
+def test_a_written_document_has_only_trae_s_members() -> None:
     """The members are in Trae's order. A message has one tool call or one result."""
     a, b = use("a", command="ls"), use("b", command="pwd")
     asked = ["q", {"role": "assistant", "content": "I look.", "tool_calls": [a, b]}, gave("a", "x"), gave("b", "y")]
@@ -121,8 +121,8 @@ def _result(call_id: str, result: str) -> dict[str, object]:
     return {"call_id": call_id, "success": True, "result": result, "error": None, "name": None}
 
 
-def test_every_run_comes_back_as_it_went(trajectories: Mapping[str, Trajectory], tmp_path: Path) -> None:
-    """A run that is written in Trae's format, read and written again is the same."""
+def test_every_run_survives_a_round_trip(trajectories: Mapping[str, Trajectory], tmp_path: Path) -> None:
+    """A run that is written in Trae's format, read and written again gives the same document."""
     for name, trajectory in trajectories.items():
         document = to_trae(trajectory)
         path = tmp_path / f"{name}.json"
@@ -130,8 +130,8 @@ def test_every_run_comes_back_as_it_went(trajectories: Mapping[str, Trajectory],
         assert (name, to_trae(load(path))) == (name, json.loads(path.read_text()))
 
 
-def test_what_the_format_cannot_carry_is_counted(trajectories: Mapping[str, Trajectory]) -> None:
-    """Thoughts, attempts that failed, rewards, annotations."""
+def test_content_that_the_format_cannot_express_is_counted(trajectories: Mapping[str, Trajectory]) -> None:
+    """Thoughts, failed attempts, rewards and annotations are counted."""
     _, left_out = to_trae.with_report(trajectories["tools"])
 
     assert left_out == {"thoughts in answers": 2, "failed attempts": 1, "rewards": 2, "annotations": 1}

@@ -1,4 +1,4 @@
-"""A view returns its value alone, and by `with_report` what it left out as well."""
+"""A view returns only its value. `with_report` also returns what the view left out."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_every_view_has_a_report() -> None:
 
 
 @pytest.mark.parametrize("name", REPORTING)
-def test_the_report_is_none_of_its_parameters(name: str) -> None:
-    """The signature of a view, in `help` too, has only arguments that callers can pass."""
+def test_the_report_is_not_a_parameter(name: str) -> None:
+    """The signature of a view, also in `help`, has only arguments that callers can pass."""
     made = getattr(views, name)
 
     assert "left_out" not in inspect.signature(made).parameters
@@ -32,23 +32,23 @@ def test_the_report_is_none_of_its_parameters(name: str) -> None:
     assert made.__doc__
 
 
-def test_the_value_is_the_same() -> None:
+def test_the_report_does_not_change_the_value() -> None:
     """The value is the same with a report and without."""
     made = run(call(["q"], "a"))
 
     assert to_trl.with_report(made, "prompt_completion")[0] == to_trl(made, "prompt_completion")
 
 
-def test_each_report_is_of_one_call() -> None:
-    """A second call counts from nothing."""
+def test_each_report_covers_one_call() -> None:
+    """A second call of the view counts from zero."""
     faulty = run(call(["q"], None))
 
     first, second = (to_trl.with_report(faulty)[1] for _ in range(2))
     assert first == second == {"answers without a text or a tool call": 1}
 
 
-def test_of_an_iterator_it_is_complete_at_the_end() -> None:
-    """Runs are read one after another, and counted meanwhile."""
+def test_the_report_of_an_iterator_is_complete_at_its_end() -> None:
+    """The runs of an iterator are read and counted one after another, so the report is empty at first."""
     runs = [run(call(["q"], answer)) for answer in ("a", "b")]
     pairs, left_out = preference_pairs.with_report(iter(runs), "passed")
 
@@ -57,8 +57,8 @@ def test_of_an_iterator_it_is_complete_at_the_end() -> None:
     assert left_out == {"runs without the reward": 2}
 
 
-def test_nothing_stands_in_it_with_0() -> None:
-    """A kind that was not left out is not mentioned."""
+def test_the_report_has_no_zeros() -> None:
+    """A kind of content that was not left out is not mentioned."""
 
     @view
     def evens(left_out: LeftOut, numbers: list[int]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""ATIF: where sub-agents hang, for which calls they ran, and how long things took."""
+"""ATIF: the place of sub-agents, the calls for which they ran, and times."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def researched(tmp_path: Path, request: pytest.FixtureRequest) -> Trajectory:
 
 
 def _tree(document: Payload) -> Payload:
-    """Return of each trajectory its agent, its first question, and the sub-agents of its calls."""
+    """Return for each trajectory its agent, its first question, and the sub-agents of its calls."""
     subs = {sub["trajectory_id"]: sub for sub in document.get("subagent_trajectories", ())}
     refs = [
         (result.get("source_call_id"), ref["trajectory_id"])
@@ -72,11 +72,8 @@ def _tree(document: Payload) -> Payload:
     return document["agent"]["name"], document["steps"][0]["message"], sorted(inner)
 
 
-def test_each_hangs_on_the_call_that_it_ran_for_and_on_its_parent(researched: Trajectory) -> None:
-    """Parallel agents are distinguished by `source_call_id`.
-
-    An agent of a sub-agent is in the sub-agent's trajectory.
-    """
+def test_a_sub_agent_belongs_to_the_call_that_started_it_and_to_its_parent(researched: Trajectory) -> None:
+    """`source_call_id` tells parallel agents apart. An agent of a sub-agent is in the sub-agent's trajectory."""
     rome, ulm = ("researcher", "Rome"), ("researcher", "Ulm")
     again = [("researcher", f"sum up {topic}", []) for topic in ("Rome", "Ulm")]
     reader = ("reader", "read Rome", [])
@@ -92,8 +89,8 @@ def test_each_hangs_on_the_call_that_it_ran_for_and_on_its_parent(researched: Tr
     assert of_rome[2] == [("read_Rome", reader)]
 
 
-def test_a_nested_agent_without_a_tool_hangs_on_its_parent(tmp_path: Path) -> None:
-    """Around which block its own began is enough."""
+def test_a_nested_agent_without_a_tool_belongs_to_its_parent(tmp_path: Path) -> None:
+    """An agent that no tool started is placed by the block of its parent in which its own block began."""
     with TrajectoryRecorder(tmp_path / "run.json", task="nest") as recorder:
         _say(recorder, "q", "a")
         with recorder.agent("outer"):
@@ -106,7 +103,7 @@ def test_a_nested_agent_without_a_tool_hangs_on_its_parent(tmp_path: Path) -> No
 
 
 def test_costs_of_nested_agents_count_once() -> None:
-    """Each trajectory's total includes those of the trajectories in it."""
+    """Each trajectory's total includes the costs of the trajectories in it, and no cost is counted twice."""
     paid = {"response": {"usage": {"cost": 1.0}}}
     outer, inner = ({"agent": name, "agent_id": name} for name in ("outer", "inner"))
     made = run(
@@ -127,8 +124,8 @@ def _seconds(document: Payload) -> list[float]:
     return [(after - before).total_seconds() for before, after in itertools.pairwise(times)]
 
 
-def test_a_call_takes_its_time() -> None:
-    """A question has the time of the request, an answer the time of its end."""
+def test_steps_have_the_times_of_request_and_answer() -> None:
+    """A question has the time of the request, and an answer the time of its end."""
     second = ["q", assistant(None, use("c1")), gave("c1", "r")]
     made = run(call(["q"], None, use("c1")), call(second, "done", duration_seconds=0.5))
 
@@ -136,8 +133,10 @@ def test_a_call_takes_its_time() -> None:
     assert _seconds(to_atif(run(call(["q"], "a")))) == [0.25]
 
 
-def test_a_call_takes_the_time_of_all_its_attempts() -> None:
-    """The answer came at the end of the last attempt, even if a document states the duration of that attempt alone."""
+def test_the_duration_of_a_call_covers_all_its_attempts() -> None:
+    """The answer has the time at which the last attempt ended, even if the document states only that attempt's
+    duration.
+    """
     times = ({"timestamp": f"2025-06-12T20:00:0{second}+00:00", "duration_seconds": 0.25} for second in (1, 2))
     tried = [{"number": number, **time} for number, time in enumerate(times)]
 
@@ -152,8 +151,10 @@ def test_a_call_takes_the_time_of_all_its_attempts() -> None:
     ],
     ids=["by hand", "in flight"],
 )
-def test_an_unknown_time_is_not_told(interaction: Payload, known: list[bool]) -> None:
-    """By hand only the time of the answer is known, in flight only that of the request. Neither call takes 0 s."""
+def test_an_unknown_time_is_absent(interaction: Payload, known: list[bool]) -> None:
+    """A call recorded by hand has only the time of its answer, and an open call only that of its request. Neither takes
+    0 s.
+    """
     made = run(interaction)
 
     assert ["timestamp" in step for step in to_atif(made)["steps"]] == known

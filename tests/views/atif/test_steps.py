@@ -1,4 +1,4 @@
-"""ATIF: the step of each event. `tests/readers/check_atif.py` has Harbor's and Phoenix's readers."""
+"""ATIF: the step of each event. `tests/readers/check_atif.py` runs Harbor's and Phoenix's readers."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ A, B = use("a", "weather", city="Ulm"), use("b", "weather", city="Rome")
 
 
 def steps(document: Payload) -> list[Payload]:
-    """Return the steps without times, and without members that belong to no format."""
+    """Return the steps without their times, and without members that the format does not have."""
     return [
         {name: value for name, value in step.items() if name not in {"timestamp", "extra"}}
         for step in document["steps"]
     ]
 
 
-def test_tools_in_parallel_are_observed_in_the_step_that_called_them() -> None:
-    """Each result has the id of its call, and is in the call's step, whatever came between."""
+def test_results_of_parallel_tools_are_in_the_step_of_their_calls() -> None:
+    """Each result has the id of its call, and is in the call's step, whatever was recorded in between."""
     second = [system("s"), "q", assistant("I look.", A, B), gave("b", "31"), gave("a", "7")]
     document = to_atif(run(call([system("s"), "q"], "I look.", A, B), call(second, "Rome.")))
 
@@ -54,8 +54,8 @@ def test_tools_in_parallel_are_observed_in_the_step_that_called_them() -> None:
     assert document["final_metrics"] == {"total_steps": 4}
 
 
-def test_a_call_that_failed_is_a_step_with_its_error() -> None:
-    """The step has an empty message, and never null."""
+def test_a_failed_call_is_a_step_with_its_error() -> None:
+    """The step's message is empty, and never null."""
     error = {"type": "rate_limit", "message": "later", "status": 429}
     document = to_atif(run(call(["q"]) | {"response": {}, "error": error}))
 
@@ -82,7 +82,7 @@ def test_a_call_that_failed_is_a_step_with_its_error() -> None:
     ],
 )
 def test_tokens_are_counted_in_one_way(api: str, usage: Payload, prompt: int, completion: int) -> None:
-    """The prompt includes the cached tokens, and the completion those for reasoning, in any dialect."""
+    """The prompt's count includes cached tokens, and the completion's includes reasoning tokens, in every dialect."""
     document = to_atif(run(call(["q"], "a", api=api, response={"usage": {**usage, "cost": 0.25}})))
 
     counted = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": 20, "cost_usd": 0.25}
@@ -94,14 +94,14 @@ def test_tokens_are_counted_in_one_way(api: str, usage: Payload, prompt: int, co
 
 
 def test_unknown_counts_are_absent() -> None:
-    """A provider that states nothing gives no metrics, and no zeros."""
+    """If a provider states no usage, the step has no metrics instead of zeros."""
     document = to_atif(run(call(["q"], "a")))
 
     assert "metrics" not in document["steps"][1]
 
 
-def test_what_was_sampled_is_there() -> None:
-    """Token ids and log-probabilities, where the server gave them."""
+def test_token_ids_and_log_probabilities_are_in_the_metrics() -> None:
+    """A step has the token ids and log-probabilities that the server gave."""
     logprobs = {"content": [{"token": "a", "logprob": -0.5}, {"token": "b", "logprob": -1.5}]}
     choices = [{"index": 0, "content": "ab", "extra": {"token_ids": [7, 8], "logprobs": logprobs}}]
     response = {"choices": choices, "extra": {"prompt_token_ids": [1, 2, 3]}}
@@ -114,8 +114,8 @@ def test_what_was_sampled_is_there() -> None:
     }
 
 
-def test_arguments_that_are_no_object_are_wrapped() -> None:
-    """The model's text stays, under a name."""
+def test_arguments_that_are_not_an_object_are_wrapped() -> None:
+    """The model's text of the arguments is kept under the name `input`."""
     broken = {"call_id": "a", "name": "bash", "arguments": '{"command": "l'}
     document = to_atif(run(call(["q"], None, broken)))
 
@@ -123,7 +123,7 @@ def test_arguments_that_are_no_object_are_wrapped() -> None:
 
 
 def test_images_are_files_beside_the_document(tmp_path: Path) -> None:
-    """Each is written once, by its content; one on the web stays an address."""
+    """Each distinct image is written to one file. An image on the web keeps its URL."""
     url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
     anthropic = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
     google = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
@@ -139,7 +139,7 @@ def test_images_are_files_beside_the_document(tmp_path: Path) -> None:
 
 
 def test_images_without_a_directory_are_counted() -> None:
-    """The view then writes no image, and reports their number."""
+    """If no directory for images is given, the view writes no image, and counts the images in its report."""
     shown = {"role": "user", "content": [{"inlineData": {"mimeType": "image/png", "data": PIXEL}}]}
     document, left_out = to_atif.with_report(run(call([shown], "a")))
 
@@ -158,9 +158,7 @@ def test_images_without_a_directory_are_counted() -> None:
         ({"fileData": {"mimeType": "audio/mp3", "fileUri": "https://example.org/a.mp3"}}, _ON_THE_WEB),
     ],
 )
-def test_sounds_are_files_beside_the_document_which_is_of_version_1_8(
-    part: dict[str, Any], source: dict[str, Any], tmp_path: Path
-) -> None:
+def test_sounds_are_files_and_need_version_1_8(part: dict[str, Any], source: dict[str, Any], tmp_path: Path) -> None:
     document = to_atif(run(call([{"role": "user", "content": [part]}], "a")), tmp_path / "images")
 
     assert document["steps"][0]["message"] == [{"type": "audio", "source": source}]
@@ -169,7 +167,7 @@ def test_sounds_are_files_beside_the_document_which_is_of_version_1_8(
         assert (tmp_path / source["path"]).read_bytes() == base64.b64decode(SOUND)
 
 
-def test_a_document_whose_sub_agent_heard_something_is_of_version_1_8(tmp_path: Path) -> None:
+def test_a_document_whose_sub_agent_got_a_sound_is_of_version_1_8(tmp_path: Path) -> None:
     heard = {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": SOUND, "format": "wav"}}]}
     trajectory = run(call(["q"], "a"), call([heard], "b", agent="ear"))
     document = to_atif(trajectory, tmp_path / "images")
@@ -182,7 +180,7 @@ def test_a_document_whose_sub_agent_heard_something_is_of_version_1_8(tmp_path: 
     ("format_name", "directory", "why"),
     [("wav", None, "sounds, for which no directory was given"), ("pcm16", "images", None)],
 )
-def test_sounds_without_a_place_or_of_a_type_that_atif_does_not_know_are_texts(
+def test_sounds_without_a_directory_or_of_an_unknown_type_are_texts(
     format_name: str, directory: str | None, why: str | None, tmp_path: Path
 ) -> None:
     part = {"type": "input_audio", "input_audio": {"data": SOUND, "format": format_name}}
@@ -194,11 +192,8 @@ def test_sounds_without_a_place_or_of_a_type_that_atif_does_not_know_are_texts(
     assert left_out == ({why: 1} if why else {})
 
 
-def test_a_part_of_another_kind_is_told_as_json() -> None:
-    """ATIF has texts, images and sounds.
-
-    Another part becomes JSON, in which only long strings are omitted, and counted.
-    """
+def test_a_part_of_an_unknown_kind_is_written_as_json() -> None:
+    """A part that is not a text, an image or a sound becomes JSON. Only its long strings are left out, and counted."""
     video = {"type": "video_url", "video_url": {"data": "x" * 3000, "format": "mp4"}}
     document, left_out = to_atif.with_report(run(call([{"role": "user", "content": [video]}], "a")))
 
@@ -207,11 +202,8 @@ def test_a_part_of_another_kind_is_told_as_json() -> None:
     assert left_out["long strings in parts that are neither text nor image"] == 1
 
 
-def test_a_rewritten_history_is_a_continuation() -> None:
-    """The continuation is another document, linked from the first.
-
-    Earlier messages are copied context without metrics.
-    """
+def test_a_rewritten_history_is_a_document_of_its_own() -> None:
+    """The second document is linked from the first. Earlier messages are copied context without metrics."""
     made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
     documents = dict(to_atif_files(made, "run.json"))
 
@@ -229,7 +221,7 @@ def test_a_rewritten_history_is_a_continuation() -> None:
 
 
 def test_one_document_may_hold_a_rewritten_history() -> None:
-    """Later steps follow the earlier ones, with continuous numbers."""
+    """With this option, steps after a rewrite follow the earlier steps in one document, with continuous numbers."""
     made = run(call([system("s"), "q"], "a"), call([system("s"), "summary"], "b"))
     document = to_atif(made)
 
@@ -237,8 +229,8 @@ def test_one_document_may_hold_a_rewritten_history() -> None:
     assert [step["step_id"] for step in document["steps"]] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_sub_agent_is_embedded_and_named_where_it_was_called(trajectories: Mapping[str, Trajectory]) -> None:
-    """The result of the call that it ran for refers to it."""
+def test_a_sub_agent_is_embedded_and_named_in_its_call(trajectories: Mapping[str, Trajectory]) -> None:
+    """The result of the call for which the sub-agent ran refers to the embedded trajectory."""
     document = to_atif(trajectories["sub_agents"])
 
     [sub] = document["subagent_trajectories"]
@@ -248,8 +240,8 @@ def test_a_sub_agent_is_embedded_and_named_where_it_was_called(trajectories: Map
     assert [step["message"] for step in sub["steps"]] == ["Research Ulm.", "", "It has a minster."]
 
 
-def test_what_the_agent_recorded_of_its_steps_is_there(trajectories: Mapping[str, Trajectory]) -> None:
-    """The object that a tool returned is next to the text that the model saw."""
+def test_values_that_the_agent_recorded_of_its_steps_are_exported(trajectories: Mapping[str, Trajectory]) -> None:
+    """The object that a tool returned is next to the text that the model got."""
     document = to_atif(trajectories["own_steps"])
 
     [result] = document["steps"][2]["observation"]["results"]
@@ -258,8 +250,8 @@ def test_what_the_agent_recorded_of_its_steps_is_there(trajectories: Mapping[str
     assert document["steps"][2]["extra"]["agent_steps"][0]["state"] == "calling_tool"
 
 
-def test_steps_alone_are_a_trajectory(trajectories: Mapping[str, Trajectory]) -> None:
-    """An agent that records no calls has steps too, with the results of its tools."""
+def test_steps_without_calls_are_a_trajectory(trajectories: Mapping[str, Trajectory]) -> None:
+    """The steps of an agent that records no calls are exported, with the results of its tools."""
     document = to_atif(trajectories["steps_alone"])
 
     assert [(step["source"], step["message"]) for step in document["steps"]] == [
@@ -271,15 +263,15 @@ def test_steps_alone_are_a_trajectory(trajectories: Mapping[str, Trajectory]) ->
     assert document["steps"][2]["observation"]["results"][0]["extra"]["success"] is False
 
 
-def test_a_run_in_which_nothing_happened_is_its_task(trajectories: Mapping[str, Trajectory]) -> None:
-    """ATIF needs a step, and the task is one. Without a task, the view raises an error that says so."""
+def test_an_empty_run_is_exported_as_its_task(trajectories: Mapping[str, Trajectory]) -> None:
+    """ATIF needs a step, and the task becomes that step. Without a task, the view raises an error."""
     assert [step["message"] for step in to_atif(trajectories["empty"])["steps"]] == ["nothing"]
     with pytest.raises(EmptyTrajectoryError, match="no calls, no steps and no task"):
         to_atif(run(task=None))
 
 
 def test_no_run_loses_an_answer_or_a_result(trajectories: Mapping[str, Trajectory], tmp_path: Path) -> None:
-    """Every answer, every tool call, and every result of every run is in its document, once."""
+    """Every answer, tool call and result of every run is in its document once."""
     for name, trajectory in trajectories.items():
         document = to_atif(trajectory, tmp_path / "images")
         every = [document, *document.get("subagent_trajectories", ())]

@@ -1,4 +1,4 @@
-"""Where two runs part, and what each cost."""
+"""The first difference of two runs, and the cost of each run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ ASK = {"role": "system", "content": "be brief"}
 
 @dataclass(frozen=True)
 class Call:
-    """A chat call: its messages, and the answer; `more` are members of the request, `usage` is of the response."""
+    """A chat call: its messages and its answer. `more` are members of the request, and `usage` belongs to the
+    response.
+    """
 
     messages: list[Payload]
     content: str | None
@@ -34,7 +36,7 @@ class Call:
 
 
 def run(*calls: Call) -> Trajectory:
-    """A run of these calls, as a journal has it."""
+    """Return a run of these calls, as it is read from a journal."""
     with TemporaryDirectory() as directory:
         writing = Writing(Path(directory, "run.jsonl"), task="try")
         for number, one in enumerate(calls, start=1):
@@ -81,19 +83,19 @@ def two_steps(
 
 
 def kinds(found: TrajectoryDiff) -> list[list[str]]:
-    """The kinds of the differences of each step."""
+    """Return the kinds of the differences of each step."""
     return [[difference.kind for difference in step.differences] for step in found.steps]
 
 
 def test_a_run_equals_itself() -> None:
-    """No step differs, and each is paired with itself."""
+    """If a run is compared with itself, no step differs, and each step is paired with itself."""
     found = diff(two_steps(), two_steps(), ignore=())
 
     assert (found.equal, found.parts_at, found.first_difference, kinds(found)) == (True, None, None, [[], []])
 
 
-def test_runs_part_at_the_first_result_that_differs() -> None:
-    """A tool's result belongs to the step that asked for it, and is no difference of the next prompt."""
+def test_runs_part_at_the_first_differing_result() -> None:
+    """A tool result belongs to the step that asked for it, and is not a difference of the next prompt."""
     difference = diff(two_steps(), two_steps("a.py b.py", "two files"))
 
     assert kinds(difference) == [["tool_result"], ["answer"]]
@@ -103,8 +105,8 @@ def test_runs_part_at_the_first_result_that_differs() -> None:
     assert (change.path, change.before, change.after) == ("tool_results[0].result", "a.py", "a.py b.py")
 
 
-def test_ids_make_no_difference_unless_asked() -> None:
-    """Two runs never have the same ids of calls."""
+def test_ids_of_calls_are_ignored_by_default() -> None:
+    """Two runs whose tool calls differ only in their ids are equal. With `ignore=()` they differ."""
     one, other = two_steps(prefix="call"), two_steps(prefix="toolu")
 
     assert diff(one, other).equal
@@ -120,13 +122,13 @@ def _with_result(directory: Path, file: str, **result: Payload) -> Trajectory:
 
 
 def test_a_number_and_a_boolean_are_different_arguments() -> None:
-    """1, 1.0 and True are equal in Python but not in JSON."""
+    """1, 1.0 and True are equal in Python. As arguments of a tool they differ."""
     one, other = (run(call(["q"], "a", called("c", "f", n=value))) for value in (1, True))
     assert kinds(diff(one, other)) == [["tool_call"]]
 
 
-def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:
-    """A decorated tool states its name and its success. A result in the messages of a fork does not."""
+def test_a_value_that_one_run_does_not_know_is_no_difference(tmp_path: Path) -> None:
+    """A decorated tool records its name and success. A result in the messages of a fork has neither."""
     unknown = _with_result(tmp_path, "a.json", success=None)
     good = _with_result(tmp_path, "b.json", name="bash", success=True)
     bad = _with_result(tmp_path, "c.json", name="bash", success=False)
@@ -136,15 +138,15 @@ def test_what_one_side_does_not_know_is_no_difference(tmp_path: Path) -> None:
     assert kinds(diff(good, bad)) == [["tool_result"]]
 
 
-def test_an_id_among_a_tools_own_values_is_compared() -> None:
-    """The argument `id` is a value that the model chose."""
+def test_an_id_among_a_tool_s_own_arguments_is_compared() -> None:
+    """The argument `id` is compared, because the model chose its value."""
     one, other = (run(call(["q"], None, use("c", id=number))) for number in (1, 2))
 
     assert kinds(diff(one, other)) == [["tool_call"]]
 
 
-def test_a_clock_in_a_prompt_makes_no_difference_unless_asked() -> None:
-    """Times in texts are left aside with `times`."""
+def test_times_in_a_prompt_can_be_ignored() -> None:
+    """Times in texts are differences by default, and ignored with `times`."""
     morning, other = (
         run(call([{"role": "system", "content": f"It is 2025-06-12T20:00:{s:02}Z."}, "q"], "a")) for s in (1, 2)
     )
@@ -154,8 +156,8 @@ def test_a_clock_in_a_prompt_makes_no_difference_unless_asked() -> None:
     assert [change.path for change in difference.changes()] == ["messages[0].content"]
 
 
-def test_prompts_answers_tools_and_parameters_are_compared_apart() -> None:
-    """Each kind of difference is separate, in the order of time."""
+def test_prompts_answers_tools_and_parameters_are_compared_separately() -> None:
+    """A step has a difference for each kind, in the order of time."""
     one = run(call(["q"], "a", tools=[tool("ls")], temperature=0))
     other = run(call(["r"], "b", use("c"), tools=[tool("cat")], temperature=1))
 
@@ -163,8 +165,10 @@ def test_prompts_answers_tools_and_parameters_are_compared_apart() -> None:
     assert kinds(diff(one, other, ignore=["parameters", "tools", "prompt"])) == [["answer", "tool_call"]]
 
 
-def test_another_model_throughout_is_no_difference() -> None:
-    """The runs of two models part where the models do something else; the models are named once."""
+def test_another_model_in_all_steps_is_no_difference() -> None:
+    """If one model replaces another in the whole run, only their answers are compared, and the models are named
+    once.
+    """
     found = diff(run(call(["q"], "a")), run(call(["q"], "a", model="gpt-5")))
 
     assert (found.equal, found.models) == (True, (("gpt-4o", "gpt-5"),))
@@ -172,7 +176,9 @@ def test_another_model_throughout_is_no_difference() -> None:
 
 
 def test_a_step_in_which_only_the_model_or_a_parameter_changed_differs() -> None:
-    """If one model does not replace another in all steps, each step with a different model differs."""
+    """A step in which only the model or a parameter differs is a difference, unless one model replaces another in all
+    steps.
+    """
     questions = [["q"], ["r"], ["s"]]
     before = run(*(call([*question], "a") for question in questions))
     other = run(call(["q"], "a", model="gpt-5"), call(["r"], "a"), call(["s"], "a", model="gpt-5", temperature=1))
@@ -183,8 +189,8 @@ def test_a_step_in_which_only_the_model_or_a_parameter_changed_differs() -> None
     assert [change.to_dict()["before"] for change in difference.changes()] == ["gpt-4o"]
 
 
-def test_a_step_that_one_run_has_alone_shifts_no_other() -> None:
-    """The steps in which the models did the same are paired."""
+def test_a_step_that_only_one_run_has_shifts_no_other() -> None:
+    """Steps in which the models did the same are paired."""
     ls, cat = use("c1", command="ls"), use("c2", command="cat")
     history: list[Payload] = ["q", assistant(None, ls), gave("c1", "a")]
     short = run(call(["q"], None, ls), call(history, "done"))
@@ -201,8 +207,8 @@ def test_a_step_that_one_run_has_alone_shifts_no_other() -> None:
     ]
 
 
-def test_a_history_that_was_cut_is_a_difference_of_the_prompt() -> None:
-    """How many messages of the earlier prompt are gone is compared too."""
+def test_a_shortened_history_is_a_difference_of_the_prompt() -> None:
+    """Also compared is how many messages of the earlier prompt are gone."""
     ls = use("c1", command="ls")
     begin: list[Payload] = [ASK, "q"]
     whole = [*begin, assistant(None, ls), gave("c1", "a"), "go on"]
@@ -213,8 +219,8 @@ def test_a_history_that_was_cut_is_a_difference_of_the_prompt() -> None:
     assert [(change.kind, change.path) for change in difference.changes()] == [("added", "removed_messages")]
 
 
-def test_what_each_cost_is_said() -> None:
-    """Tokens, cost and seconds of both runs and of each step; unknown values are absent."""
+def test_the_cost_of_both_runs_is_stated() -> None:
+    """The comparison has the tokens, cost and seconds of both runs and of each step. Unknown values are absent."""
     document = diff(two_steps(), two_steps(cost=0.5)).to_dict()
 
     assert document["b"] == {
@@ -235,8 +241,8 @@ def test_what_each_cost_is_said() -> None:
     assert "input_tokens" not in document["steps"][1]["b"]
 
 
-def test_a_word_that_cannot_be_left_aside_is_refused() -> None:
-    """The error for a misspelled word names the known words."""
+def test_an_unknown_kind_to_ignore_is_refused() -> None:
+    """The error for a misspelled kind lists the known kinds."""
     with pytest.raises(ValueError, match="ids, times, prompt"):
         diff(two_steps(), two_steps(), ignore=["id"])  # type: ignore[list-item]  # what the test is of
     with pytest.raises(ValueError, match="ids"):
@@ -244,14 +250,14 @@ def test_a_word_that_cannot_be_left_aside_is_refused() -> None:
 
 
 def test_every_run_can_be_compared_with_every_other(trajectories: Mapping[str, Trajectory]) -> None:
-    """A run of any shape equals itself, and its difference to another is JSON."""
+    """A run of any shape equals itself, and its comparison with any other run is JSON."""
     runs = [*trajectories.values()]
     for one, other in zip(runs, [*runs[1:], runs[0]], strict=True):
         assert trace_recorder.diff(one, one, ignore=()).equal
         json.dumps(trace_recorder.diff(one, other).to_dict(), allow_nan=False)
 
 
-def test_work_grows_with_what_is_new() -> None:
+def test_the_work_grows_with_the_new_messages() -> None:
     """If a history only grows, each message is read once, however many calls repeat it."""
     history: list[Payload] = ["q"]
     calls = []

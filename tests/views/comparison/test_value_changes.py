@@ -18,7 +18,7 @@ from trace_recorder.views.comparison.value_changes import (
 
 
 def test_each_change_has_its_path() -> None:
-    """Members and elements that were removed, added or changed are named by where they are."""
+    """Each removed, added or changed member or element is named by its path."""
     before = {"role": "user", "content": [{"text": "one"}, {"text": "two"}], "n": 1}
     after = {"role": "user", "content": [{"text": "one"}, {"text": "three"}, 4], "m": 1}
 
@@ -30,20 +30,22 @@ def test_each_change_has_its_path() -> None:
     ]
 
 
-def test_an_element_that_was_inserted_shifts_no_other() -> None:
-    """Elements that both lists have are no changes, wherever they are."""
+def test_an_inserted_element_shifts_no_other() -> None:
+    """Elements that both lists have are no changes, wherever they are in the lists."""
     assert [*changes([1, 2, 3], [1, 9, 2, 3])] == [ValueChange("added", "[1]", after=9)]
     assert [*changes([1, 9, 2, 3], [1, 2, 3])] == [ValueChange("removed", "[1]", before=9)]
 
 
-def test_numbers_of_other_types_are_other_values() -> None:
-    """1, 1.0 and true are equal in Python, and are not the same JSON."""
+def test_numbers_of_different_types_are_different_values() -> None:
+    """1, 1.0 and true are equal in Python, but are different JSON."""
     assert [change.after for change in changes({"a": 1}, {"a": 1.0})] == [1.0]
     assert not equal_json(1, True)
 
 
-def test_a_change_of_a_text_is_shown_by_word() -> None:
-    """Removed and added words are shown among all words around them; only two texts are compared by word."""
+def test_a_changed_text_is_compared_by_word() -> None:
+    """Removed and added words are shown among the words around them. Values other than two texts are not compared by
+    word.
+    """
     [change] = changes({"q": "fix the failing test"}, {"q": "fix one failing test now"})
 
     assert change.words() == [
@@ -58,8 +60,8 @@ def test_a_change_of_a_text_is_shown_by_word() -> None:
     assert "after" not in ValueChange("removed", "q", "1").to_dict()
 
 
-def test_of_a_long_text_the_words_around_a_change_are_shown() -> None:
-    """Six words on each side, and a long change without its middle."""
+def test_a_change_in_a_long_text_is_shown_with_the_words_around_it() -> None:
+    """Six words on each side are shown. A long change is shown without its middle."""
     words = [f"w{number}" for number in range(100)]
     changed = [*words[:50], "x" * 1000, *words[51:]]
 
@@ -70,8 +72,8 @@ def test_of_a_long_text_the_words_around_a_change_are_shown() -> None:
     assert len(marked) < 500
 
 
-def test_texts_without_anything_in_common_replace_each_other() -> None:
-    """Long texts are not searched for common words in time that grows with the product of their lengths."""
+def test_long_texts_without_common_words_replace_each_other() -> None:
+    """The search for common words in long texts does not take time that grows with the product of their lengths."""
     one, other = (" ".join(f"{name}{n % 5}" for n in range(2000)) for name in "ab")
 
     assert word_changes(f"{one} end", f"{other} end") == [
@@ -82,15 +84,15 @@ def test_texts_without_anything_in_common_replace_each_other() -> None:
 
 
 @given(json_values, json_values)
-def test_there_are_changes_where_values_differ(before: Payload, after: Payload) -> None:
-    """Equal values have no changes, and different values have at least one."""
+def test_different_values_have_changes(before: Payload, after: Payload) -> None:
+    """Equal values have no changes, and different values have at least one change."""
     assert bool([*changes(before, after)]) == (not equal_json(before, after))
     assert [*changes(before, before)] == []
 
 
 @given(st.text("ab \n.", max_size=30), st.text("ab \n.", max_size=30))
-def test_words_give_both_texts_back(before: str, after: str) -> None:
-    """The parts that are not added make the first text. The parts that are not removed make the second."""
+def test_words_reproduce_both_texts(before: str, after: str) -> None:
+    """All parts except the added ones make the first text. All parts except the removed ones make the second text."""
     words = word_changes(before, after)
 
     assert "".join(word.text for word in words if word.kind != "added") == before

@@ -1,7 +1,6 @@
-"""Each part that a message or an answer may have, in every dialect, marked so that it can be found again.
-
-A case is one exchange with one part in it, and the same exchange without it. `handmade()` are our own cases,
-`of_corpus()` those of real providers.
+"""Each part that a message or an answer may have, in every dialect, with content that can be recognised. A case is an
+exchange with one such part, and the same exchange without the part. `handmade()` are our own cases, `of_corpus()` those
+of real providers.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ Payload = Any
 Path = tuple[str | int, ...]
 
 MARK = "bWFya2VkY29udGVudA=="
-"""The content of each of our own cases; it is base64 too."""
+"""The content of the part in each of our own cases. It is also valid base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An exchange of a dialect with something in it at `path`, of the request or of the response."""
+    """An exchange of a dialect with the case's part at `path` of the request or of the response."""
 
     name: str
     api: str
@@ -39,18 +38,18 @@ class Case:
 
     @property
     def content(self) -> Payload:
-        """Return the part that the case is about."""
+        """Return the part of the case."""
         found = self.request if self.side == "request" else self.response
         for step in self.path:
             found = found[step]
         return found
 
     def run(self) -> Trajectory:
-        """The exchange as a run."""
+        """Return the exchange as a run."""
         return run(self.api, self.request, self.response)
 
     def run_without(self) -> Trajectory:
-        """Record the same exchange without it."""
+        """Record the same exchange without the part."""
         bodies = {"request": deepcopy(self.request), "response": deepcopy(self.response)}
         holder = bodies[self.side]
         for step in self.path[:-1]:
@@ -86,7 +85,7 @@ class _Source:
 
 
 def run(api: str, request: Payload, response: Payload) -> Trajectory:
-    """A run of one exchange."""
+    """Return a run of one exchange."""
     reader = dialect_of(api)
     assert reader is not None
     interaction = LLMInteraction(
@@ -224,7 +223,7 @@ _ASK = {"role": "user", "content": "q"}
 
 
 def handmade() -> Iterator[Case]:
-    """Yield all known parts, and an unknown one in each dialect."""
+    """Yield a case for each known part, and for an unknown part in each dialect."""
     yield from _of_chat()
     yield from _of_responses()
     yield from _of_anthropic()
@@ -331,7 +330,7 @@ _ORDINARY = frozenset({"role", "content", "type", "id", "status", "index", "phas
 
 
 def of_corpus() -> Iterator[Case]:
-    """Yield one exchange for each shape of each part of the corpus."""
+    """Yield one exchange for each shape of each part in the corpus."""
     seen: set[tuple[str, ...]] = set()
     for exchange in load():
         if exchange.status >= 400 or dialect_of(exchange.dialect) is None or exchange.dialect == "embeddings":  # noqa: PLR2004 - HTTP

@@ -1,4 +1,4 @@
-"""Training data has no answer that was cut off, is incomplete or is empty, unless an option asks for it."""
+"""Training data has no answer that is cut off, incomplete or empty, unless an option includes such answers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Payload = Any
         (None, ["a word of tomorrow", None]),
     ],
 )
-def test_why_an_answer_ended_is_said_in_the_words_of_every_dialect(ending: str | None, words: list[str | None]) -> None:
-    """Only an answer that ended by itself, or with tool calls, is an example for training."""
+def test_only_an_answer_that_ended_by_itself_is_trained_on(ending: str | None, words: list[str | None]) -> None:
+    """In every dialect, an answer is an example for training only if it ended by itself or with tool calls."""
     assert [ending_of(word) for word in words] == [ending] * len(words)
     fault = None if ending in {"stop", "tools", None} else CUT_OFF
     assert [fault_of(LLMResponse("a", finish_reason=word)) for word in words] == [fault] * len(words)
@@ -47,7 +47,7 @@ REFUSED = {"extra": {"refusal": "I will not."}}
 
 
 def _faulty(content: str | None, **response: Payload) -> Trajectory:
-    """Return a run with a good answer, a faulty one, and another good one."""
+    """Return a run with a good answer, a faulty answer, and a second good answer."""
     after = ["q", assistant("a"), "go on"]
     last = [*after, assistant(content), "again"] if content else [*after, "again"]
     return run(call(["q"], "a"), call(after, content, response=response), call(last, "c"))
@@ -56,8 +56,8 @@ def _faulty(content: str | None, **response: Payload) -> Trajectory:
 @pytest.mark.parametrize(
     ("faulty", "why"), [(_faulty("b", **CUT), CUT_OFF), (_faulty(None, **REFUSED), SILENT), (_faulty(" \n"), SILENT)]
 )
-def test_a_faulty_answer_weighs_nothing(faulty: Trajectory, why: str) -> None:
-    """The answer is context if the agent continued from it. It is counted, and so is a refusal."""
+def test_a_faulty_answer_has_no_weight(faulty: Trajectory, why: str) -> None:
+    """A faulty answer or a refusal is counted. It is context in a row if the agent continued from it."""
     rows, left_out = to_openai_finetuning.with_report(faulty)
 
     weighed = {(one["content"], one["weight"]) for row in rows for one in row["messages"] if one["role"] == "assistant"}
@@ -66,8 +66,8 @@ def test_a_faulty_answer_weighs_nothing(faulty: Trajectory, why: str) -> None:
     assert left_out == {why: 1, **refusals}
 
 
-def test_a_refusal_is_no_empty_answer() -> None:
-    """A run with only a refusal gives no rows, and the report says so."""
+def test_a_refusal_is_not_counted_as_an_empty_answer() -> None:
+    """A run with only a refusal gives no rows, and the report counts the refusal."""
     refused = run(call(["q"], None, response=REFUSED))
 
     assert to_openai_finetuning.with_report(refused) == ([], {SILENT: 1, "refusals in answers": 1})
@@ -75,8 +75,8 @@ def test_a_refusal_is_no_empty_answer() -> None:
 
 
 @pytest.mark.parametrize("feedback", [{"blockReason": "OTHER"}, {"block_reason": "OTHER"}])
-def test_a_blocked_prompt_is_no_empty_answer(feedback: Payload) -> None:
-    """Google's reason is counted, in both spellings."""
+def test_a_blocked_prompt_is_not_counted_as_an_empty_answer(feedback: Payload) -> None:
+    """Google's reason for blocking a prompt is counted, in both spellings."""
     blocked = call(["q"], None, api="google-generate", response={"extra": {"promptFeedback": feedback}})
 
     left_out = {SILENT: 1, "blocked prompts or contents in answers": 1}
@@ -84,19 +84,19 @@ def test_a_blocked_prompt_is_no_empty_answer(feedback: Payload) -> None:
 
 
 def test_no_row_ends_with_an_answer_that_was_cut_off() -> None:
-    """The last good answer ends it."""
+    """If the last answer of a run was cut off, the row ends with the last good answer."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "more"], "b", response=CUT))
 
     assert [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)] == [["q", "a"]]
 
 
-def test_tools_that_were_asked_for_halfway_are_not_learnt() -> None:
-    """An answer that was cut off in the middle of its arguments is cut off."""
+def test_a_call_with_incomplete_arguments_is_not_learned() -> None:
+    """An answer that was cut off within the arguments of a tool call counts as cut off."""
     assert to_openai_finetuning(run(call(["q"], None, use("c1"), response=CUT))) == []
 
 
-def test_rows_for_trl_end_before_it() -> None:
-    """Messages of TRL have no weights, so a completion after the answer is in another row."""
+def test_rows_for_trl_end_before_a_faulty_answer() -> None:
+    """TRL's messages have no weights, so answers after a faulty one are the completion of a separate row."""
     made = _faulty("b", **CUT)
 
     [row], left_out = to_trl.with_report(made)
@@ -110,8 +110,8 @@ def _completions(made: Trajectory) -> list[Payload]:
     return to_trl(made, "prompt_completion")
 
 
-def test_tokens_of_it_are_masked() -> None:
-    """The tokens are context, each of them."""
+def test_tokens_of_a_faulty_answer_are_masked() -> None:
+    """All tokens of a faulty answer are context."""
 
     def sampled(prompt: list[int], ids: list[int]) -> Payload:
         choice = {"index": 0, "content": "x", "finish_reason": "stop", "extra": {"token_ids": ids}}
@@ -128,8 +128,8 @@ def _scored(value: float, *calls: Payload) -> Trajectory:
     return run(*calls, rewards=[{"name": "r", "value": value}])
 
 
-def test_no_pair_has_one() -> None:
-    """Such a run is not chosen, and no other run is preferred to it."""
+def test_no_pair_has_a_run_with_a_faulty_last_answer() -> None:
+    """Such a run is neither the chosen nor the rejected run of a pair, and is counted."""
     runs = [
         _scored(1.0, call(["q"], "a")),
         _scored(0.5, call(["q"], "b")),
@@ -155,7 +155,7 @@ INCLUDED: list[Callable[[Trajectory], list[Payload]]] = [
 @pytest.mark.parametrize(
     "faulty", [call(["q"], "b", response=CUT), call(["q"], "b", complete=False), call(["q"], None)]
 )
-def test_it_is_there_where_that_is_asked_for(view: Callable[[Trajectory], list[Payload]], faulty: Payload) -> None:
+def test_a_faulty_answer_is_trained_on_if_asked(view: Callable[[Trajectory], list[Payload]], faulty: Payload) -> None:
     """With `include_incomplete` every answer of the model is trained on."""
     [row] = view(run(faulty))
 
@@ -163,15 +163,15 @@ def test_it_is_there_where_that_is_asked_for(view: Callable[[Trajectory], list[P
     assert row["messages"][-1]["content"] == (faulty["response"]["content"] or "")
 
 
-def test_what_is_not_whole_is_still_counted_as_that() -> None:
-    """A stream that broke off, a call that failed."""
+def test_an_incomplete_stream_is_counted_as_incomplete() -> None:
+    """A stream that broke off is counted as an answer that is not whole, and not as one that was cut off."""
     _, left_out = to_openai_finetuning.with_report(run(call(["q"], "b", complete=False)))
 
     assert left_out == {NOT_WHOLE: 1}
 
 
-def test_other_formats_say_why_in_their_own_words() -> None:
-    """The Hierarchy has a truncation, Pi a length and an error."""
+def test_other_formats_have_their_own_words_for_finish_reasons() -> None:
+    """The Hierarchy states a truncation, and Pi a length or an error."""
     cut, filtered = (
         run(call(["q"], "b", response={"finish_reason": word}), status="completed") for word in ("MAX_TOKENS", "SAFETY")
     )
@@ -181,8 +181,8 @@ def test_other_formats_say_why_in_their_own_words() -> None:
     assert reasons == ["length", "error"]
 
 
-def test_export_leaves_it_out_and_takes_it_when_told(tmp_path: Path) -> None:
-    """The command line counts it, and has an option for it."""
+def test_export_omits_faulty_answers_unless_asked(tmp_path: Path) -> None:
+    """`export` counts the omitted answers, and has an option that includes them."""
     writing = Writing(tmp_path / "cut.jsonl", task="cut")
     writing.request(1, asked({"role": "user", "content": "q"}))
     body = said("half an ans")

@@ -1,4 +1,4 @@
-"""Images come out of every view as the bytes that went in, in whichever alphabet of base64 their SDK sent them."""
+"""Images in every view have exactly the sent bytes, in whichever alphabet of base64 the SDK encoded them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Trajectory:
 
 
 def _decoded(pattern: re.Pattern[str], made: Payload) -> list[bytes]:
-    """The images of an export, decoded by the strict rules of standard base64."""
+    """Return the images of an export, decoded by the strict rules of standard base64."""
     return [base64.b64decode(found, validate=True) for found in pattern.findall(json.dumps(made))]
 
 
@@ -60,12 +60,12 @@ def _decoded(pattern: re.Pattern[str], made: Payload) -> list[bytes]:
 def test_every_image_is_in_the_export(
     shown: Trajectory, view: Callable[[Trajectory], Payload], pattern: re.Pattern[str]
 ) -> None:
-    """Forty went in through the SDK, and the same forty are in the export, in their order."""
+    """An export has the forty images that the SDK sent, in their order."""
     assert _decoded(pattern, view(shown)) == IMAGES
 
 
-def test_every_image_is_a_file(shown: Trajectory, tmp_path: Path) -> None:
-    """ATIF names a file for each image, with the image's bytes."""
+def test_atif_writes_a_file_for_each_image(shown: Trajectory, tmp_path: Path) -> None:
+    """ATIF names a file for each image, which has the image's bytes."""
     document = to_atif(shown, tmp_path / "images")
 
     paths = [part["source"]["path"] for part in document["steps"][0]["message"]]
@@ -92,10 +92,10 @@ _SPELLINGS: dict[str, Callable[[str, str], Payload]] = {
     in_lines=st.booleans(),
     spelling=st.sampled_from(sorted(_SPELLINGS)),
 )
-def test_any_alphabet_any_length_any_padding(
+def test_any_spelling_of_base64_is_read(
     image: bytes, urlsafe: bool, padded: bool, in_lines: bool, spelling: str
 ) -> None:
-    """The bytes, the base64 and the data URI of an image are the same in every spelling."""
+    """The bytes, the base64 and the data URI of an image are the same in every alphabet, length and padding."""
     text = (base64.urlsafe_b64encode if urlsafe else base64.b64encode)(image).decode()
     sent = text if padded else text.rstrip("=")
     sent = "\n".join(re.findall(".{1,7}", sent)) if in_lines else sent
@@ -108,22 +108,22 @@ def test_any_alphabet_any_length_any_padding(
 
 
 @pytest.mark.parametrize("data", ["a", "abcde", "not base64!", "é", "QQ=Q"])
-def test_what_is_no_base64_stays_as_it_is(data: str) -> None:
-    """The part has no bytes, and its text is unchanged."""
+def test_a_text_that_is_not_base64_is_unchanged(data: str) -> None:
+    """A part that is not base64 has no bytes, and its text is unchanged."""
     assert standard_base64(data) == data
     assert Image("image/png", data).content() is None
 
 
-def test_what_ollama_shows_is_recognised_in_both_alphabets() -> None:
-    """Ollama's images have no media type, so their bytes name the file."""
+def test_images_of_ollama_are_recognised_in_both_alphabets() -> None:
+    """The file's suffix follows from the image's bytes, because Ollama's images have no media type."""
     jpeg = b"\xff\xd8\xff\xe0" + b"\xfb\xff" * 9
     message = Message("user", "q", extra={"images": [base64.urlsafe_b64encode(jpeg).decode()]})
 
     assert parts_of(message)[1] == Image("image/jpeg", base64.b64encode(jpeg).decode())
 
 
-def test_an_image_that_cannot_be_decoded_is_told_by_its_kind(tmp_path: Path) -> None:
-    """No corrupt file is written for it."""
+def test_an_image_that_cannot_be_decoded_is_reported_by_its_kind(tmp_path: Path) -> None:
+    """The view writes no corrupt file for the image."""
     broken = {"role": "user", "content": [{"inlineData": {"mimeType": "image/png", "data": "not base64!"}}]}
     document = to_atif(run(call([broken], "a")), tmp_path / "images")
 

@@ -39,7 +39,7 @@ def _dataset(run: Trajectory) -> Reported:
 
 
 def _with_images(directory: Path, run: Trajectory) -> Reported:
-    """An ATIF document, and its images as base64."""
+    """Return an ATIF document together with its images as base64."""
     document, left_out = to_atif.with_report(run, directory / "images")
     files = sorted((directory / "images").glob("*"))
     images = [base64.b64encode(file.read_bytes()).decode() for file in files]
@@ -49,7 +49,7 @@ def _with_images(directory: Path, run: Trajectory) -> Reported:
 
 
 def _views(directory: Path) -> dict[str, View]:
-    """Return every format, and training data with all answers, so that all rows can be read."""
+    """Return every format. Training data has all answers, so that all rows can be searched."""
     return {
         "atif": partial(_with_images, directory),
         "hierarchy": to_hierarchy.with_report,
@@ -72,7 +72,7 @@ TEMPLATE = (
 
 
 def _vanished(case: Case, views: dict[str, View]) -> Iterator[str]:
-    """The formats in which a case's content is neither found nor counted."""
+    """Yield the formats in which a case's content is neither present nor counted."""
     held = [*_texts(case.content)]
     for name, view in views.items():
         value, left_out = view(case.run())
@@ -90,7 +90,7 @@ _NAMES = frozenset(
         *("mimeType", "mime_type", "media_type", "detail", "resolution"),
     )
 )
-"""Members that name a thing, or say how to look at it, and are not what it holds."""
+"""Members that name a part or say how to show it, and are not its content."""
 
 
 def _texts(value: Payload) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _texts(value: Payload) -> Iterator[str]:
 
 
 def _searchable(value: Payload) -> str:
-    """All texts of an export; JSON that is in a text is found too."""
+    """Return all texts of an export, including those of JSON within a text."""
     if isinstance(value, dict):
         return "\n".join(f"{name}\n{_searchable(inner)}" for name, inner in value.items())
     if isinstance(value, list):
@@ -114,14 +114,14 @@ def _searchable(value: Payload) -> str:
 
 
 @pytest.mark.parametrize("case", [*handmade()], ids=lambda case: case.name)
-def test_it_is_there_or_counted(case: Case, tmp_path: Path) -> None:
-    """The part is in the export, or the export counts more than without it."""
+def test_each_part_is_in_the_export_or_counted(case: Case, tmp_path: Path) -> None:
+    """Each part is in the export, or the export counts one more omission than without the part."""
     assert [*_vanished(case, _views(tmp_path))] == []
 
 
 @pytest.mark.skipif(not DIRECTORY.is_dir(), reason=f"no corpus in {DIRECTORY}")
-def test_so_is_all_that_the_corpus_holds(tmp_path: Path) -> None:
-    """The test has one of each kind of part, item and member of real providers."""
+def test_each_part_of_the_corpus_is_in_the_export_or_counted(tmp_path: Path) -> None:
+    """The test covers each kind of part, item and member that real providers sent."""
     views = _views(tmp_path)
 
     assert [lost for case in of_corpus() for lost in _vanished(case, views)] == []

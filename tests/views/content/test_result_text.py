@@ -1,4 +1,4 @@
-"""The text of a tool's result: the text that the model got, or else the tool's own."""
+"""The text of a tool result: the text that the model got, or otherwise the text of the tool's value."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/
         ([IMAGE], '[{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}]'),
     ],
 )
-def test_what_the_model_was_shown_has_the_text_of_its_message(shown: Payload, text: str) -> None:
-    """The text is empty if the model was shown nothing of an object that the tool returned."""
+def test_a_result_shown_to_the_model_has_the_text_of_its_message(shown: Payload, text: str) -> None:
+    """If the model got an empty message for an object that the tool returned, the text is empty."""
     result = ToolResult("c", name="look", success=True, result={"lines": 3}, sent=shown)
 
     assert result_text(result) == text_of_message(Message("tool", shown)) == text
@@ -42,6 +42,6 @@ def test_what_the_model_was_shown_has_the_text_of_its_message(shown: Payload, te
         (ToolResult("c", name="look", success=True, result=1, sent=2), "2"),
     ],
 )
-def test_what_was_not_shown_is_what_the_tool_gave(result: ToolResult, text: str) -> None:
-    """A text is unchanged, nothing is the empty text, and any other value is JSON."""
+def test_a_result_that_was_not_shown_has_the_text_of_the_tool_s_value(result: ToolResult, text: str) -> None:
+    """A string is unchanged, a missing value is the empty text, and any other value is JSON."""
     assert result_text(result) == text

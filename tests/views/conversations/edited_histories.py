@@ -1,4 +1,4 @@
-"""One conversation, and every way in which agents change a history before they send it back."""
+"""One conversation, and every way in which agents change a history before they send it again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OUTPUTS = {"c1": "7 degrees", "c2": "31 degrees", "c3": "9 degrees", "c4": "snow
 
 
 def same(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001 - others count
-    """Send back everything as it was."""
+    """Send the history back unchanged."""
     return history
 
 
 def own_ids(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Give each call an id of the agent's own, everywhere, and its result too."""
+    """Replace the id of each call and of its result by the agent's own id, in all messages."""
 
     def named(message: Payload) -> Payload:
         uses = [tool_call | {"call_id": f"own-{tool_call['call_id']}"} for tool_call in message.get("tool_calls", ())]
@@ -37,7 +37,7 @@ def own_ids(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG0
 
 
 def stripped(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Strip white space."""
+    """Strip white space from the ends of all contents."""
     return [message | {"content": (message["content"] or "").strip()} for message in history]
 
 
@@ -47,25 +47,25 @@ def thoughtless(history: list[Payload], number: int) -> list[Payload]:  # noqa: 
 
 
 def marked(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Move a mark for the cache along the end."""
+    """Move a cache mark to the last message of each request."""
     part = {"type": "text", "text": history[-1]["content"], "cache_control": {"type": "ephemeral"}}
     return [*history[:-1], history[-1] | {"content": [part]}]
 
 
 def trimmed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG001
-    """Cut the tool results before the last answer."""
+    """Shorten the tool results before the last answer."""
     last = max((at for at, message in enumerate(history) if message["role"] == "assistant"), default=0)
     old = [message | ({"content": "..."} if message["role"] == "tool" else {}) for message in history[:last]]
     return [*old, *history[last:]]
 
 
 def reminded(history: list[Payload], number: int) -> list[Payload]:
-    """Append a reminder that the next prompt does not have."""
+    """Append a reminder to this prompt only."""
     return [*history, {"role": "user", "content": f"{5 - number} steps are left."}]
 
 
 def clock(history: list[Payload], number: int) -> list[Payload]:
-    """Tell the time in the instructions."""
+    """Write the current time into the instructions."""
     return [system(f"It is {number}. {HELP}"), *history[1:]]
 
 
@@ -76,18 +76,20 @@ def windowed(history: list[Payload], number: int) -> list[Payload]:  # noqa: ARG
 
 
 def compacted(history: list[Payload], number: int) -> list[Payload]:
-    """Put a summary in the place of all before the last answer."""
+    """Replace all messages before the last answer with a summary."""
     return [history[0], SUMMARY, *history[7:]] if number >= 3 else history
 
 
 def summed_up(history: list[Payload], number: int) -> list[Payload]:
-    """Put a summary in the place of all."""
+    """Replace all messages with a summary."""
     return [history[0], SUMMARY, *history[9:]] if number >= 3 else history
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The effect of a change on the run. `events` are Invariant's roles; `news` its new messages."""
+    """The expected effect of a change on the views of the run. `events` are Invariant's roles, `news` its new
+    messages.
+    """
 
     relations: str = "begins extends extends extends extends"
     documents: int = 1
@@ -113,7 +115,7 @@ EVERY = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__n
 
 
 def conversation(change: Change, *more: Payload) -> Trajectory:
-    """The run of an agent that changes its history so before it sends it."""
+    """Return the run of an agent that applies this change to its history before each request."""
     history = [system(HELP), {"role": "user", "content": "Is it warmer in Ulm or in Rome?"}]
     calls = []
     for number, (uses, says) in enumerate(zip(USES, SAYS, strict=True)):

@@ -1,4 +1,4 @@
-"""A run over OpenAI's responses, with instructions that apply to one request each."""
+"""A run with OpenAI's Responses API, whose instructions apply to one request each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INPUTS: list[Payload] = [
 
 
 def responses(path: Path, instructions: list[str]) -> Path:
-    """Send three requests to OpenAI, each of which names the one before."""
+    """Send three requests to OpenAI, each of which names the response before it."""
     outputs: list[Payload] = [[{**CALL, "arguments": '{"city": "Ulm"}'}], None, None]
     answers = [response_of(text) | {"id": f"resp_{at}"} for at, text in enumerate(["", "7 degrees.", "31."])]
     answers[0]["output"] = outputs[0]

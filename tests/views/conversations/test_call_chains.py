@@ -1,4 +1,4 @@
-"""Turns: which call goes on from which."""
+"""Turns: the earlier call that each call continues."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LS = use("c1", command="ls")
 
 
 def relations(trajectory: Trajectory) -> list[tuple[str, str | None]]:
-    """Return the relation of each turn, and the turn that it relates to."""
+    """Return the relation of each turn, and the call to which it relates."""
     return [
         (turn.relation, turn.previous and turn.previous.interaction.interaction_id) for turn in turns_of(trajectory)
     ]
 
 
-def test_a_prompt_that_begins_with_an_earlier_one_and_its_answer_extends_it() -> None:
-    """The newest call whose prompt and answer are all at the beginning is the one that is gone on from."""
+def test_a_prompt_that_begins_with_an_earlier_prompt_and_answer_extends_it() -> None:
+    """Of several such calls, the newest one is continued."""
     first = [system("s"), "q"]
     second = [*first, assistant(None, LS), gave("c1", "a.py")]
     made = run(call(first, None, LS), call(second, "one file"), call([*second, assistant("one file"), "more?"], "no"))
@@ -37,30 +37,30 @@ def test_a_prompt_that_begins_with_an_earlier_one_and_its_answer_extends_it() ->
         assistant([{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}], LS),
     ],
 )
-def test_what_says_the_same_is_the_same(sent_back: Payload) -> None:
-    """An empty content, thoughts, and marks for a cache make no difference."""
+def test_contents_with_the_same_meaning_are_equal(sent_back: Payload) -> None:
+    """An empty content, thoughts, and cache marks make no difference."""
     made = run(call(["q"], None, LS), call(["q", sent_back, gave("c1", "a")], "done"))
 
     assert relations(made) == [("begins", None), ("extends", "llm_1")]
 
 
 @pytest.mark.parametrize("sent_back", [assistant("Done"), assistant("done", LS), {"role": "user", "content": "done"}])
-def test_an_answer_that_was_changed_rewrites_the_history(sent_back: Payload) -> None:
-    """If the agent changes an answer before it sends it back, its prompt does not extend the earlier one."""
+def test_a_changed_answer_rewrites_the_history(sent_back: Payload) -> None:
+    """If the agent changes an answer before it sends the answer back, its prompt does not extend the earlier prompt."""
     made = run(call(["q"], "done"), call(["q", sent_back, "more?"], "no"))
 
     assert relations(made) == [("begins", None), ("rewrites", None)]
 
 
-def test_several_messages_of_one_answer_are_one() -> None:
-    """An answer in two messages, or with items of a server's own tools, still has the model's text."""
+def test_an_answer_in_several_messages_is_recognised() -> None:
+    """An answer in two messages, or among items of a server's tools, is recognised by the model's text."""
     searched = assistant([{"type": "web_search_call", "id": "w"}])
     made = run(call(["q"], "ab"), call(["q", searched, assistant("a"), assistant("b"), "more?"], "no"))
 
     assert relations(made) == [("begins", None), ("extends", "llm_1")]
 
 
-def test_a_call_may_go_on_from_any_of_several_answers() -> None:
+def test_a_call_may_continue_any_of_several_answers() -> None:
     """With n > 1 the turn states the answer from which the conversation continued."""
     choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
     made = run(call(["q"], "a", response={"choices": choices}), call(["q", assistant("b"), "more?"], "no"))
@@ -68,15 +68,17 @@ def test_a_call_may_go_on_from_any_of_several_answers() -> None:
     assert [(turn.relation, turn.choice) for turn in turns_of(made)] == [("begins", 0), ("extends", 1)]
 
 
-def test_an_answer_that_was_begun_for_the_model_is_gone_on_from() -> None:
-    """A prompt that ends in the assistant's own words, and is sent back as one message with the answer."""
+def test_an_answer_that_the_prompt_began_is_continued() -> None:
+    """A prompt may end with the beginning of the answer. Both are then sent back as one message."""
     made = run(call(["q", assistant("Sure, ")], "here"), call(["q", assistant("Sure, here"), "more?"], "no"))
 
     assert relations(made) == [("begins", None), ("extends", "llm_1")]
 
 
-def test_a_prompt_may_name_what_it_goes_on_from() -> None:
-    """`previous_response_id` means the prompt and the answer; the turn gives back all that the model saw."""
+def test_a_prompt_may_refer_to_the_response_that_it_continues() -> None:
+    """`previous_response_id` stands for that prompt and answer. The turn's prompt has all messages that the
+    model saw.
+    """
     refers = {"parameters": {"previous_response_id": "resp_1"}}
     made = run(
         call([system("s"), "q"], "a", response={"id": "resp_1"}, api="openai-responses"),
@@ -94,8 +96,8 @@ def test_a_prompt_may_name_what_it_goes_on_from() -> None:
     ]
 
 
-def test_an_agent_that_records_only_its_newest_messages_goes_on() -> None:
-    """Trae Agent records only the new messages: a tool's result, or a text of the user."""
+def test_an_agent_that_records_only_its_newest_messages_continues() -> None:
+    """Trae Agent records only the new messages of a call: a tool result, or a text of the user."""
     by_hand = {"api": None, "provider": "anthropic"}
     made = run(
         call([system("s"), "q"], None, LS, **by_hand),
@@ -111,7 +113,7 @@ def test_an_agent_that_records_only_its_newest_messages_goes_on() -> None:
 
 
 def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
-    """The chain has as many calls that name the one before as an agent may make."""
+    """A chain of thousands of calls, each of which names the one before it, raises no RecursionError."""
     calls = [call(["q"], "a", response={"id": "r0"}, api="openai-responses")]
     for number in range(1, 1200):
         named = {"parameters": {"previous_response_id": f"r{number - 1}"}}
@@ -121,15 +123,15 @@ def test_a_long_chain_of_references_is_followed_without_recursion() -> None:
     assert len(turns_of(trajectory)[-1].messages()) == 2 * 1199 + 1
 
 
-def test_agents_have_conversations_of_their_own() -> None:
-    """Another agent's answer does not count as the beginning of a rewritten history."""
+def test_agents_have_separate_conversations() -> None:
+    """The first call of an agent does not count as a rewrite of another agent's history."""
     made = run(call(["q"], "a", agent="planner"), call(["r"], "b", agent="researcher"))
 
     assert relations(made) == [("begins", None), ("begins", None)]
 
 
-def test_an_agent_goes_on_from_another_and_then_begins_anew() -> None:
-    """The chain that it went on from began with another agent; its next prompt has the same messages."""
+def test_an_agent_continues_another_s_conversation_and_starts_again() -> None:
+    """An agent without a name continues the planner's conversation. Its later calls are rewrites in its own chain."""
     first = [system("s"), "q"]
     second = [*first, assistant("done"), "more?"]
     made = run(
@@ -139,8 +141,8 @@ def test_an_agent_goes_on_from_another_and_then_begins_anew() -> None:
     assert relations(made) == [("begins", None), ("extends", "llm_1"), ("rewrites", None), ("rewrites", None)]
 
 
-def test_embeddings_are_no_turns() -> None:
-    """A call that is no conversation is separate."""
+def test_embeddings_are_not_turns() -> None:
+    """A call that is not part of a conversation, such as an embeddings call, is not a turn."""
     assert turns_of(run(call([], None, api="embeddings"))) == []
 
 
@@ -162,6 +164,6 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_calls_of_every_sdk_go_on_from_each_other(name: str, trajectories: Mapping[str, Trajectory]) -> None:
-    """Each call extends the one before, however its dialect sends answers back."""
+def test_the_calls_of_every_sdk_continue_each_other(name: str, trajectories: Mapping[str, Trajectory]) -> None:
+    """Each call extends the call before it, in whichever form its dialect sends answers back."""
     assert [turn.relation for turn in turns_of(trajectories[name])] == EXPECTED[name]

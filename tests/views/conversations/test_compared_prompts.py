@@ -1,4 +1,6 @@
-"""show, diff and the viewer agree about the new messages of a prompt, and independent calls edit no history."""
+"""show, diff and the viewer agree about the new messages of a prompt. Independent calls do not count as edited
+histories.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def shown_prompts(trajectory: Trajectory) -> list[str]:
 
 
 def by_show(trajectory: Trajectory) -> list[tuple[int, int]]:
-    """Return how many messages each prompt has in common with an earlier one, and how many of that are gone."""
+    """Return how many messages each prompt shares with an earlier prompt, and how many messages of that prompt are
+    gone.
+    """
     matches = [
         (re.search(r"(\d+) as in", text), re.search(r"(\d+) of \w+ gone", text)) for text in shown_prompts(trajectory)
     ]
@@ -57,8 +61,8 @@ def gone_by_diff(trajectory: Trajectory) -> list[int]:
 
 @pytest.mark.parametrize("pattern", histories.PATTERNS, ids=lambda pattern: pattern.__name__)
 def test_show_diff_and_the_viewer_agree_about_an_edited_history(tmp_path: Path, pattern: histories.Pattern) -> None:
-    """They agree on the messages that a prompt shares with an earlier one, and on those of the earlier one that are
-    gone.
+    """They agree on the messages that a prompt shares with an earlier prompt, and on the earlier prompt's messages that
+    are gone.
     """
     trajectory = recorded(tmp_path, pattern, CALLS)
     kept_and_gone = by_show(trajectory)
@@ -68,10 +72,10 @@ def test_show_diff_and_the_viewer_agree_about_an_edited_history(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("pattern", histories.PATTERNS, ids=lambda pattern: pattern.__name__)
-def test_the_viewer_compares_each_prompt_with_that_of_the_call_that_conversations_say_it_continues(
+def test_the_viewer_compares_prompts_with_the_call_that_they_continue(
     tmp_path: Path, pattern: histories.Pattern
 ) -> None:
-    """Both say whether the history was extended, edited or rewritten."""
+    """The viewer and the conversations agree whether a history was extended, edited or rewritten."""
     trajectory = recorded(tmp_path, pattern, CALLS)
     numbers = {one.interaction_id: number for number, one in enumerate(trajectory.llm_interactions, start=1)}
     by_conversations = [
@@ -84,7 +88,7 @@ def test_the_viewer_compares_each_prompt_with_that_of_the_call_that_conversation
 
 
 def test_only_the_newest_normalized_prompts_are_kept(tmp_path: Path) -> None:
-    """Each prompt of an edited history has lists of its own."""
+    """Only the newest normalized prompts are kept, although each prompt of an edited history has its own lists."""
     trajectory, before = recorded(tmp_path, histories.clock, CALLS), alive(NormalizedPrompt)
     chains = CallChains()
     for one in trajectory.llm_interactions:
@@ -93,8 +97,8 @@ def test_only_the_newest_normalized_prompts_are_kept(tmp_path: Path) -> None:
     assert alive(NormalizedPrompt) - before <= MAX_PROMPTS
 
 
-def test_independent_calls_with_one_system_prompt_edit_no_history() -> None:
-    """Five questions to a judge: each begins, and nothing of the one before is gone."""
+def test_independent_calls_with_the_same_system_prompt_edit_no_history() -> None:
+    """Five questions to a judge are five beginnings, and no message counts as gone."""
     judged = run(*(call([system("Say yes or no."), f"Is {number} prime?"], "yes") for number in range(5)))
 
     assert shown_prompts(judged) == [
@@ -106,8 +110,8 @@ def test_independent_calls_with_one_system_prompt_edit_no_history() -> None:
     assert gone_by_diff(judged) == [0] * 5
 
 
-def test_a_delta_document_takes_steps_in_proportion_to_what_is_new(tmp_path: Path) -> None:
-    """Four times as many calls of a conversation take four times as many, also if all messages are compared."""
+def test_the_work_for_a_delta_document_grows_with_the_new_messages(tmp_path: Path) -> None:
+    """Four times as many calls of a conversation take four times as many steps, also if all messages are compared."""
     few, many = (recorded(tmp_path, histories.append_only, turns) for turns in (20, 80))
 
     assert calls(lambda: many.to_document("delta")) <= 4.2 * calls(lambda: few.to_document("delta"))

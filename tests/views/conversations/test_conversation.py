@@ -1,4 +1,4 @@
-"""Conversations: runs as lines that are read from top to bottom."""
+"""Conversations: the messages of a run in the order in which they are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LS = use("c1", command="ls")
 
 
 def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
-    """Return of each conversation its agent, kind and lines; answers have a star, copies are in brackets."""
+    """Return for each conversation its agent, kind and lines. Answers have a star, copies are in brackets."""
     return [
         (
             conversation.agent,
@@ -26,35 +26,35 @@ def told(trajectory: Trajectory) -> list[tuple[str | None, str, list[str]]]:
     ]
 
 
-def test_each_call_adds_what_is_new() -> None:
+def test_each_call_adds_its_new_messages() -> None:
     """A conversation has every message once."""
     made = run(call(["q"], None, LS), call(["q", assistant(None, LS), gave("c1", "a.py")], "done"))
 
     assert told(made) == [(None, "first", ["q", "None*", "a.py", "done*"])]
 
 
-def test_a_call_that_failed_is_part_of_it_and_so_is_the_next_attempt() -> None:
-    """The question is there once, with both calls after it."""
+def test_a_failed_call_and_its_repetition_are_in_one_conversation() -> None:
+    """The question is there once, followed by both calls."""
     failed = call(["q"]) | {"response": {}, "error": {"type": "rate_limit", "message": "later"}}
 
     assert told(run(failed, call(["q"], "a"))) == [(None, "first", ["q", "None*", "a*"])]
 
 
 def test_a_rewritten_history_continues_with_copies() -> None:
-    """Earlier messages are marked as copies; a new message, such as a summary, is not."""
+    """Messages of the earlier history are marked as copies. A new message, such as a summary, is not marked."""
     made = run(call(["rules", "q"], "a"), call(["rules", "summary"], "b"))
 
     assert told(made) == [(None, "first", ["rules", "q", "a*"]), (None, "continues", ["(rules)", "summary", "b*"])]
 
 
-def test_what_has_nothing_in_common_stands_apart() -> None:
-    """A title generator, say, which the agent asks without marking it."""
+def test_a_call_without_common_messages_is_a_conversation_of_its_own() -> None:
+    """An example is a call for a title, which the agent does not mark."""
     made = run(call(["q"], "a"), call(["Give this a title"], "T"), call(["q", assistant("a"), "more?"], "b"))
 
     assert told(made) == [(None, "first", ["q", "a*", "more?", "b*"]), (None, "apart", ["Give this a title", "T*"])]
 
 
-def test_a_second_answer_that_was_taken_stands_in_the_place_of_the_first() -> None:
+def test_a_used_second_answer_replaces_the_first() -> None:
     """With n > 1 the conversation shows the answer from which it continued."""
     choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
     made = run(call(["q"], "a", response={"choices": choices}), call(["q", assistant("b"), "?"], "c"))
@@ -62,8 +62,8 @@ def test_a_second_answer_that_was_taken_stands_in_the_place_of_the_first() -> No
     assert told(made) == [(None, "first", ["q", "b*", "?", "c*"])]
 
 
-def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
-    """The tools of the last call ran, and no request sent their results back."""
+def test_results_known_only_from_a_step_follow_their_call() -> None:
+    """The tools of the last call ran, and no request sent their results to the model."""
     result = {"call_id": "c1", "success": False, "result": None, "error": "denied"}
     step = {"step_number": 1, "timestamp": "2025-06-12T20:00:02+00:00", "state": "calling_tool"}
     made = run(call(["q"], None, LS), agent_steps=[{**step, "tool_calls": [LS], "tool_results": [result]}])
@@ -78,7 +78,9 @@ def test_results_that_only_a_step_tells_stand_behind_their_call() -> None:
 
 
 def test_a_step_belongs_to_the_call_that_asked_for_its_tools() -> None:
-    """If a step names no call and its response has no id, the newest call that asked for the tools is taken."""
+    """If a step names no call and its response has no id, the step belongs to the newest earlier call that asked for
+    its tools.
+    """
     step = {"step_number": 7, "state": "calling_tool", "tool_calls": [LS], "tool_results": []}
     made = run(
         call(["q"], None, LS),

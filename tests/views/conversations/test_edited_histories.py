@@ -1,7 +1,6 @@
-"""One conversation, sent back in every way in which agents change a history: what each view makes of it.
-
-The agent asks two tools at once, another one, answers; is asked again, asks a tool, and answers. Only what it sends
-differs. What the model said is in every export once, and to be learnt once; each result is found; no call is doubled.
+"""One conversation with every kind of change that agents make to a history, in each view. The agent asks for two tools
+at once, then for one, and answers. The user asks again, the agent asks for a tool, and answers. Only the sent messages
+differ. Every export has each answer of the model once, trains on it once, finds each result, and doubles no call.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, turns
 
 
 @EVERY
-def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
-    """Exactly, or with a history that was changed."""
+def test_each_call_continues_the_call_before_it(change: Change) -> None:
+    """Each call continues the call before it, with an extended or a changed history."""
     turns = turns_of(conversation(change))
     expected = CHANGES[change].relations.split()
 
@@ -62,16 +61,16 @@ def test_each_call_goes_on_from_the_one_before(change: Change) -> None:
 
 
 @EVERY
-def test_toolbrain_finds_what_each_tool_gave(change: Change) -> None:
-    """The result is the text that the model was shown first."""
+def test_toolbrain_finds_the_output_of_each_tool(change: Change) -> None:
+    """The output is the text that the model got first."""
     outputs = [turn["tool_output"] for turn in to_turns(conversation(change))]
 
     assert outputs == ["7 degrees\n31 degrees", "9 degrees", None, "snow", None]
 
 
 @EVERY
-def test_the_hierarchy_has_each_call_and_each_exchange_once(change: Change) -> None:
-    """Nothing is counted twice, and each answer is new in one step."""
+def test_the_hierarchy_has_each_call_and_exchange_once(change: Change) -> None:
+    """No call is counted twice, and each answer is new in one step."""
     for cut in ("turn", "message"):
         tree = to_hierarchy(conversation(change), cut)  # type: ignore[arg-type]
         metrics = tree["metrics"]
@@ -84,8 +83,8 @@ def test_the_hierarchy_has_each_call_and_each_exchange_once(change: Change) -> N
 
 
 @EVERY
-def test_invariant_tells_everything_once(change: Change) -> None:
-    """Calls have their recorded ids, each followed by its result. Of changed messages only the new ones are written."""
+def test_invariant_has_each_message_once(change: Change) -> None:
+    """Calls have their recorded ids, each followed by its result. A changed history adds only its new messages."""
     messages = to_invariant(conversation(change))
     calls = [[tool_call["id"] for tool_call in message.get("tool_calls", ())] for message in messages]
     answers = [message.get("tool_call_id") for message in messages]
@@ -111,8 +110,8 @@ def test_atif_has_a_document_for_each_history(change: Change) -> None:
 
 
 @EVERY
-def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
-    """Each under the very history that the model saw."""
+def test_each_answer_is_trained_on_once(change: Change) -> None:
+    """Each answer is new in exactly one row, with the history that the model saw."""
     made = conversation(change)
     weighted = [message for row in to_openai_finetuning(made) for message in row["messages"] if message.get("weight")]
     rows = to_trl(made)
@@ -125,9 +124,7 @@ def test_no_answer_is_learnt_twice_and_none_is_lost(change: Change) -> None:
 
 @EVERY
 def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
-    """A digest is not computed for each message of each call: a hundred exchanges more cost as much as the first
-    hundred.
-    """
+    """A digest is not computed again for each call: the second hundred exchanges cost as much as the first hundred."""
     chains = CallChains()
     made = from_document(conversation(change).to_document(), "it")
     read = arguments_of(lambda: [*map(chains.add, made.llm_interactions)], normalized_content, lambda _: 1)
@@ -137,8 +134,8 @@ def test_a_digest_is_computed_for_each_distinct_message(change: Change) -> None:
 
 
 @EVERY
-def test_that_a_history_was_changed_is_counted(change: Change) -> None:
-    """If a format has each message once, in its first form, a reader cannot see what later calls saw."""
+def test_a_changed_history_is_counted(change: Change) -> None:
+    """A format that has each message once, in its first form, reports that later calls saw changed messages."""
     made, relations = conversation(change), CHANGES[change].relations.split()
     lost = "calls whose history the agent had changed: each message is as it was first sent"
     _, tree = to_hierarchy.with_report(made)
@@ -156,13 +153,13 @@ TITLE = call([system("Write a title of five words."), "Is it warmer in Ulm or in
 
 
 def kinds(made: Trajectory) -> Counter[str]:
-    """How many conversations there are of each kind."""
+    """Return how many conversations of each kind there are."""
     return Counter(conversation.kind for conversation in conversations(turns_of(made)))
 
 
 @pytest.mark.parametrize("place", range(6))
-def test_a_side_call_stands_beside(place: int) -> None:
-    """A side call may come at any time, with other instructions over the same question."""
+def test_a_side_call_is_separate_from_the_conversation(place: int) -> None:
+    """A side call may come at any time, with different instructions and the same question."""
     calls = [call.to_document() for call in conversation(same).llm_interactions]
     calls.insert(place, TITLE)
     trajectory = run(*({name: value for name, value in call.items() if name != "interaction_id"} for call in calls))
@@ -180,7 +177,7 @@ def test_a_side_call_stands_beside(place: int) -> None:
 
 
 def links(turns: list[Turn | None]) -> list[Payload]:
-    """Return of each turn the call, its relation, and the call that it continues."""
+    """Return for each turn its call, its relation, and the call that it continues."""
     return [
         turn
         and (turn.interaction.interaction_id, turn.relation, turn.previous and turn.previous.interaction.interaction_id)
@@ -190,8 +187,8 @@ def links(turns: list[Turn | None]) -> list[Payload]:
 
 @EVERY
 @pytest.mark.parametrize("place", [None, 0, 3, 5])
-def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place: int | None) -> None:
-    """The same is true if a later call decides that a call is a side call. The last call may be asked for first."""
+def test_a_turn_asked_for_alone_equals_that_of_the_whole_run(change: Change, place: int | None) -> None:
+    """The turn is the same if a later call shows that a call is a side call. The last turn may be asked for first."""
     documents = [call.to_document() for call in conversation(change).llm_interactions]
     documents[place:place] = [] if place is None else [TITLE]
     trajectory = run(
@@ -208,7 +205,7 @@ def test_a_turn_that_is_asked_for_is_that_of_the_whole_run(change: Change, place
 
 
 def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
-    """The first turn takes as many calls of our functions in a run of 200 calls as in a run of 5."""
+    """The first turn takes as many calls of our functions in a run of 200 calls as in a run of 5 calls."""
 
     def first_of(length: int) -> int:
         prompt = [system(HELP), "Is it cold?"]
@@ -219,8 +216,8 @@ def test_the_first_turn_does_not_wait_for_the_last_call() -> None:
     assert first_of(200) == first_of(5)
 
 
-def test_a_side_call_with_the_same_instructions_is_known_by_what_follows() -> None:
-    """The agent continues from the messages before it, so no history was rewritten."""
+def test_a_side_call_with_the_same_instructions_is_recognised_by_the_next_call() -> None:
+    """If the agent then continues from the messages before the side call, no history was rewritten."""
     first = [system(HELP), "Is it cold?"]
     made = run(
         call(first, "Yes."),
@@ -232,8 +229,8 @@ def test_a_side_call_with_the_same_instructions_is_known_by_what_follows() -> No
     assert kinds(made) == {"first": 1, "apart": 1}
 
 
-def test_a_call_that_is_repeated_is_a_fork() -> None:
-    """The question is shown once, and the agent continues from the answer that it used."""
+def test_a_repeated_call_is_a_fork() -> None:
+    """The question is shown once, and the conversation continues from the answer that the agent used."""
     first = [system(HELP), "Is it cold?"]
     second = [*first, assistant("Yes."), "Where?"]
     made = run(
@@ -251,8 +248,8 @@ def test_a_call_that_is_repeated_is_a_fork() -> None:
     assert sorted(new) == ["llm_1", "llm_2", "llm_3", "llm_4"]
 
 
-def test_the_answer_that_was_taken_is_known_under_other_ids() -> None:
-    """With n > 1, an agent may rename the calls of the second answer."""
+def test_a_used_answer_is_recognised_under_other_ids() -> None:
+    """With n > 1, an agent may change the ids of the tool calls in the second answer."""
     choices = [
         {"index": 0, "content": None, "tool_calls": [use("a", city="Ulm")]},
         {"index": 1, "content": None, "tool_calls": [use("b", city="Rome")]},
@@ -264,8 +261,8 @@ def test_the_answer_that_was_taken_is_known_under_other_ids() -> None:
     assert to_turns(made)[0]["tool_output"] == "31"
 
 
-def test_results_are_told_apart_where_the_same_is_asked_again_and_again() -> None:
-    """An agent polls, and cuts earlier messages out: each result belongs to its own call."""
+def test_results_of_repeated_equal_calls_are_told_apart() -> None:
+    """If an agent polls a tool and removes earlier messages, each result still belongs to its own call."""
     history: list[Payload] = [{"role": "user", "content": "Wait until it is done."}]
     calls = []
     for number in range(6):
@@ -279,8 +276,8 @@ def test_results_are_told_apart_where_the_same_is_asked_again_and_again() -> Non
     assert told == [f"{number} of 6" for number in range(5)]
 
 
-def test_arguments_that_the_agent_shortened_make_no_other_call() -> None:
-    """The ids say which it was."""
+def test_shortened_arguments_make_no_new_call() -> None:
+    """If the agent shortens a call's arguments, the call is recognised by its id."""
     first = call(["q"], None, use("c1", "write", text="long " * 100))
     second = ["q", assistant(None, use("c1", "write", text="...")), gave("c1", "written")]
     made = run(first, call(second, "done"))
@@ -291,15 +288,15 @@ def test_arguments_that_the_agent_shortened_make_no_other_call() -> None:
 
 
 @pytest.mark.parametrize("said", ["<think>Two cities.</think>\n\nRome.", "Two cities.</think>Rome."])
-def test_thoughts_in_the_words_of_an_answer_may_be_left_out(said: str) -> None:
-    """Servers that do not remove thoughts from the text give them like this."""
+def test_thoughts_within_an_answer_s_text_may_be_removed(said: str) -> None:
+    """Some servers leave thoughts in the text, and the agent may send the text back without them."""
     made = run(call(["q"], said), call(["q", assistant("Rome."), "Why?"], "South."))
 
     assert [turn.relation for turn in turns_of(made)] == ["begins", "extends"]
 
 
-def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() -> None:
-    """They make one document, one row and one conversation."""
+def test_two_hundred_turns_with_the_agent_s_own_ids_are_one_conversation() -> None:
+    """They are one document, one row and one conversation."""
     history: list[Payload] = [system(HELP), {"role": "user", "content": "Count."}]
     calls = []
     for number in range(200):
@@ -314,8 +311,8 @@ def test_two_hundred_turns_with_ids_of_the_agent_s_own_are_one_conversation() ->
     assert len(to_invariant(trajectory)) == 2 + 200 + 199
 
 
-def test_calls_without_ids_may_be_given_some(tmp_path: Path) -> None:
-    """Gemini sends no ids. An agent that generates some, as Pydantic AI does, sends them in the next request."""
+def test_calls_without_ids_may_get_ids(tmp_path: Path) -> None:
+    """Gemini sends no ids. An agent such as Pydantic AI generates ids, and sends them in the next request."""
     uses = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Ulm", "Rome")]
     with serving(*(plain(answer) for answer in (_gemini(*uses), _gemini({"text": "Rome."})))) as server:
         with TrajectoryRecorder(tmp_path / "run.json") as recorder:
@@ -349,8 +346,8 @@ def _gemini(*parts: Payload) -> dict[str, Payload]:
     return {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}
 
 
-def test_an_agent_that_hands_over_only_what_is_new_may_have_a_side_call() -> None:
-    """The next call continues its conversation: by the call that it answers, or as if that were the last."""
+def test_an_agent_that_records_only_new_messages_may_have_side_calls() -> None:
+    """The next call continues the call whose tool it answers, or otherwise the last call."""
     hand = {"api": None}
     made = run(
         call([system(HELP), "Is it cold?"], None, use("c1", city="Ulm"), **hand),

@@ -1,6 +1,5 @@
-"""Instructions that apply to one request alone: in a chain of requests the model sees the newest, once, first.
-
-OpenAI's Responses and Google's interactions have such requests, which may name the one that they continue.
+"""Instructions that apply to one request only: in a chain of requests the model gets only the newest, as the first
+message. OpenAI's Responses and Google's interactions have such requests, which may name the request that they continue.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ WHOLE = ["developer", "user", "assistant", "tool", "assistant", "user", "assista
 
 
 def interactions(path: Path, instructions: list[str]) -> Path:
-    """Send three requests to Google, each of which names the one before."""
+    """Send three requests to Google, each of which names the interaction before it."""
     writing = Writing(path.with_suffix(".jsonl"))
     result = {"type": "function_result", "call_id": "call_1", "name": "weather", "result": "7"}
     inputs: list[Payload] = ["How warm is Ulm?", [result], "And Rome?"]
@@ -59,8 +58,8 @@ def roles(messages: list[Payload]) -> list[str]:
 
 
 @pytest.mark.parametrize("instructions", [SAME, NEW], ids=["same", "new"])
-def test_the_model_sees_the_newest_once_and_first(tmp_path: Path, instructions: list[str]) -> None:
-    """The journal and the document alone agree, in both dialects."""
+def test_the_model_gets_the_newest_instructions_once_and_first(tmp_path: Path, instructions: list[str]) -> None:
+    """A journal and a document without a journal give the same prompts, in both dialects."""
     path = responses(tmp_path / "run.json", instructions)
     (tmp_path / "alone").mkdir()
     alone = tmp_path / "alone" / "run.json"
@@ -78,8 +77,8 @@ def test_the_model_sees_the_newest_once_and_first(tmp_path: Path, instructions: 
     assert [[role for role, _ in one[1:]] for one in seen] == [WHOLE[1:2], WHOLE[1:4], WHOLE[1:6]]
 
 
-def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
-    """First; and never between a call and its result."""
+def test_repeated_instructions_are_in_every_view_once(tmp_path: Path) -> None:
+    """The instructions are the first message, and never between a call and its result."""
     made = loaded(tmp_path, SAME)
     whole = ["system", *("system" if role == "developer" else role for role in WHOLE)]
     [document] = [document for _, document in to_atif_files(made, "run.json")]
@@ -104,8 +103,8 @@ def test_the_same_instructions_stand_in_every_view_once(tmp_path: Path) -> None:
     assert [turn["prompt_for_model"].count("Be brief.") for turn in to_turns(made)] == [1, 1, 1]
 
 
-def test_new_instructions_take_the_place_of_the_old_ones(tmp_path: Path) -> None:
-    """Answers under other instructions are context, because they are trained on under their own."""
+def test_new_instructions_replace_the_old_ones(tmp_path: Path) -> None:
+    """Answers under other instructions are context in a row, because a row of their own trains on them."""
     made = loaded(tmp_path, NEW)
     documents = [document for _, document in to_atif_files(made, "run.json")]
     rows = [[message["content"] for message in row["messages"]] for row in to_openai_finetuning(made)]

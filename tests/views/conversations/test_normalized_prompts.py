@@ -1,4 +1,4 @@
-"""Prompts share the work for messages that they have in common, and are normalized as each prompt alone is."""
+"""Prompts share the work for common messages, and each is normalized as it would be without the others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 2), PLACES), max_s
 
 
 def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
-    """Return the places of the messages, their texts, and the calls that they answer."""
+    """Return the positions of the messages, their texts, and the calls that they answer."""
     return [
         (message.begin, message.end, message.key, message.answered_call and message.answered_call.message_index)
         for message in messages
@@ -41,10 +41,10 @@ def facts(messages: Sequence[NormalizedMessage]) -> list[Hashable]:
 
 
 @given(PLACES, EDITS, st.integers(0, 2))
-def test_a_prompt_is_normalized_as_by_itself(
+def test_a_prompt_is_normalized_as_if_it_were_alone(
     begin: list[int], edits: list[tuple[int, int, list[int]]], instructions: int
 ) -> None:
-    """A prompt reads the same, however it repeats, extends, shortens or edits earlier prompts."""
+    """A prompt is normalized the same, however it repeats, extends, shortens or edits earlier prompts."""
     table, prompts, history = MessageTable(POOL), PromptNormalizer(MessageNormalizer()), begin
     for at, removed, inserted in [(0, 0, []), *edits]:
         history = [*history[:at], *inserted[: removed + 1], *history[at + removed :], *inserted[removed + 1 :]]

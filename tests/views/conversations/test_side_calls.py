@@ -1,4 +1,4 @@
-"""Side calls: a program's own questions beside its conversation, and what becomes of them."""
+"""Side calls: a program's questions to the model outside its conversation, and their place in views."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SESSION = (QUOTA, TITLE, FIRST, SECOND)
 
 
 def run(*calls: Any, **root: Any) -> Trajectory:
-    """A run that the proxy recorded."""
+    """A run that is recorded by the proxy."""
     return made.run(*calls, metadata={"session_from": "program"}, **root)
 
 
 def test_questions_beside_the_conversation_are_side_calls() -> None:
-    """A quota check and a title, before the conversation and within it."""
+    """A check of the quota and a call for a title are side calls, before the conversation and within it."""
     assert side_calls_of(run(*SESSION)) == {"llm_1", "llm_2"}
     assert side_calls_of(run(FIRST, TITLE, SECOND)) == {"llm_2"}
 
 
-def test_the_same_question_may_be_asked_twice() -> None:
-    """A second request for a title has the instructions of the first one. Neither continues the other."""
+def test_the_same_side_question_may_be_asked_twice() -> None:
+    """A second call for a title has the instructions of the first call, and neither continues the other."""
     other_title = call([system("Write a title."), "<session>r</session>"], "Another")
     assert side_calls_of(run(QUOTA, TITLE, FIRST, QUOTA, other_title, SECOND)) == {"llm_1", "llm_2", "llm_4", "llm_5"}
 
@@ -63,18 +63,18 @@ def test_the_same_question_may_be_asked_twice() -> None:
         pytest.param((FIRST, {**TITLE, "api": None}), id="recorded by hand"),
     ],
 )
-def test_other_calls_without_tools_are_none(calls: tuple[Any, ...]) -> None:
+def test_other_calls_without_tools_are_not_side_calls(calls: tuple[Any, ...]) -> None:
     assert side_calls_of(run(*calls)) == frozenset()
 
 
-def test_a_run_of_an_agent_s_own_recorder_has_none() -> None:
-    """The author of an agent knows its calls. A call without tools may be the agent's plan."""
+def test_a_run_of_an_agent_s_own_recorder_has_no_side_calls() -> None:
+    """An agent that records itself decides what its calls are. A call without tools may be the agent's plan."""
     assert side_calls_of(made.run(*SESSION)) == frozenset()
     assert answers(to_openai_finetuning(made.run(*SESSION))) == ["#", "Listing", "done"]
 
 
-def test_formats_with_a_place_for_it_mark_side_calls() -> None:
-    """Data frames by a column, ATIF by a member of `extra`, OTLP by an attribute of the span."""
+def test_formats_that_can_mark_side_calls_mark_them() -> None:
+    """Data frames mark side calls by a column, ATIF by a member of `extra`, OTLP by an attribute of the span."""
     session = run(*SESSION, status="completed")
     frame = to_dataframe(session, library="polars")
     assert frame["is_side_call"].to_list() == [True, True, False, False]
@@ -95,27 +95,27 @@ def answers(rows: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("rows", [to_openai_finetuning, to_trl])
-def test_no_training_row_is_made_of_them(rows: Any) -> None:
-    """Side calls are counted; an option includes every answer."""
+def test_side_calls_make_no_training_row(rows: Any) -> None:
+    """Side calls are counted. An option includes every answer."""
     made, left_out = rows.with_report(run(*SESSION))
     assert (answers(made), left_out[SIDE_CALLS]) == (["done"], 2)
     assert answers(rows(run(*SESSION), include_incomplete=True)) == ["#", "Listing", "done"]
 
 
-def test_a_trace_of_toolbrain_has_none() -> None:
+def test_a_toolbrain_trace_has_no_side_calls() -> None:
     turns, left_out = to_turns.with_report(run(*SESSION))
     assert ([turn["model_completion"] for turn in turns][1:], left_out[SIDE_CALLS]) == (["done"], 2)
     assert len(to_turns(run(*SESSION), include_replayed=True)) == 4
 
 
-def test_sessions_with_titles_make_pairs() -> None:
+def test_sessions_with_side_calls_make_pairs() -> None:
     """Only the answers of the conversation make pairs, whatever side calls the program makes."""
     runs = [run(*SESSION, trajectory_id=name) for name in ("a", "b")]
     (pair,) = preference_pairs(runs, lambda one: float(one.trajectory_id == "a"))
     assert (pair["chosen_id"], pair["rejected_id"]) == ("a", "b")
 
 
-def test_people_are_told(tmp_path: Path) -> None:
+def test_show_and_stats_report_side_calls(tmp_path: Path) -> None:
     """`show` and `stats` report side calls."""
     path = tmp_path / "run.json"
     path.write_text(json.dumps(run(*SESSION).to_document()))

@@ -1,4 +1,4 @@
-"""Anthropic's threads: the server keeps the conversation, and each request has only what is new."""
+"""Anthropic's threads: the server keeps the conversation, and each request has only the new messages."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_a_request_continues_the_thread_that_it_names(tmp_path: Path) -> None:
     ]
 
 
-def test_training_data_has_one_conversation_of_a_thread(tmp_path: Path) -> None:
-    """The question, the tool and its result are in one row, with the answer."""
+def test_training_data_has_the_conversation_of_a_thread(tmp_path: Path) -> None:
+    """The question, the tool call, its result and the answer are in one row."""
     [row] = to_openai_finetuning(recorded(tmp_path / "run.json"))
 
     assert [message["role"] for message in row["messages"]] == ["system", "user", "assistant", "tool", "assistant"]

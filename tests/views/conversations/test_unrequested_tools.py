@@ -1,4 +1,4 @@
-"""Tools that no model asked for: in every format that has a place for them, and counted by the others."""
+"""Tools that no model asked for: exported by every format that can express them, and counted by the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def recorder(tmp_path: Path) -> TrajectoryRecorder:
 
 
 def use(recorder: TrajectoryRecorder, name: str, result: object, *, fails: bool = False) -> None:
-    """A tool that runs, with its outcome."""
+    """Record a run of a tool with its outcome."""
     with suppress(OSError), recorder.tool_call(name, {"q": "tea"}) as running:
         running.result = result
         if fails:
@@ -42,7 +42,7 @@ def use(recorder: TrajectoryRecorder, name: str, result: object, *, fails: bool 
 
 
 def retrieval(recorder: TrajectoryRecorder) -> Trajectory:
-    """A run that retrieves before it asks; the first source fails."""
+    """A run that retrieves before it asks the model. The first source fails."""
     use(recorder, "web", None, fails=True)
     use(recorder, "library", ["a book"])
     call(recorder, asked("what is tea?"), said("a drink"))
@@ -50,8 +50,8 @@ def retrieval(recorder: TrajectoryRecorder) -> Trajectory:
     return load(recorder.trajectory_path)
 
 
-def test_invariant_has_them_before_the_first_message(recorder: TrajectoryRecorder) -> None:
-    """Each call has its result, and both say that no model asked for it or saw it."""
+def test_invariant_has_unrequested_tools_before_the_first_message(recorder: TrajectoryRecorder) -> None:
+    """Each call has its result. Both are marked as not requested and not seen by a model."""
     messages = to_invariant(retrieval(recorder))
 
     assert [
@@ -73,8 +73,8 @@ def test_invariant_has_them_before_the_first_message(recorder: TrajectoryRecorde
     ]
 
 
-def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder) -> None:
-    """The step comes before the user's message, and is read back as the same."""
+def test_atif_has_unrequested_tools_in_a_step_of_their_own(recorder: TrajectoryRecorder) -> None:
+    """The step comes before the user's message, and reading it gives the same step."""
     run = retrieval(recorder)
     document = to_atif(run)
 
@@ -91,8 +91,8 @@ def test_atif_has_a_step_without_a_call_to_a_model(recorder: TrajectoryRecorder)
     ]
 
 
-def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
-    """They are a step of their own, and not messages that the model saw."""
+def test_unrequested_tools_of_atif_are_read_as_a_step(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """They are read as a separate step, and not as messages that the model saw."""
     run = retrieval(recorder)
     (tmp_path / "atif.json").write_text(json.dumps(to_atif(run)))
 
@@ -111,8 +111,8 @@ def test_atif_brings_them_back(recorder: TrajectoryRecorder, tmp_path: Path) -> 
     assert (second.step_number, [message.role for message in interaction.input_messages]) == (2, ["user"])
 
 
-def test_a_sub_agent_s_are_in_its_own_trajectory(recorder: TrajectoryRecorder) -> None:
-    """The same is true even if the sub-agent calls a model too."""
+def test_unrequested_tools_of_a_sub_agent_are_in_its_trajectory(recorder: TrajectoryRecorder) -> None:
+    """The sub-agent may call a model too."""
     call(recorder, asked("what is tea?"), said("let me ask"))
     with recorder.agent("librarian"):
         use(recorder, "library", ["a book"])
@@ -126,8 +126,8 @@ def test_a_sub_agent_s_are_in_its_own_trajectory(recorder: TrajectoryRecorder) -
     assert [step.get("llm_call_count") for step in sub["steps"]] == [0, None, 1]
 
 
-def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
-    """No model is made up that asked for them."""
+def test_a_run_of_tools_without_a_model_is_exported(recorder: TrajectoryRecorder) -> None:
+    """The export does not make up a model that asked for the tools."""
     use(recorder, "library", ["a book"])
     recorder.finalize()
     run = load(recorder.trajectory_path)
@@ -137,7 +137,7 @@ def test_a_run_of_tools_alone_is_exported(recorder: TrajectoryRecorder) -> None:
     assert to_turns(run) == []
 
 
-def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
+def test_trae_has_a_step_for_unrequested_tools(recorder: TrajectoryRecorder) -> None:
     """The step has the names of Trae Agent's format."""
     step = to_trae(retrieval(recorder))["agent_steps"][0]
 
@@ -159,17 +159,17 @@ def test_trae_s_document_has_the_step(recorder: TrajectoryRecorder) -> None:
     ],
     ids=["atif", "invariant", "trae", "hierarchy", "toolbrain", "traces", "trl", "openai"],
 )
-def test_what_has_no_place_for_them_counts_them(
+def test_formats_without_unrequested_tools_count_them(
     recorder: TrajectoryRecorder, view: View[..., Any], expected: int
 ) -> None:
-    """A format that has only messages of the model reports how many it leaves out."""
+    """A format that has only messages of the model reports how many tools it leaves out."""
     _, left_out = view.with_report(retrieval(recorder))
 
     assert left_out[UNREQUESTED_TOOLS] == expected
 
 
-def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) -> None:
-    """A step that an agent marks as 1 keeps its results, although derived steps count from 1 too."""
+def test_a_step_number_of_the_agent_does_not_collide_with_derived_numbers(recorder: TrajectoryRecorder) -> None:
+    """The step that an agent numbers 1 keeps its results, although derived steps are numbered from 1 too."""
     use(recorder, "library", ["a book"])
     with recorder.step(1):
         call(recorder, asked("q"), said(None, calls=[("c1", "bash", "{}")]))
@@ -182,8 +182,8 @@ def test_a_step_of_the_same_number_keeps_its_call(recorder: TrajectoryRecorder) 
     assert turn["action_output"] == {"out": 1}
 
 
-def test_figures_have_them(recorder: TrajectoryRecorder) -> None:
-    """They are counted by the name of each tool, even the failed ones."""
+def test_stats_count_unrequested_tools(recorder: TrajectoryRecorder) -> None:
+    """They are counted by the name of each tool, including failed ones."""
     figures = Stats()
     figures.add(retrieval(recorder))
 
@@ -194,7 +194,7 @@ def test_figures_have_them(recorder: TrajectoryRecorder) -> None:
 
 
 def linted(recorder: TrajectoryRecorder) -> Trajectory:
-    """A run that runs one tool that its model asked for, and another for itself."""
+    """A run with a tool that its model asked for, and a tool that the agent ran by itself."""
     call(recorder, asked("mend it"), said("I look.", calls=[("c1", "bash", "{}")]))
     with recorder.tool_call("bash", {}) as running:
         running.result = "a.py"
@@ -209,8 +209,10 @@ def linted(recorder: TrajectoryRecorder) -> Trajectory:
 CALLED = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
 
 
-def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
-    """A tool that ran in the step of a call is a later step with name and arguments, and is read back as that."""
+def test_atif_distinguishes_requested_and_unrequested_tools(recorder: TrajectoryRecorder, tmp_path: Path) -> None:
+    """An unrequested tool within a call's step becomes a later step with name and arguments. Reading it gives
+    the same.
+    """
     document = to_atif(linted(recorder))
 
     assert [(step["source"], step.get("llm_call_count")) for step in document["steps"]] == [
@@ -235,8 +237,8 @@ def test_atif_tells_those_beside_asked_ones_apart(recorder: TrajectoryRecorder, 
     assert to_atif(again) == document
 
 
-def test_a_session_answers_only_what_was_asked(recorder: TrajectoryRecorder) -> None:
-    """A result without a call has no place in Pi's sessions: it is counted, and not there as well."""
+def test_a_pi_session_has_only_requested_results(recorder: TrajectoryRecorder) -> None:
+    """Pi's sessions cannot express a result without a call. The result is counted, and not exported."""
     [session], left_out = to_traces.with_report(linted(recorder))
 
     messages = [line["message"] for line in session if line["type"] == "message"]

@@ -1,4 +1,4 @@
-"""The Hierarchy: cumulative steps, and what is counted over a run."""
+"""The Hierarchy: cumulative steps, and the counts over a run."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ CUTS: dict[str, tuple[list[int], list[int]]] = {
     "damaged": ([2], [2]),
     "empty": ([], []),
 }
-"""How many messages each step of a run holds, cut by turn and by message."""
+"""How many messages each step of a run has, cut by turn and by message."""
 
 
 @pytest.mark.parametrize("run", CUTS)
 def test_steps_are_cumulative(trajectories: Trajectories, run: str) -> None:
-    """Each step has the model's prompt and its answer: by exchange, or after each decision."""
+    """Each step has the model's prompt and its answer, cut by exchange or after each decision."""
     lengths = tuple(
         [len(step["messages"]) for step in to_hierarchy(trajectories[run], cut)["steps"]] for cut in ("turn", "message")
     )
@@ -43,15 +43,15 @@ def test_steps_are_cumulative(trajectories: Trajectories, run: str) -> None:
     assert lengths == CUTS[run]
 
 
-def test_each_step_begins_with_the_one_before(trajectories: Trajectories) -> None:
-    """Within one conversation a step's messages begin with those of the step before."""
+def test_each_step_begins_with_the_step_before(trajectories: Trajectories) -> None:
+    """Within one conversation the messages of a step begin with those of the step before."""
     steps = to_hierarchy(trajectories["tools"], "message")["steps"]
 
     assert all(after["messages"][: len(before["messages"])] == before["messages"] for before, after in pairwise(steps))
 
 
-def test_a_step_knows_its_turn(trajectories: Trajectories) -> None:
-    """Turn, agent, and the interactions that are new in it."""
+def test_a_step_has_its_turn_and_agent(trajectories: Trajectories) -> None:
+    """A step has its turn, its agent, and the interactions that are new in it."""
     infos = [step["info"] for step in to_hierarchy(trajectories["tools"])["steps"]]
 
     assert infos == [
@@ -60,7 +60,7 @@ def test_a_step_knows_its_turn(trajectories: Trajectories) -> None:
     ]
 
 
-def test_a_tool_message_answers_its_call(trajectories: Trajectories) -> None:
+def test_a_tool_message_has_its_call(trajectories: Trajectories) -> None:
     """The message has the call's name and arguments, the tool's object, and its failure."""
     own, failed = (_messages(trajectories[run]) for run in ("own_steps", "thinking"))
 
@@ -98,8 +98,8 @@ def test_an_answer_has_its_usage_and_thinking(trajectories: Trajectories) -> Non
     )
 
 
-def test_tools_are_defined_where_they_are_first_offered(trajectories: Trajectories) -> None:
-    """The definitions are on the first message, as in the SDK, and are not repeated."""
+def test_tools_are_defined_on_the_first_message(trajectories: Trajectories) -> None:
+    """The definitions are where the tools are first offered, as in the SDK, and are not repeated."""
     defined = [message["tool_definitions"] for message in _messages(trajectories["thinking"])]
 
     assert defined[0] == [
@@ -108,8 +108,8 @@ def test_tools_are_defined_where_they_are_first_offered(trajectories: Trajectori
     assert defined[1:] == [None] * 5
 
 
-def test_rewards_of_the_run_and_of_steps(trajectories: Trajectories) -> None:
-    """The run's rewards are one, by weight; a step's is with the step in which it was earned."""
+def test_rewards_of_the_run_and_of_steps_are_aggregated(trajectories: Trajectories) -> None:
+    """The run's rewards are combined by weight. A step has the reward that was earned in it."""
     run = replace(trajectories["tools"], rewards=(*trajectories["tools"].rewards, Reward("fast", 0.25, 1.0)))
     tree = to_hierarchy(run)
 
@@ -118,8 +118,8 @@ def test_rewards_of_the_run_and_of_steps(trajectories: Trajectories) -> None:
     assert [step["reward"] and step["reward"]["aggregated_value"] for step in tree["steps"]] == [0.5, None]
 
 
-def test_a_reward_that_is_no_number_is_kept_as_it_was(trajectories: Trajectories) -> None:
-    """The reward does not count in the mean."""
+def test_a_reward_that_is_not_a_number_is_kept(trajectories: Trajectories) -> None:
+    """Such a reward is kept as recorded, and does not count in the mean."""
     rewards = (Reward("odd", {"__type__": "float", "repr": "nan"}), Reward("even", 1.0))  # type: ignore[arg-type]
     reward = to_hierarchy(Trajectory(rewards=rewards))["reward"]
 
@@ -128,7 +128,7 @@ def test_a_reward_that_is_no_number_is_kept_as_it_was(trajectories: Trajectories
 
 
 def test_metrics_count_tools(trajectories: Trajectories) -> None:
-    """Calls, failures, and calls that were never answered."""
+    """The metrics count tool calls, failures, and calls without a result."""
     thinking, cut_off = (to_hierarchy(trajectories[run])["metrics"] for run in ("thinking", "interrupted"))
 
     assert thinking == {
@@ -143,8 +143,10 @@ def test_metrics_count_tools(trajectories: Trajectories) -> None:
     assert (cut_off["num_tool_calls"], cut_off["num_tool_response_none"]) == (1, 0)
 
 
-def test_times_are_with_models_with_tools_and_in_all(trajectories: Trajectories) -> None:
-    """The calls took 1.5 seconds each. The tools have no times, and the time between two calls is not theirs."""
+def test_times_are_stated_for_models_tools_and_the_run(trajectories: Trajectories) -> None:
+    """The calls took 1.5 seconds each. The tools have no times, so the time between two calls does not count as
+    theirs.
+    """
     execution = to_hierarchy(trajectories["sub_agents"])["execution_metrics"]
 
     assert execution == {"env_time": None, "llm_time": 6.0, "total_time": 12.5, "termination_reason": "ENV_DONE"}
@@ -163,13 +165,13 @@ COMPLETED = Trajectory(status="completed", max_steps=None)
         (replace(COMPLETED, status="failed", error=ErrorInfo("APITimeoutError", "x")), "TIMEOUT"),
     ],
 )
-def test_why_it_ended(run: Trajectory, reason: str) -> None:
+def test_the_reason_for_the_end_of_a_run_is_stated(run: Trajectory, reason: str) -> None:
     """The reason is the format's word for the run's status and error."""
     assert to_hierarchy(run)["execution_metrics"]["termination_reason"] == reason
 
 
-def test_runs_that_were_cut_off(trajectories: Trajectories) -> None:
-    """The run used all steps without success, or its last answer was cut off by length."""
+def test_a_run_may_be_marked_as_cut_off(trajectories: Trajectories) -> None:
+    """A run is cut off if it used all steps without success, or if its last answer was cut off by length."""
     few = replace(trajectories["own_steps"], success=None)
     [*before, last] = trajectories["react"].llm_interactions
     short = structs.replace(last, response=LLMResponse("Thou", finish_reason="length"))
@@ -181,13 +183,13 @@ def test_runs_that_were_cut_off(trajectories: Trajectories) -> None:
     assert reasons == ["MAX_STEPS", "TRUNCATION"]
 
 
-def test_the_error_of_a_failed_run(trajectories: Trajectories) -> None:
-    """The error has its kind and its message."""
+def test_a_failed_run_has_its_error(trajectories: Trajectories) -> None:
+    """The error has its class and its message."""
     assert to_hierarchy(trajectories["failed"])["error"] == "BadRequestError: Error code: 400 - too long"
 
 
-def test_the_task_is_known_by_source_and_id(trajectories: Trajectories) -> None:
-    """The metadata counts turns, steps and tokens."""
+def test_the_task_has_its_source_and_id(trajectories: Trajectories) -> None:
+    """The task's id has the source and the run. Its metadata counts turns, steps and tokens."""
     run = trajectories["tools"]
 
     assert to_hierarchy(run, data_source="mine")["task"] == {
@@ -201,14 +203,14 @@ def test_the_task_is_known_by_source_and_id(trajectories: Trajectories) -> None:
     }
 
 
-def test_the_hash_is_of_what_was_said(trajectories: Trajectories) -> None:
-    """Nulls and `idx` make no difference to it; a word does."""
+def test_the_hash_covers_the_exchanged_content(trajectories: Trajectories) -> None:
+    """Nulls and `idx` do not change the hash; a changed word does."""
     assert content_hash({"b": 1, "a": None, "idx": 3}) == content_hash({"b": 1})
     assert content_hash({"b": 1}) != content_hash({"b": 2})
 
 
-def test_another_cut_is_refused(trajectories: Trajectories) -> None:
-    """Rather than taken for one of the two."""
+def test_an_unknown_cut_is_refused(trajectories: Trajectories) -> None:
+    """`to_hierarchy` raises an error for a cut that is neither "turn" nor "message"."""
     cut: Cut = "step"  # type: ignore[assignment]
 
     with pytest.raises(ValueError, match='must be "turn" or "message"'):

@@ -1,4 +1,4 @@
-"""Logs of Inspect: sub-agents as spans, rewards as scores, errors, the archive. Its own reader is in tests/readers."""
+"""Inspect's logs: sub-agents as spans, rewards as scores, errors, the archive. Inspect's reader is in tests/readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALL = {"call_id": "c1", "name": "count", "arguments": {"path": "a"}}
 
 
 def record(path: Path) -> Path:
-    """A tool in which an agent was started, and one that failed."""
+    """Record a tool that runs a sub-agent, and a tool that fails."""
     with TrajectoryRecorder(path, task="count", provider="openai", model="m") as recorder:
         with recorder.step():
             recorder.record_llm_interaction(ASKED, {"content": None, "tool_calls": [CALL]}, "openai", "m")
@@ -40,7 +40,7 @@ def events(log: Any, kind: str) -> list[Any]:
 
 
 def test_agents_and_steps_are_spans_and_tools_are_events(tmp_path: Path) -> None:
-    """The sub-agent's span is in that of its tool, whose event names it; spans begin and end in order."""
+    """The sub-agent's span is within the span of its tool, whose event names it. Spans begin and end in order."""
     log = to_inspect(load(record(tmp_path / "run.json")))
 
     begun = {event["name"]: event for event in events(log, "span_begin")}
@@ -63,7 +63,7 @@ def test_agents_and_steps_are_spans_and_tools_are_events(tmp_path: Path) -> None
 
 
 def test_rewards_are_scores(tmp_path: Path) -> None:
-    """Each reward is a score of the sample and of the results, and so is whether the run succeeded."""
+    """Each reward is a score of the sample and of the results. The run's success is a score too."""
     log = to_inspect(load(record(tmp_path / "run.json")))
 
     scores = log["samples"][0]["scores"]
@@ -77,8 +77,8 @@ def test_rewards_are_scores(tmp_path: Path) -> None:
     assert log["status"] == "success"
 
 
-def test_a_run_that_failed_has_an_error(tmp_path: Path) -> None:
-    """An exception that ended the run is the log's error and the sample's."""
+def test_a_failed_run_has_an_error(tmp_path: Path) -> None:
+    """The exception that ended the run is the error of the log and of the sample."""
     with pytest.raises(ValueError, match="bad"), TrajectoryRecorder(tmp_path / "run.json"):
         raise ValueError("bad")
 
@@ -102,8 +102,8 @@ def test_each_message_is_written_once(tmp_path: Path) -> None:
     assert len(log["samples"][0]["events_data"]["messages"]) == 40
 
 
-def test_the_archive_has_the_same_in_files(tmp_path: Path) -> None:
-    """`--form eval` writes an archive with a header, summaries and the sample; the same run gives the same bytes."""
+def test_the_archive_has_the_log_in_files(tmp_path: Path) -> None:
+    """`--form eval` writes an archive with a header, summaries and the sample. The same run gives the same bytes."""
     path = record(tmp_path / "run.json")
     for name in ("a.eval", "b.eval"):
         assert invoke("export", path, "--format", "inspect", "--form", "eval", "-o", tmp_path / name).exit_code == 0

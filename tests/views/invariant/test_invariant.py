@@ -1,4 +1,4 @@
-"""Invariant's view: messages in the order of time, datasets, and what is sent."""
+"""Invariant's view: messages in the order of time, datasets, and uploads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _tool(name: str, content: str) -> dict[str, Any]:
 SYSTEM = {"role": "system", "content": "You answer in one sentence."}
 
 
-def test_a_conversation_is_told_once(trajectories: Trajectories) -> None:
+def test_each_message_of_a_conversation_is_written_once(trajectories: Trajectories) -> None:
     """Four calls, each of which repeats the history, are ten messages."""
     assert _bare(to_invariant(trajectories["tools"])) == [
         SYSTEM,
@@ -50,8 +50,8 @@ def test_a_conversation_is_told_once(trajectories: Trajectories) -> None:
     ]
 
 
-def test_a_rewritten_history_is_not_told_twice(trajectories: Trajectories) -> None:
-    """If a history is compacted, only the summary is new."""
+def test_a_rewritten_history_adds_only_its_new_messages(trajectories: Trajectories) -> None:
+    """If a history is compacted, only the summary is added."""
     told = _bare(to_invariant(trajectories["compacted"]))
 
     assert [one["content"] for one in told] == [
@@ -67,8 +67,8 @@ def test_a_rewritten_history_is_not_told_twice(trajectories: Trajectories) -> No
     ]
 
 
-def test_sub_agents_speak_in_the_order_of_time(trajectories: Trajectories) -> None:
-    """The researcher's messages are between the planner's call and its answer, and say whose they are."""
+def test_messages_of_sub_agents_are_in_the_order_of_time(trajectories: Trajectories) -> None:
+    """The researcher's messages are between the planner's call and its result, and name the researcher."""
     messages = to_invariant(trajectories["sub_agents"])
 
     assert [(message["role"], message["metadata"]["agent"]) for message in messages] == [
@@ -84,8 +84,8 @@ def test_sub_agents_speak_in_the_order_of_time(trajectories: Trajectories) -> No
     ]
 
 
-def test_images_that_are_here_stay_and_others_are_named(trajectories: Trajectories) -> None:
-    """The format has data URIs alone; the address of another image is in its metadata."""
+def test_images_as_data_are_exported_and_others_are_named(trajectories: Trajectories) -> None:
+    """The format has only data URIs. The URL of an image on the web is in the metadata."""
     shown = to_invariant(trajectories["images"])[0]
 
     assert shown["content"] == [
@@ -96,8 +96,8 @@ def test_images_that_are_here_stay_and_others_are_named(trajectories: Trajectori
     assert shown["metadata"] == {"parts": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]}
 
 
-def test_metadata_holds_what_messages_have_no_place_for(trajectories: Trajectories) -> None:
-    """Thinking, failures of tools, and the objects that tools returned."""
+def test_metadata_has_what_messages_cannot_express(trajectories: Trajectories) -> None:
+    """The metadata has thoughts, failures of tools, and the objects that tools returned."""
     thinking, own_steps = (to_invariant(trajectories[run]) for run in ("thinking", "own_steps"))
 
     assert thinking[2]["metadata"]["reasoning"] == "A red pixel."
@@ -105,8 +105,8 @@ def test_metadata_holds_what_messages_have_no_place_for(trajectories: Trajectori
     assert own_steps[3]["metadata"] == {"result": {"celsius": 7, "wind": [1, 2]}}
 
 
-def test_results_that_no_model_saw_are_told(trajectories: Trajectories) -> None:
-    """A tool that ran and was recorded is an event, even if no request has its result."""
+def test_results_that_no_model_saw_are_exported(trajectories: Trajectories) -> None:
+    """A result that was recorded by its tool is an event, even if no request has it."""
     [*_, last] = to_invariant(trajectories["steps_alone"])
 
     assert last == {**_tool("c1", "denied"), "metadata": last["metadata"]}
@@ -114,7 +114,9 @@ def test_results_that_no_model_saw_are_told(trajectories: Trajectories) -> None:
 
 
 def test_ids_are_unique_within_a_run(trajectories: Trajectories) -> None:
-    """Ids that a provider's dialect made up come again in the next conversation, and readers pair by id."""
+    """Ids that a dialect's reader made up repeat in the next conversation. The export changes them, because readers
+    pair by id.
+    """
     twice = Trajectory(
         llm_interactions=[*trajectories["local"].llm_interactions, *trajectories["gemini"].llm_interactions]
     )
@@ -132,13 +134,13 @@ def test_ids_are_unique_within_a_run(trajectories: Trajectories) -> None:
     ("run", "roles"),
     [("empty", []), ("failed", ["system", "user"]), ("interrupted", ["system", "user", "assistant", "tool"])],
 )
-def test_what_there_is_of_a_run_is_told(trajectories: Trajectories, run: str, roles: list[str]) -> None:
-    """An empty run has no message, a failed call its question, and a broken run everything."""
+def test_runs_of_every_state_are_exported(trajectories: Trajectories, run: str, roles: list[str]) -> None:
+    """An empty run has no message, a failed call has its question, and an interrupted run has everything so far."""
     assert [one["role"] for one in to_invariant(trajectories[run])] == roles
 
 
-def test_a_dataset_has_its_metadata_first(trajectories: Trajectories) -> None:
-    """Then each run is an object of one line with all five members."""
+def test_a_dataset_begins_with_its_metadata(trajectories: Trajectories) -> None:
+    """After the metadata, each run is an object of one line with all five members."""
     first, *lines = map(
         json.loads, to_invariant_dataset([trajectories["tools"], trajectories["failed"]], {"accuracy": 0.5})
     )
@@ -155,7 +157,9 @@ def test_a_dataset_has_its_metadata_first(trajectories: Trajectories) -> None:
 
 
 def test_annotations_have_addresses(trajectories: Trajectories) -> None:
-    """A step's reward has the address of the model's message. Rewards and annotations of the run have the root's."""
+    """A step's reward has the address of the model's message. Rewards and annotations of the run have the address of
+    the root.
+    """
     [line] = map(json.loads, to_invariant_dataset([trajectories["tools"]]))
 
     assert [(annotation["address"], annotation["content"]) for annotation in line["annotations"]] == [
@@ -165,8 +169,8 @@ def test_annotations_have_addresses(trajectories: Trajectories) -> None:
     ]
 
 
-def test_what_steps_say_beside_messages_is_annotated(trajectories: Trajectories) -> None:
-    """Reflections, errors, and summaries."""
+def test_other_contents_of_steps_are_annotations(trajectories: Trajectories) -> None:
+    """Reflections, errors and summaries of steps are annotations."""
     [line] = map(json.loads, to_invariant_dataset([trajectories["by_hand"]]))
 
     assert [(annotation["address"], annotation["content"]) for annotation in line["annotations"]] == [

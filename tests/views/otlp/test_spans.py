@@ -1,4 +1,4 @@
-"""Runs as spans: nested, with what was exchanged, by the conventions, and the same whenever they are made."""
+"""Runs as spans: nested, with the exchanged messages, by OpenTelemetry's conventions, and the same at each export."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trace_recorder.views.otlp.span import Span, nanoseconds
 from trace_recorder.views.otlp.spans import to_spans
 
 SCHEMAS = json.loads((Path(__file__).parent / "genai_schemas.json").read_text(encoding="utf-8"))
-"""The parts of the conventions' schemas that say what a message, a definition and their parts have to have."""
+"""The parts of the conventions' schemas that say which members a message, a definition and their parts must have."""
 TEXTS = {
     "gen_ai.input.messages": "input",
     "gen_ai.output.messages": "output",
@@ -51,10 +51,8 @@ _CHANGED = {"gen_ai.output.messages", "gen_ai.system_instructions", "trace_recor
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_version_0_1_of_the_conventions_has_what_it_has_and_no_more(
-    trajectories: Mapping[str, Trajectory], run: str
-) -> None:
-    """Answers state no reason to finish, instructions are texts; nothing else differs."""
+def test_version_0_1_has_exactly_its_own_attributes(trajectories: Mapping[str, Trajectory], run: str) -> None:
+    """In version 0.1 answers state no finish reason and instructions are texts. Nothing else differs."""
     today, spans = list(to_spans(trajectories[run])), list(to_spans(trajectories[run], "genai-0.1"))
 
     for before, span in zip(today, spans, strict=True):
@@ -71,10 +69,8 @@ def test_version_0_1_of_the_conventions_has_what_it_has_and_no_more(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_spans_are_nested_and_their_json_is_of_the_conventions(
-    trajectories: Mapping[str, Trajectory], run: str
-) -> None:
-    """Each span has an id of its own and a parent in the run. JSON values match the conventions' schemas."""
+def test_spans_are_nested_and_match_the_conventions_schemas(trajectories: Mapping[str, Trajectory], run: str) -> None:
+    """Each span has a unique id and a parent in the run. JSON values match the conventions' schemas."""
     spans = list(to_spans(trajectories[run], "both"))
     ids = [span.span_id for span in spans]
 
@@ -88,8 +84,8 @@ def test_spans_are_nested_and_their_json_is_of_the_conventions(
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_call_and_its_tokens_are_there(trajectories: Mapping[str, Trajectory], run: str) -> None:
-    """Each call has one span with its prompt and its answer. The numbers of messages and tokens are right."""
+def test_every_call_has_a_span_with_its_tokens(trajectories: Mapping[str, Trajectory], run: str) -> None:
+    """Each call has one span with its prompt and its answer, and the right counts of messages and tokens."""
     trajectory = trajectories[run]
     spans = {span.attributes.get("trace_recorder.interaction_id"): span for span in to_spans(trajectory)}
 
@@ -107,7 +103,9 @@ def test_every_call_and_its_tokens_are_there(trajectories: Mapping[str, Trajecto
 
 
 def test_anthropics_cached_tokens_are_in_the_input(tmp_path: Path) -> None:
-    """The conventions want the cached tokens in the input; they are named as well, by their old name and their new."""
+    """The input count includes the cached tokens, as the conventions want. They are also stated under their old and new
+    names.
+    """
     usage = {"input_tokens": 82, "output_tokens": 31, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 10}
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction(ASKED, {"content": "3", "usage": usage}, "anthropic", "claude")
@@ -124,7 +122,9 @@ def test_anthropics_cached_tokens_are_in_the_input(tmp_path: Path) -> None:
 
 
 def test_steps_tools_and_sub_agents_are_nested(tmp_path: Path) -> None:
-    """A call is in its step, an agent in the tool that started it, and a tool has its arguments, result and time."""
+    """A call is within its step, a sub-agent within the tool that started it. A tool has its arguments, result and
+    time.
+    """
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="count", provider="openai", model="m") as recorder:
         with recorder.step():
@@ -157,7 +157,9 @@ def test_steps_tools_and_sub_agents_are_nested(tmp_path: Path) -> None:
 
 
 def test_failures_have_their_type_and_attempts_are_events(tmp_path: Path) -> None:
-    """A call that succeeded at its second attempt is one span without an error. A failed call has its error."""
+    """A call that succeeded at its second attempt is one span without an error. A failed call has the type of its
+    error.
+    """
     writing = Writing(tmp_path / "run.jsonl")
     writing.request(1, {"model": "m", "messages": ASKED})
     writing.response(1, status=429, body={"error": {"type": "rate_limit", "message": "later"}}, duration_seconds=0.5)
@@ -175,10 +177,9 @@ def test_failures_have_their_type_and_attempts_are_events(tmp_path: Path) -> Non
     assert [event.name for event in second.events] == ["exception"]
 
 
-def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) -> None:
-    """The new messages of all calls together are the last prompt.
-
-    Each call states how many it omits, and the call that has them.
+def test_an_option_exports_only_new_messages(trajectories: Mapping[str, Trajectory]) -> None:
+    """The new messages of all calls together are the last prompt. Each call states how many it omits, and the call that
+    has them.
     """
     trajectory = trajectories["tools"]
     spans = [span for span in to_spans(trajectory, new_messages=True) if span.kind == "client"]
@@ -197,7 +198,9 @@ def test_only_new_messages_on_request(trajectories: Mapping[str, Trajectory]) ->
 
 
 def test_new_messages_are_found_in_a_document_too(trajectories: Mapping[str, Trajectory]) -> None:
-    """The messages of a document are equal, but not the same objects in each call."""
+    """With that option, a document gives the same spans as a journal, although its equal messages are different
+    objects.
+    """
     trajectory = trajectories["tools"]
     inline = from_document(trajectory.to_document(), "run.json")
     omitted = [
@@ -210,7 +213,7 @@ def test_new_messages_are_found_in_a_document_too(trajectories: Mapping[str, Tra
 
 
 def test_contents_can_be_left_out(trajectories: Mapping[str, Trajectory]) -> None:
-    """Then no text of the full spans is there. Names, times, tokens and types of errors stay."""
+    """Without contents, the spans have no text of the full spans. Names, times, tokens and types of errors remain."""
     for run in trajectories.values():
         bare, full = (list(to_spans(run, "both", content=content)) for content in (False, True))
 
@@ -222,8 +225,8 @@ def test_contents_can_be_left_out(trajectories: Mapping[str, Trajectory]) -> Non
         assert not [span for span in bare if span.error]
 
 
-def test_a_span_of_a_later_state_of_the_run_has_the_same_id(tmp_path: Path) -> None:
-    """A span that was sent during the run is recognised when it is sent again."""
+def test_a_span_keeps_its_id_when_the_run_goes_on(tmp_path: Path) -> None:
+    """A service recognises a span that was sent during the run when it is sent again."""
     with TrajectoryRecorder(tmp_path / "run.json") as recorder:
         recorder.record_llm_interaction(ASKED, {"content": "3"}, "openai", "m")
         before = {span.span_id for span in to_spans(load(tmp_path / "run.json"))}
@@ -235,7 +238,7 @@ def test_a_span_of_a_later_state_of_the_run_has_the_same_id(tmp_path: Path) -> N
 
 
 def test_a_message_that_calls_share_is_encoded_once(trajectories: Mapping[str, Trajectory]) -> None:
-    """Shared messages are the same text object: spans of a changed copy differ, and those of the run itself do not."""
+    """Spans of the same run are equal without encoding shared messages again. A changed copy of a call differs."""
     run = trajectories["tools"]
     one = run.llm_interactions[0]
 
@@ -243,7 +246,7 @@ def test_a_message_that_calls_share_is_encoded_once(trajectories: Mapping[str, T
     assert replace(one, model="other") != one
 
 
-def test_instructions_that_are_no_text_are_texts_in_version_0_1() -> None:
+def test_instructions_that_are_not_text_are_texts_in_version_0_1() -> None:
     image = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png", "media_type": "image/png"}}
     messages = [{"role": "system", "content": [{"type": "text", "text": "See."}, image]}]
     trajectory = made.run(made.call(messages, "a", api="anthropic-messages"))

@@ -1,7 +1,5 @@
-"""Chat templates:
-
-`ChatTemplate` renders every template of `trl` as `transformers` does. Both packages are optional here. The tokenizer is
-made by the test, so nothing is fetched.
+"""Chat templates: `ChatTemplate` renders every template of `trl` as `transformers` does. Both packages are optional
+here. The test makes the tokenizer, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from trace_recorder.views.toolbrain.turns import to_turns
 pytest.importorskip("jinja2")
 
 NAMED = ("deepseekv3", "glm4moe", "gptoss", "phi3", "qwen2_5", "qwen3")
-"""Those of which no conversation may be refused that transformers takes."""
+"""Templates that must not refuse a conversation which transformers accepts."""
 _TRL = find_spec("trl")
 TEMPLATES = sorted((Path(_TRL.origin).parent / "chat_templates").glob("*.jinja")) if _TRL and _TRL.origin else []
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
@@ -36,7 +34,7 @@ SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_t
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
-    """A tokenizer of no model, for its templates."""
+    """A tokenizer without a model, on which templates are set."""
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
     made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0}, unk_token="<unk>"))
@@ -50,7 +48,7 @@ def _outcome(render: Any, **given: Any) -> tuple[str | None, str | None]:
 
 @pytest.mark.skipif(not TEMPLATES, reason="trl is not installed")
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-def test_every_template_gives_what_transformers_gives(
+def test_every_template_gives_the_string_of_transformers(
     path: Path, tokenizer: Any, trajectories: Mapping[str, Trajectory]
 ) -> None:
     """Every call of every run, with its tools, gives the same string, or the same refusal."""
@@ -74,13 +72,11 @@ def test_every_template_gives_what_transformers_gives(
 @pytest.mark.skipif(not TEMPLATES, reason="trl is not installed")
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("run", ["tools", "local", "own_steps"])
-def test_a_prompt_is_the_very_string(
+def test_a_prompt_equals_the_string_of_transformers(
     name: str, run: str, tokenizer: Any, trajectories: Mapping[str, Trajectory]
 ) -> None:
-    """A prompt equals that of transformers, from a template's source and from a tokenizer.
-
-    gpt-oss's template accepts no text next to thoughts and calls. DeepSeek's accepts arguments as the text that was
-    sent.
+    """A prompt equals that of transformers, from a template's source and from a tokenizer. gpt-oss's template accepts
+    no text next to thoughts and calls. DeepSeek's accepts arguments as the text that was sent.
     """
     source = (TEMPLATES[0].parent / f"{name}.jinja").read_text()
     tokenizer.chat_template = source
@@ -114,8 +110,8 @@ def _as_sent(messages: list[Message]) -> list[Any]:
     return written
 
 
-def test_what_a_model_said_is_put_together_as_its_template_would(trajectories: Mapping[str, Trajectory]) -> None:
-    """Thinking and tool calls that a server took out of the text are put back, without the end of the turn."""
+def test_a_completion_is_rendered_as_the_template_would(trajectories: Mapping[str, Trajectory]) -> None:
+    """Thoughts and tool calls that a server took out of the text are put back, without the end of the turn."""
     source = (
         "{% for m in messages %}<{{ m.role }}>{% if m.thinking %}<think>{{ m.thinking }}</think>{% endif %}"
         "{{ m.content }}{% for c in m.tool_calls or [] %}[{{ c.function.name }}{{ c.function.arguments | tojson }}]"
@@ -134,21 +130,21 @@ def test_what_a_model_said_is_put_together_as_its_template_would(trajectories: M
     assert third["formatted_conversation"].endswith('[weather{"city": "Bonn"}]<end><tool>9<end>')
 
 
-def test_a_refusal_says_which_messages(trajectories: Mapping[str, Trajectory]) -> None:
-    """A template that does not take a conversation is an error that names the interaction."""
+def test_a_template_s_refusal_names_the_interaction(trajectories: Mapping[str, Trajectory]) -> None:
+    """If a template does not accept a conversation, the error names the interaction."""
     with pytest.raises(RenderingError, match="refused the messages of llm_1: TemplateError: no tools"):
         to_turns(trajectories["tools"], chat_template="{{ raise_exception('no tools') }}")
 
 
-def test_the_date_in_a_template_is_that_of_the_call() -> None:
-    """A template that asks for today gets the day of the run, and not that of the export."""
+def test_the_date_in_a_template_is_the_date_of_the_call() -> None:
+    """A template that asks for today's date gets the day of the run, and not the day of the export."""
     template = ChatTemplate("{{ strftime_now('%d %B %Y') }}")
 
     assert template.apply_chat_template([], at=datetime(2025, 6, 12, tzinfo=UTC)) == "12 June 2025"
 
 
 def test_json_in_a_template_is_not_escaped() -> None:
-    """`tojson` writes JSON as it is: no escapes for HTML, no escapes for letters."""
+    """`tojson` escapes neither HTML nor letters."""
     template = ChatTemplate("{{ messages | tojson }}{% generation %}!{% endgeneration %}")
 
     assert template.apply_chat_template([{"a": "<ü>"}]) == json.dumps([{"a": "<ü>"}], ensure_ascii=False) + "!"
@@ -163,8 +159,8 @@ def test_json_in_a_template_is_not_escaped() -> None:
         "{{ dict.__init__.__globals__ }}",
     ],
 )
-def test_a_template_cannot_get_out(source: str) -> None:
-    """A stranger's template that reaches into Python, or changes its input, is refused."""
+def test_a_template_is_sandboxed(source: str) -> None:
+    """A template that reaches into Python or changes its input is refused."""
     from jinja2.exceptions import SecurityError
 
     with pytest.raises(SecurityError):

@@ -1,4 +1,4 @@
-"""Parsers: their readings of models' texts, in the formats of common agents."""
+"""Parsers: how they read models' texts in the formats of common agents."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ REACT = [
 
 
 @pytest.mark.parametrize(("reasoning", "content", "calls", "thought", "code", "answer"), TOOLS)
-def test_models_that_call_tools(
+def test_calls_of_tools_are_read_as_python(
     reasoning: str | None,
     content: str | None,
     calls: tuple[ToolCall, ...],
@@ -72,34 +72,36 @@ def test_models_that_call_tools(
     code: str | None,
     answer: str | None,
 ) -> None:
-    """Calls are the code, in Python; words next to them are thought, and words alone are the answer."""
+    """Calls are the code, in Python. Words next to calls are the thought, and words without calls are the answer."""
     parsed = parse_tool_calls(LLMResponse(content, reasoning=reasoning, tool_calls=calls))
 
     assert parsed == {"thought": thought, "tool_code": code, "final_answer": answer}
 
 
 @pytest.mark.parametrize(("text", "thought", "code", "answer"), CODE)
-def test_agents_that_write_code(text: str, thought: str | None, code: str | None, answer: str | None) -> None:
-    """Code is found in tags, in fences and after its label; code that only answers is the answer."""
+def test_code_of_agents_is_found(text: str, thought: str | None, code: str | None, answer: str | None) -> None:
+    """Code is found in tags, in fences and after its label. Code that only gives an answer is the answer."""
     assert parse_code(LLMResponse(text)) == {"thought": thought, "tool_code": code, "final_answer": answer}
 
 
 @pytest.mark.parametrize(("text", "thought", "code", "answer"), REACT)
-def test_agents_that_write_actions(text: str, thought: str | None, code: str | None, answer: str | None) -> None:
-    """An action with its input is the code, in any spelling; invented text after `Observation:` is not."""
+def test_written_actions_are_found(text: str, thought: str | None, code: str | None, answer: str | None) -> None:
+    """An action with its input is the code, in any spelling. Text that the model invents after `Observation:`
+    is not.
+    """
     assert parse_react(LLMResponse(text)) == {"thought": thought, "tool_code": code, "final_answer": answer}
 
 
 @pytest.mark.parametrize("parser", [parse_code, parse_react])
-def test_text_parsers_know_tool_calls_too(parser: object) -> None:
-    """A model may call tools although its agent asks for text."""
+def test_text_parsers_read_tool_calls_too(parser: object) -> None:
+    """A model may call tools although its agent expects text."""
     response = LLMResponse("Hm.", reasoning="Ask.", tool_calls=(WEATHER,))
 
     assert parser(response) == parse_tool_calls(response)  # type: ignore[operator]
 
 
-def test_thinking_comes_before_what_the_text_says_of_it() -> None:
-    """A reasoning model that also writes `Thought:` has both kept."""
+def test_both_kinds_of_thoughts_are_kept() -> None:
+    """If a reasoning model also writes `Thought:`, its reasoning comes first, then that text."""
     parsed = parse_code(LLMResponse("Thought: add\n<code>\nadd()\n</code>", reasoning="Long thoughts."))
 
     assert parsed["thought"] == "Long thoughts.\n\nadd"
@@ -108,8 +110,8 @@ def test_thinking_comes_before_what_the_text_says_of_it() -> None:
 @pytest.mark.parametrize(
     ("given", "text"), [({}, "f()"), ("raw", "f('raw')"), ({"a b": 1}, "f(**{'a b': 1})"), ([1], "f([1])")]
 )
-def test_any_arguments_make_python(given: object, text: str) -> None:
-    """Arguments that are no object, or have names that Python cannot take, are written so that it could read them."""
+def test_any_arguments_become_python(given: object, text: str) -> None:
+    """Arguments that are not an object, or have names that are invalid in Python, are written as valid Python."""
     assert code_of(ToolCall("c", "f", given)) == text
 
 
@@ -117,6 +119,6 @@ def test_any_arguments_make_python(given: object, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Thought:" * 5000, "```py\n" * 5000, "Action: a\n" * 5000, "[" * 20_000, "<code>" * 5000 + "(" * 5000]
 )
-def test_no_text_is_too_odd(parser: object, text: str) -> None:
-    """Any text of a model is read, and quickly enough."""
+def test_any_text_is_parsed(parser: object, text: str) -> None:
+    """Any text of a model is parsed, in time that grows linearly."""
     assert parser(LLMResponse(text)).keys() == {"thought", "tool_code", "final_answer"}  # type: ignore[operator]

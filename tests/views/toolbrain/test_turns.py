@@ -15,8 +15,8 @@ Trajectories = Mapping[str, Trajectory]
 QUESTION = "<|SYSTEM|>You answer in one sentence.\n<|USER|>"
 
 
-def test_a_turn_holds_what_was_seen_said_and_returned(trajectories: Trajectories) -> None:
-    """The tool's text as the model saw it, and next to it the object that the agent recorded."""
+def test_a_turn_has_prompt_answer_and_result(trajectories: Trajectories) -> None:
+    """A turn has the tool's text as the model got it, and the object that the agent recorded."""
     [first, last] = to_turns(trajectories["own_steps"])
 
     assert first["prompt_for_model"].endswith(f"{QUESTION}Is it warmer in Ulm or in Rome?\n<|ASSISTANT|>")
@@ -32,14 +32,14 @@ def test_a_turn_holds_what_was_seen_said_and_returned(trajectories: Trajectories
     assert last["formatted_conversation"] == last["prompt_for_model"] + "Ulm has 7 °C.\n"
 
 
-def test_the_object_can_be_had_as_text(trajectories: Trajectories) -> None:
+def test_the_object_may_be_exported_as_text(trajectories: Trajectories) -> None:
     """In toolbrain's own type, `action_output` is a text."""
     [first, last] = to_turns(trajectories["own_steps"], action_output="text")
 
     assert (first["action_output"], last["action_output"]) == ('{"celsius": 7, "wind": [1, 2]}', None)
 
 
-def test_tools_in_parallel_are_one_turn(trajectories: Trajectories) -> None:
+def test_parallel_tools_are_one_turn(trajectories: Trajectories) -> None:
     """The calls are lines of the code, and the results lines of the output. No object is made from a text."""
     [first, *_] = to_turns(trajectories["tools"])
 
@@ -50,7 +50,7 @@ def test_tools_in_parallel_are_one_turn(trajectories: Trajectories) -> None:
 
 @pytest.mark.parametrize("run", ["gemini", "local", "responses", "thinking", "images"])
 def test_every_dialect_gives_turns(trajectories: Trajectories, run: str) -> None:
-    """The first turn has code and its result, and the last turn the answer."""
+    """The first turn of a run in each dialect has code and its result, and the last turn the answer."""
     first, last = to_turns(trajectories[run])
 
     assert first["parsed_completion"]["tool_code"]
@@ -58,8 +58,8 @@ def test_every_dialect_gives_turns(trajectories: Trajectories, run: str) -> None
     assert last["parsed_completion"]["final_answer"] == last["model_completion"]
 
 
-def test_a_code_agents_observation_is_its_output(trajectories: Trajectories) -> None:
-    """The output of the code in the user's next message is the tool's output."""
+def test_a_code_agent_s_observation_is_the_tool_output(trajectories: Trajectories) -> None:
+    """The output of the code, in the user's next message, is the tool's output."""
     [first, last] = to_turns(trajectories["code_agent"], parse_code)
 
     assert first["tool_output"] == "Execution logs:\n12\nLast output from code snippet:\nNone"
@@ -67,13 +67,13 @@ def test_a_code_agents_observation_is_its_output(trajectories: Trajectories) -> 
     assert (last["parsed_completion"]["final_answer"], last["tool_output"]) == ("12", None)
 
 
-def test_a_react_agents_observation_is_its_output(trajectories: Trajectories) -> None:
-    """An agent that writes actions has the same output."""
+def test_a_react_agent_s_observation_is_the_tool_output(trajectories: Trajectories) -> None:
+    """The observation, in the user's next message, is the output of the action."""
     assert [turn["tool_output"] for turn in to_turns(trajectories["react"], parse_react)] == ["12", None]
 
 
-def test_a_function_of_the_users_own_parses(trajectories: Trajectories) -> None:
-    """Any function from a response to the three members may be used."""
+def test_a_function_of_the_user_may_parse(trajectories: Trajectories) -> None:
+    """Any function from a response to the three members may be the parser."""
 
     def shout(response: LLMResponse) -> ParsedCompletion:
         return {"thought": None, "tool_code": None, "final_answer": (response.content or "").upper()}
@@ -82,16 +82,16 @@ def test_a_function_of_the_users_own_parses(trajectories: Trajectories) -> None:
     assert answers[1] == "THOUGHT: I NOW KNOW THE FINAL ANSWER\nFINAL ANSWER: 12"
 
 
-def test_each_prompt_of_a_rewritten_history_is_what_was_sent(trajectories: Trajectories) -> None:
-    """After a compaction the prompt is the summary, not the history that was replaced."""
+def test_a_prompt_of_a_rewritten_history_is_the_sent_prompt(trajectories: Trajectories) -> None:
+    """After a compaction the prompt is the summary, and not the replaced history."""
     turns = to_turns(trajectories["compacted"])
 
     assert turns[2]["prompt_for_model"].endswith(f"{QUESTION}Summary: Ulm has 7 °C. Go on.\n<|ASSISTANT|>")
     assert [turn["tool_output"] for turn in turns] == ["7", None, "31", None]
 
 
-def test_the_turns_of_one_agent(trajectories: Trajectories) -> None:
-    """A trace to train one agent on has no turns of another."""
+def test_turns_may_be_those_of_one_agent(trajectories: Trajectories) -> None:
+    """The trace of one agent has no turns of another agent."""
     assert [turn["tool_output"] for turn in to_turns(trajectories["sub_agents"], agent="planner")] == [
         "It has a minster.",
         None,
@@ -110,13 +110,13 @@ def test_the_turns_of_one_agent(trajectories: Trajectories) -> None:
         ("captured", 3),
     ],
 )
-def test_only_what_the_model_said_is_a_turn(trajectories: Trajectories, run: str, turns: int) -> None:
+def test_only_answers_of_the_model_are_turns(trajectories: Trajectories, run: str, turns: int) -> None:
     """A call that failed, has no answer yet, or has a damaged request is not a turn."""
     assert len(to_turns(trajectories[run])) == turns
 
 
-def test_a_run_that_recorded_steps_alone_has_turns(trajectories: Trajectories) -> None:
-    """If no call was recorded, the steps are the turns; a failure is the tool's output."""
+def test_steps_without_calls_are_turns(trajectories: Trajectories) -> None:
+    """If no call was recorded, the steps are the turns. A tool's failure is its output."""
     [turn] = to_turns(trajectories["steps_alone"])
 
     assert (turn["parsed_completion"]["thought"], turn["tool_output"], turn["action_output"]) == (
@@ -126,13 +126,13 @@ def test_a_run_that_recorded_steps_alone_has_turns(trajectories: Trajectories) -
     )
 
 
-def test_a_document_alone_gives_the_same_turns(trajectories: Trajectories) -> None:
-    """Nothing of a turn is in the journal alone."""
+def test_a_document_gives_the_same_turns_as_its_journal(trajectories: Trajectories) -> None:
+    """All content of a turn is in the document too."""
     assert to_turns(trajectories["document_only"]) == to_turns(trajectories["tools"])
 
 
-def test_a_tools_failure_is_part_of_the_prompt(trajectories: Trajectories) -> None:
-    """The plain form has everything that the model got: thinking that was sent back, images, failures."""
+def test_the_prompt_has_everything_that_the_model_got(trajectories: Trajectories) -> None:
+    """The plain form has thoughts that were sent back, images, and failures of tools."""
     prompt = to_turns(trajectories["thinking"])[1]["prompt_for_model"]
 
     assert "<|THINKING|>A red pixel.\n<|SAID|>I search.\n<|TOOL_CALL|>" in prompt
@@ -160,15 +160,15 @@ CODE = {"thought": None, "tool_code": "f()", "final_answer": None}
         (_turn(parsed_completion=dict.fromkeys(CODE)), ["nothing could be parsed from the completion"]),
     ],
 )
-def test_the_walk_warns_of_what_is_odd(turn: ToolBrainTurn, warnings: list[str]) -> None:
-    """Code without output, errors, empty answers; an output of 0 is an output."""
+def test_the_walk_has_warnings(turn: ToolBrainTurn, warnings: list[str]) -> None:
+    """The walk warns of code without output, errors, and empty answers. An output of 0 is an output."""
     lines = list(format_turns([turn]))
 
     assert [line.removeprefix("WARNING: ") for line in lines if line.startswith("WARNING")] == warnings
 
 
 def test_the_walk_shows_a_turn_line_by_line() -> None:
-    """Each member is one line, cut to the width."""
+    """Each member of a turn is one line, cut to the width."""
     turn = _turn(prompt_for_model="a\nb" * 50, parsed_completion=CODE, action_output={"x": 1})
 
     assert list(format_turns([turn], width=12)) == [
@@ -181,6 +181,6 @@ def test_the_walk_shows_a_turn_line_by_line() -> None:
     ]
 
 
-def test_the_walk_says_that_there_is_nothing() -> None:
+def test_the_walk_of_an_empty_trace_is_a_warning() -> None:
     """An empty trace is worth a warning."""
     assert list(format_turns([])) == ["WARNING: the trace is empty"]

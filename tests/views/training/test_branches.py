@@ -13,7 +13,7 @@ LS = use("c1", command="ls")
 
 
 def told(trajectory: Trajectory) -> list[list[str]]:
-    """Return each branch as roles and contents, with a star for messages that are trained on."""
+    """Return for each branch its roles and contents, with a star for messages that are trained on."""
     return [
         [f"{line.message.role[0]}:{line.message.content}{'*' * line.new}" for line in branch.lines()]
         for branch in branches(trajectory, turns_of(trajectory))
@@ -21,29 +21,29 @@ def told(trajectory: Trajectory) -> list[list[str]]:
 
 
 def test_the_last_call_covers_every_turn() -> None:
-    """If each call extends the one before, there is one branch, and all answers of the model are new in it."""
+    """If each call extends the call before it, there is one branch, and all answers of the model are new in it."""
     second = ["q", assistant(None, LS), gave("c1", "a")]
 
     assert told(run(call(["q"], None, LS), call(second, "done"))) == [["u:q", "a:None*", "t:a", "a:done*"]]
 
 
-def test_a_rewritten_history_is_another_branch() -> None:
-    """The agent's changes to the model's text are context, and are not learnt."""
+def test_a_rewritten_history_is_a_second_branch() -> None:
+    """If the agent changed the model's text, the changed text is context, and is not trained on."""
     made = run(call(["q"], "long answer"), call(["q", assistant("short"), "more?"], "no"))
 
     assert told(made) == [["u:q", "a:long answer*"], ["u:q", "a:short", "u:more?", "a:no*"]]
 
 
-def test_a_fork_is_learnt_once() -> None:
-    """A turn from which the conversation went on twice is new in the first branch only."""
+def test_the_common_part_of_a_fork_is_trained_on_once() -> None:
+    """A turn that two calls continue is new only in the first branch."""
     first = ["q", assistant("a")]
     made = run(call(["q"], "a"), call([*first, "x?"], "x"), call([*first, "y?"], "y"))
 
     assert told(made) == [["u:q", "a:a*", "u:x?", "a:x*"], ["u:q", "a:a", "u:y?", "a:y*"]]
 
 
-def test_an_answer_that_did_not_come_whole_is_context_at_most() -> None:
-    """A stream that was cut off, and gone on from, is part of the row and not learnt; alone it is no row."""
+def test_an_incomplete_answer_is_at_most_context() -> None:
+    """If the agent continued from an incomplete stream, the stream is context in the row. Alone it makes no row."""
     cut = call(["q"], "half an", complete=False, ended_by="the caller closed it")
 
     assert told(run(cut, call(["q", assistant("half an"), "go on"], "answer"))) == [
@@ -52,8 +52,8 @@ def test_an_answer_that_did_not_come_whole_is_context_at_most() -> None:
     assert told(run(cut)) == []
 
 
-def test_a_call_that_failed_takes_nothing_from_the_branch() -> None:
-    """The call before one that failed is still a leaf."""
+def test_a_failed_call_does_not_change_the_branch() -> None:
+    """A call that only a failed call continues is still the last one of its branch."""
     failed = call(["q", assistant("a"), "more?"], response={}, error={"type": "rate_limit", "message": "later"})
     failed["response"] = {}
 
@@ -61,15 +61,15 @@ def test_a_call_that_failed_takes_nothing_from_the_branch() -> None:
 
 
 def test_thoughts_that_were_not_sent_back_are_in_the_branch() -> None:
-    """An agent may leave the model's thoughts out of the history; they were recorded with the answer."""
+    """If an agent does not send the model's thoughts back, the branch has them from the recorded answer."""
     made = run(call(["q"], "a", response={"reasoning": "because"}), call(["q", assistant("a"), "more?"], "no"))
 
     [branch] = branches(made, turns_of(made))
     assert [line.message.reasoning for line in branch.lines()] == [None, "because", None, None]
 
 
-def test_tools_of_a_branch_are_told_once() -> None:
-    """Each tool that was offered in it, by name; the last declaration counts."""
+def test_a_branch_has_each_tool_once() -> None:
+    """A branch has each offered tool once by name, with its last declaration."""
     old, new = ({"type": "function", "function": {"name": "bash", "description": text}} for text in ("old", "new"))
     first = call(["q"], "a", tools_available=["bash"], request={"tools": [old]})
     second = call(["q", assistant("a"), "?"], "b", tools_available=["bash"], request={"tools": [new]})
@@ -80,7 +80,7 @@ def test_tools_of_a_branch_are_told_once() -> None:
 
 
 def test_every_run_has_its_branches(trajectories: Mapping[str, Trajectory]) -> None:
-    """How many turns are new in each branch of each run."""
+    """Each run has the expected number of new turns in each branch."""
     assert {
         name: [len(branch.new) for branch in branches(run, turns_of(run))] for name, run in trajectories.items()
     } == {

@@ -1,4 +1,4 @@
-"""OpenAI's fine-tuning rows. Its SDK's own types are in `tests/readers/check_openai.py`."""
+"""OpenAI's fine-tuning rows. The types of OpenAI's SDK are in `tests/readers/check_openai.py`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ LS = use("c1", command="ls")
 BASH = {"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}
 
 
-def test_a_row_has_the_conversation_the_tools_and_nothing_else() -> None:
-    """Arguments are JSON text, a tool's result names its call, and an answer of the model has weight 1."""
+def test_a_row_has_only_the_conversation_and_the_tools() -> None:
+    """Arguments are JSON text, a tool result names its call, and an answer of the model has weight 1."""
     offered = {"tools_available": ["bash"], "request": {"tools": [BASH], "parameters": {"parallel_tool_calls": False}}}
     first = [{"role": "developer", "content": "s"}, "q"]
     second = [*first, assistant(None, LS), gave("c1", "ä")]
@@ -38,8 +38,8 @@ def test_a_row_has_the_conversation_the_tools_and_nothing_else() -> None:
     ]
 
 
-def test_what_an_earlier_row_has_weighs_nothing() -> None:
-    """The second of two rows that fork learns only its new answers."""
+def test_an_answer_in_an_earlier_row_has_weight_0() -> None:
+    """Of two rows that share a beginning, the second trains only on its new answers."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
 
     assert [[message.get("weight") for message in row["messages"]] for row in to_openai_finetuning(made)] == [
@@ -48,8 +48,10 @@ def test_what_an_earlier_row_has_weighs_nothing() -> None:
     ]
 
 
-def test_what_the_format_cannot_carry_is_counted() -> None:
-    """Thoughts, further choices, parts that are no text, tools without a schema, and calls that failed."""
+def test_content_that_the_format_cannot_express_is_counted() -> None:
+    """The report counts thoughts, further choices, parts that are not text, tools without a schema, and failed
+    calls.
+    """
     choices = [{"index": 0, "content": "a"}, {"index": 1, "content": "b"}]
     audio = {"role": "user", "content": ["q", {"type": "input_audio"}]}
     offered = {"tools_available": ["web_search"], "request": {"tools": [{"type": "web_search"}]}}
@@ -68,7 +70,7 @@ def test_what_the_format_cannot_carry_is_counted() -> None:
 
 
 def test_images_are_data_uris() -> None:
-    """A user's image is in the row itself, whichever dialect it was sent in."""
+    """A user's image is in the row itself, in whichever dialect it was sent."""
     source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     shown = {"role": "user", "content": [{"type": "text", "text": "See"}, {"type": "image", "source": source}]}
 
@@ -77,8 +79,8 @@ def test_images_are_data_uris() -> None:
     assert row["messages"][0]["content"] == [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": url}]
 
 
-def test_arguments_that_the_model_broke_stay_as_they_are() -> None:
-    """Arguments that are not JSON stay the model's text."""
+def test_invalid_arguments_stay_as_they_are() -> None:
+    """Arguments that are not valid JSON are exported as the model's text."""
     broken = {"call_id": "c", "name": "bash", "arguments": '{"command": "l'}
 
     [row] = to_openai_finetuning(run(call(["q"], None, broken)))

@@ -1,4 +1,4 @@
-"""Rows of replays and forks: replayed answers are context, and no answer is learnt twice."""
+"""Rows of replays and forks: replayed answers are context, and no answer is trained on twice."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ Rows = list[Payload]
 
 
 def tokens(prompt: list[int], sampled: list[int]) -> Payload:
-    """A response with the token ids of its prompt and its answer."""
+    """Return a response with the token ids of its prompt and its answer."""
     return {"choices": [{"index": 0, "extra": {"token_ids": sampled}}], "extra": {"prompt_token_ids": prompt}}
 
 
 def told(answer: str = "done", first: Payload = GIVEN, second: Payload | None = None, **root: Payload) -> Trajectory:
-    """Record a fork at its second call.
-
-    The first call, which asks for a tool, was replayed. The second was made, by default.
+    """Record a fork at its second call. The first call, which asks for a tool, was replayed. By default the second was
+    made.
     """
     question = ["q", assistant("look", LS), gave("c1", "a.py")]
     calls = (
@@ -50,7 +49,7 @@ def weights(trajectory: Trajectory, **options: Payload) -> Rows:
 
 
 def completions(trajectory: Trajectory, **options: Payload) -> Rows:
-    """The roles of each prompt, and the text that is to be learnt."""
+    """Return the roles of each prompt, and the text to train on."""
     rows = to_trl(trajectory, "prompt_completion", **options)
     return [("".join(one["role"][0] for one in row["prompt"]), row["completion"][0]["content"]) for row in rows]
 
@@ -64,7 +63,7 @@ def texts(trajectory: Trajectory, **options: Payload) -> Rows:
 
 
 def turns(trajectory: Trajectory) -> Rows:
-    """Return of each turn whether its prompt has the replayed answer, and its completion."""
+    """Return for each turn whether its prompt has the replayed answer, and its completion."""
     return [("look" in turn["prompt_for_model"], turn["model_completion"]) for turn in to_turns(trajectory)]
 
 
@@ -80,26 +79,26 @@ FORK: dict[Callable[..., Rows], Rows] = {
 
 @pytest.mark.parametrize("first", [GIVEN, BY_HAND])
 @pytest.mark.parametrize("rows", FORK)
-def test_a_fork_is_learnt_from_its_own_calls(rows: Callable[..., Rows], first: Payload) -> None:
-    """An answer of the parent, or one that a person wrote, is context."""
+def test_a_fork_is_trained_on_by_its_own_calls(rows: Callable[..., Rows], first: Payload) -> None:
+    """An answer of the parent, or an answer that a person wrote, is context."""
     assert rows(told(first=first)) == FORK[rows]
 
 
 @pytest.mark.parametrize("rows", FORK)
 def test_a_replay_gives_no_rows(rows: Callable[..., Rows]) -> None:
-    """The run that it repeats gives them."""
+    """The rows come from the run that the replay repeats."""
     assert rows(told(second=GIVEN)) == []
 
 
 @pytest.mark.parametrize("rows", [weights, completions, masked, texts])
-def test_answers_that_are_incomplete_may_be_learnt_and_replayed_ones_may_not(rows: Callable[..., Rows]) -> None:
-    """`include_incomplete` concerns faults of an answer, and not its origin."""
+def test_incomplete_answers_can_be_included_and_replayed_ones_cannot(rows: Callable[..., Rows]) -> None:
+    """`include_incomplete` includes faulty answers, but not replayed answers."""
     assert rows(told(), include_incomplete=True) == FORK[rows]
     assert rows(told(second=GIVEN), include_incomplete=True) == []
 
 
-def test_a_call_that_a_replay_made_is_learnt() -> None:
-    """Replayed answers after it are not part of the row."""
+def test_a_made_call_of_a_replay_is_trained_on() -> None:
+    """Replayed answers after the call are not part of the row."""
     asked = ["q", assistant("new"), "more?"]
     made = run(call(["q"], "new"), call(asked, "old", **GIVEN))
 
@@ -107,15 +106,15 @@ def test_a_call_that_a_replay_made_is_learnt() -> None:
 
 
 @pytest.mark.parametrize("view", [to_openai_finetuning, to_trl, to_turns])
-def test_calls_that_were_replayed_are_counted(view: Payload) -> None:
-    """The report says that no row trains on some calls."""
+def test_replayed_calls_are_counted(view: Payload) -> None:
+    """The report says how many calls no row trains on because they were replayed."""
     _, left_out = view.with_report(told(second=GIVEN))
 
     assert left_out[REPLAYED] == 2
 
 
 def test_a_reward_is_given_every_turn() -> None:
-    """A score judges the agent's acts, whoever answered them."""
+    """A reward applies to every turn, whether its answer was replayed or not, because it judges the agent's acts."""
     assert [turn["model_completion"] for turn in to_turns(told(second=GIVEN), include_replayed=True)][1:] == ["done"]
     assert len(to_turns(told(), include_replayed=True)) == 2
 
@@ -124,7 +123,7 @@ def scored(answer: str, value: float, **more: Payload) -> Trajectory:
     return told(answer, rewards=[{"name": "tests", "value": value}], trajectory_id=answer, **more)
 
 
-def test_forks_at_one_call_are_paired_behind_what_they_were_given() -> None:
+def test_forks_at_one_call_are_paired_after_their_replayed_answers() -> None:
     """Both forks have the same replayed answers, which are the prompt. The pair compares the agents' own answers."""
     [pair] = preference_pairs([scored("bad", 0.0), scored("good", 1.0)], "tests")
 
@@ -146,7 +145,7 @@ def test_runs_with_replayed_answers_make_no_other_pairs() -> None:
 
 
 def test_an_export_says_why_a_replay_has_no_rows(tmp_path: Path) -> None:
-    """The message names the reason, and not that there was nothing in the run."""
+    """The message says that the run is a replay, and not that the run is empty."""
     (tmp_path / "again.json").write_text(json.dumps(told(second=GIVEN).to_document()), encoding="utf-8")
 
     result = invoke("export", tmp_path / "again.json", "-f", "openai", "-o", tmp_path / "rows.jsonl")

@@ -1,4 +1,4 @@
-"""Rows for TRL, and preference pairs. TRL itself and datasets are in `tests/readers/check_trl.py`."""
+"""Rows for TRL, and preference pairs. The readers TRL and datasets are in `tests/readers/check_trl.py`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FUNCTION = {"name": "bash", "arguments": {"command": "ls"}}
 
 
 def sampled(prompt: list[int], said: list[int], **more: Payload) -> Payload:
-    """A response with the ids that were sampled, as vLLM gives them, and their log-probabilities."""
+    """Return a response with the sampled ids, as vLLM gives them, and their log-probabilities."""
     logprobs = {"content": [{"token": str(one), "logprob": -one / 10} for one in said]}
     choice = {"index": 0, "content": "x", "extra": {"token_ids": said, "logprobs": logprobs}}
     return {"choices": [choice], "extra": {"prompt_token_ids": prompt}, **more}
 
 
-def test_a_row_has_messages_as_chat_templates_take_them() -> None:
-    """Arguments are an object, a tool's answer has the tool's name, thoughts have their member."""
+def test_a_row_has_messages_as_chat_templates_expect_them() -> None:
+    """Arguments are an object, a tool result has the tool's name, and thoughts have their own member."""
     first = call(["q"], None, LS, response={"reasoning": "so"})
     made = run(first, call(["q", assistant(None, LS), gave("c1", "a.py")], "done"))
 
@@ -50,15 +50,15 @@ def test_a_row_has_messages_as_chat_templates_take_them() -> None:
 
 
 def test_all_rows_have_the_same_columns(trajectories: Mapping[str, Trajectory]) -> None:
-    """`datasets` takes the columns of the first row, and would lose others, such as tools and rewards."""
+    """`datasets` takes the columns of the first row, and would lose other columns, such as tools and rewards."""
     rows = [row for trajectory in trajectories.values() for row in to_trl(trajectory)]
 
     assert {tuple(row) for row in rows} == {("messages", "tools", "turns", "trajectory_id", "rewards")}
     assert [row["rewards"] for row in rows if row["rewards"]] == [[{"name": "correct", "value": 1.0}]] * 2
 
 
-def test_a_prompt_is_cut_where_the_first_new_answer_is() -> None:
-    """If an earlier row has the beginning of a row, only the rest is the completion."""
+def test_a_prompt_ends_before_the_first_new_answer() -> None:
+    """If an earlier row trains on the beginning of a row, only the rest is the completion."""
     made = run(call(["q"], "a"), call(["q", assistant("a"), "x?"], "x"), call(["q", assistant("a"), "y?"], "y"))
 
     rows = [
@@ -69,15 +69,15 @@ def test_a_prompt_is_cut_where_the_first_new_answer_is() -> None:
 
 
 def test_a_prompt_that_ends_with_instructions_is_left_out_and_counted() -> None:
-    """TRL renders no such prompt."""
+    """TRL cannot render a prompt that ends with instructions."""
     rows, left_out = to_trl.with_report(run(call([system("s")], "a")), "prompt_completion")
 
     assert rows == []
     assert left_out["rows whose prompt ends with instructions, which TRL refuses"] == 1
 
 
-def test_tokens_are_those_that_were_sampled() -> None:
-    """If each prompt begins with exactly the ids before it, there is one row, with a mask."""
+def test_rows_have_the_sampled_token_ids() -> None:
+    """If each prompt begins with exactly the ids of the call before it, there is one row, with a mask."""
     made = run(
         call(["q"], "x", response=sampled([1, 2], [3])),
         call(["q", assistant("x"), "?"], "x", response=sampled([1, 2, 3, 4], [5, 6])),
@@ -95,8 +95,10 @@ def test_tokens_are_those_that_were_sampled() -> None:
     ]
 
 
-def test_tokens_that_were_sampled_otherwise_than_they_came_back_begin_a_row() -> None:
-    """If the text is the same and its ids differ, each call has a row of its own, and no text is tokenised again."""
+def test_a_prompt_with_other_token_ids_begins_a_new_row() -> None:
+    """If a prompt repeats a text with ids other than the sampled ones, its call has its own row. No text is tokenised
+    again.
+    """
     made = run(
         call(["q"], "x", response=sampled([1, 2], [3])),
         call(["q", assistant("x"), "?"], "x", response=sampled([1, 2, 30, 31, 4], [5])),
@@ -117,7 +119,7 @@ def test_calls_without_token_ids_are_counted() -> None:
 
 
 def test_a_row_without_a_prompt_is_left_out() -> None:
-    """An agent that records by hand may give no prompt, and TRL cannot read such a row or pair."""
+    """An agent that records by hand may give no prompt, and TRL cannot read a row or a pair without a prompt."""
     runs = [run(call([], answer), trajectory_id=answer) for answer in ("a", "bb")]
 
     assert to_trl.with_report(runs[0], "prompt_completion") == ([], {"rows without a prompt, which TRL refuses": 1})
@@ -126,13 +128,13 @@ def test_a_row_without_a_prompt_is_left_out() -> None:
 
 
 def scored(answer: str, value: float | None, identity: str = "t") -> Trajectory:
-    """A run of the same task, with a reward."""
+    """Return a run of the same task, with a reward."""
     rewards = [] if value is None else [{"name": "tests", "value": value}]
     return run(call([system("s"), "q"], answer), rewards=rewards, trajectory_id=identity)
 
 
-def test_the_best_run_is_preferred_to_each_that_is_worse() -> None:
-    """Pairs have the same prompt; equally good runs make no pair."""
+def test_the_best_run_is_preferred_to_each_worse_run() -> None:
+    """Pairs have the same prompt. Equally good runs make no pair."""
     runs = [scored("bad", 0.0, "a"), scored("good", 1.0, "b"), scored("fair", 0.5, "c"), scored("also good", 1.0, "d")]
 
     pairs = [
@@ -158,8 +160,8 @@ def test_a_pair_has_the_prompt_once() -> None:
     }
 
 
-def test_a_function_may_score_and_what_cannot_be_paired_is_counted() -> None:
-    """Runs without the reward, runs with a rewritten history, and prompts of a single run make no pair."""
+def test_runs_that_cannot_be_paired_are_counted() -> None:
+    """A function may compute the rewards. Runs without a reward, rewritten histories, and single runs make no pair."""
     rewritten = run(call(["q"], "long"), call(["q", assistant("short"), "?"], "no"))
     other = run(call(["another"], "x"))
 
