@@ -1,4 +1,4 @@
-"""The base of all clients: one conversation in, one response out, in four forms that differ by an `await`.
+"""The base class of all clients. A conversation goes in, and a response comes out: whole or streamed, sync or async.
 
 A subclass names its provider, makes the SDK's clients and returns their methods. Its wire format builds the requests,
 and the reader of the same dialect reads the responses. Calls are recorded on the wire, as with any wrapped client, by
@@ -59,9 +59,9 @@ class PreparedCall:
 class Client(Generic[Sdk, AsyncSdk]):
     """A thin client of one provider; see `docs/clients.md`.
 
-    At the end of a `with` block, sync or async, the client closes the SDK's clients that it made. `model` is the
-    default model of calls. Calls are recorded by `recorder`, or else by the current recorder. A failed call is retried
-    up to `retries` times, by the table in `retries.py`. `options` are passed to the SDK's clients.
+    A `with` block closes the SDK's sync client at its end, and an `async with` block closes the SDK's async client.
+    `model` is the default model of calls. Calls are recorded by `recorder`, or else by the current recorder. A failed
+    call is retried up to `retries` times, by the table in `retries.py`. `options` are passed to the SDK's clients.
     """
 
     provider: ClassVar[str]

@@ -22,7 +22,7 @@ from trace_recorder.clients.wire_formats import (
 from trace_recorder.clients.wire_formats.wire_format import JsonObject
 from trace_recorder.errors import ClientError, MissingKeyError, UnknownProviderError
 
-if TYPE_CHECKING:  # an SDK is imported when a client of it is made
+if TYPE_CHECKING:  # an SDK is imported when its client is made
     import ollama  # noqa: F401 - the bases name it
     from anthropic import Anthropic, AsyncAnthropic  # noqa: F401 - the bases name it
     from google import genai  # noqa: F401 - the bases name it
@@ -36,7 +36,7 @@ ATTEMPT_HEADER = "x-stainless-retry-count"
 class StainlessClient(Client[Sdk, AsyncSdk]):
     """A client of an SDK that Stainless generates.
 
-    These SDKs have the same method that converts an answer to JSON, and send the same header for the attempt.
+    In all these SDKs, the same method converts an answer to JSON, and the same header has the number of the attempt.
     """
 
     def _plain(self, answer: Any) -> JsonObject:

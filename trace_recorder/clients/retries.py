@@ -1,9 +1,9 @@
-"""Retries: for which errors, and how long to wait.
+"""Retries of failed calls: after which errors a call is retried, and after which wait.
 
 Only the table `RETRY_RULES` says which errors are retried. An error has several signs: a header, a code, a status, a
-class. They are looked up from the most specific to the least specific, and the first sign in the table decides. An
-error without a sign in the table is not retried. The SDKs' own retries are off, and tenacity retries instead. So all
-clients wait in the same way, and each attempt is sent and recorded separately.
+class. The signs are looked up in the table from the most specific to the least specific, and the first sign in the
+table decides. An error without a sign in the table is not retried. The SDKs' own retries are off, and tenacity retries
+instead. So all clients wait in the same way, and each attempt is sent and recorded separately.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
 """The sign of an error → whether the call is retried, and why."""
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
-"""The wait doubles with each attempt, up to the longest wait. A random part, up to a quarter, is subtracted from it."""
+"""The wait doubles with each attempt, up to the longest wait.
+
+A random part of the wait, up to a quarter, is subtracted.
+"""
 MAX_SERVER_WAIT_SECONDS = 120.0
 """If a server requests a longer wait, the error is raised at once, and the caller decides."""
 
@@ -70,7 +73,7 @@ class Retrier:
         }
 
     def call(self, send: Callable[[int], Answer]) -> Answer:
-        """Call the function with the number of the attempt, from 0, until it succeeds.
+        """Call `send` with the number of the attempt, from 0, until an attempt succeeds or no retry is left.
 
         The last error passes unchanged.
         """
@@ -79,7 +82,7 @@ class Retrier:
         return answer
 
     async def acall(self, send: Callable[[int], Awaitable[Answer]]) -> Answer:
-        """Do the same as `call` with a coroutine function."""
+        """Do the same as `call` with a `send` that is a coroutine function."""
         attempts = count()
 
         async def once() -> Answer:

@@ -1,8 +1,8 @@
 """Streams: the pieces of an answer as they arrive, and at the end the same response that `chat` returns.
 
-The response is not assembled from the pieces. The text of the stream is kept, and the dialect's reader joins it, as it
-joins a recorded stream. An error before the first event is retried. A later error is raised, because the caller already
-has pieces.
+The response is not assembled from the pieces. The text of the stream is kept, and the dialect's reader reads the
+response from it, as from a recorded stream. An error before the first event is retried. A later error is raised,
+because the caller already has pieces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from trace_recorder.values.messages import LLMResponse, Payload
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """The source of a stream: how it is opened, how an event becomes JSON, and how a whole body is read."""
+    """The functions of a stream:
+
+    `open` sends the request, `plain` converts an event to JSON, and `read` reads a whole body.
+    """
 
     wire_format: WireFormat
     retrying: Retrier

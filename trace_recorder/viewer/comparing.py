@@ -1,8 +1,9 @@
-"""Compares two runs step by step, and puts two to ten runs into one table.
+"""Compares two runs step by step, and compares two to ten runs in a table.
 
-`views/comparison/` aligns the steps. The answers here have the numbers of the aligned steps, and the kinds of their
-differences. `difference_of` returns the changes of one pair, value by value. In the table each run is compared with the
-first run. A step that the first run does not have is a row of its own, between the rows of the first run's steps.
+`views/comparison/` aligns the steps. The answers of this module have the numbers of the aligned steps, and the kinds of
+their differences. `difference_of` returns the changes of one pair, value by value. In the table each run is compared
+with the first run. A step that the first run does not have is a row of its own, between the rows of the first run's
+steps.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from trace_recorder.views.comparison.trajectory_diff import DiffSide, Trajectory
 
 
 class RunComparison:
-    """The comparison of two runs. Ids and times make no difference."""
+    """The comparison of two runs. Differences in ids and times are ignored."""
 
     def __init__(self, a: Trajectory, b: Trajectory) -> None:
         self._diff: TrajectoryDiff = diff(a, b)
         self._numbers = StepNumbers(a), StepNumbers(b)
 
     def to_json(self) -> Json:
-        """Return which steps belong together, and the kinds of their differences."""
+        """Return the pairs of aligned steps, each with the kinds of its differences."""
         numbers_a, numbers_b = self._numbers
         return {
             "equal": self._diff.equal,
@@ -46,7 +47,7 @@ class RunComparison:
         return [self.difference_of(number) for number, pair in enumerate(self._diff.steps) if pair.differences]
 
     def difference_of(self, number: int) -> Json:
-        """Return the changes of a pair, numbered from 0. Raises IndexError."""
+        """Return the changes of a pair. Pairs are numbered from 0. Raises IndexError if there is no such pair."""
         if not 0 <= number < len(self._diff.steps):
             raise IndexError(f"there are {len(self._diff.steps)} pairs")
         differences = self._diff.steps[number].differences
@@ -61,7 +62,7 @@ class StepNumbers:
         self._calls = {call.interaction_id: number for number, call in enumerate(run.llm_interactions, start=1)}
 
     def of(self, side: DiffSide | None) -> Json | None:
-        """Return the numbers of a step and its interaction; None for no step."""
+        """Return the numbers of a step and its interaction, or None if `side` is None."""
         if side is None:
             return None
         step, call = side.source.step, side.source.call
@@ -73,7 +74,7 @@ class StepNumbers:
 
 MAX_RUNS = 10
 MAX_CHARACTERS = 300
-"""A cell has at most this many characters of an answer."""
+"""A cell of the table has at most this many characters of an answer."""
 
 Cell = Json | None
 
@@ -95,8 +96,8 @@ def comparison_table(runs: Sequence[Trajectory]) -> Json:
 class _StepsOfRun:
     """The steps of one run in the table that compares it with the first run.
 
-    `beside` has the steps that share a row with a step of the first run. `before` has the steps that have rows of their
-    own, before the row of a step of the first run. The keys are positions of the first run's steps.
+    `beside` has the steps that share a row with a step of the first run. `before` has the steps that have a row of
+    their own above the row of a step of the first run. The keys of both are the positions of the first run's steps.
     """
 
     def __init__(self, first: Trajectory, other: Trajectory) -> None:

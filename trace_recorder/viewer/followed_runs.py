@@ -1,14 +1,15 @@
-"""Follows the runs of a directory, or some files of it. Only runs whose files changed since the last look are read.
+"""Follows the runs of a directory, or of some files in a directory. Only runs whose files changed are read again.
 
 The list has the same runs as the command `list` (`storage/run_files.py`). The name of a run is its path from the
 directory. If a file cannot be read, the list has the reason. A link that leads out of the directory is never served,
 even if a file became such a link after its run was listed.
 
-A look compares the states of all files. Then `read_one` reads one changed run at a time, so a caller can stop after any
-run. Only one thread at a time looks and reads. Every thread holds `lock` while it uses the members.
+`look` compares the sizes and times of all files with those of the last look. Then `read_one` reads one changed run at a
+time, so a caller can stop after any run. Only one thread at a time may call these two. Every thread must hold `lock`
+while it uses the attributes.
 
-The costs of a run are the sum of the costs of its calls (`views/cost.py`). The calls have to be read for that,
-while a row needs only the ends of the run's files. So costs are read run by run, the newest runs first.
+The costs of a run are the sum of the costs of its calls (`views/cost.py`). For the costs, all calls have to be read,
+while a row of the list needs only the ends of the run's files. So costs are read run by run, the newest runs first.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ServedFiles:
                     yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
 
     def state_of(self, name: str) -> State | None:
-        """Return the state of the files of one run; None if the run is gone or its path leads out of the directory."""
+        """Return the state of a run's files, or None if the run is gone or its path leads out of the directory."""
         path = self.directory / name
         journal = journal_path_for(path)
         document_state = self._state(path)
@@ -69,13 +70,13 @@ class ServedFiles:
         return None if document_state is None or journal_state is None else (*document_state, *journal_state)
 
     def path_of(self, name: str) -> Path | None:
-        """Return the path of a run that was listed; None if the path now leads out of the directory."""
+        """Return the path of a run that was listed, or None if the path now leads out of the directory."""
         path = self.directory / name
         is_here = all(self._is_within(file) for file in (path, journal_path_for(path)) if os.path.lexists(file))
         return path if is_here else None
 
     def _state(self, file: os.DirEntry[str] | Path | None) -> FileState | None:
-        """Return the state of a file; None if the file is gone or leads out of the directory."""
+        """Return the state of a file, or None if the file is gone or its path leads out of the directory."""
         if file is None:
             return NO_FILE
         try:
@@ -98,13 +99,16 @@ class ServedFiles:
 SHARE = 20
 """The pause after a look is this many times as long as the look, so looks take at most a twentieth of a core."""
 SHORT_SECONDS = 0.05
-"""If the last look took less time than this, the files are looked at again for each request."""
+"""If the last look took less time than this, each request looks at the files again."""
 _Result = tuple[Json, Json | None] | str
 """The row of a run, and its costs if they are known; or the reason why the run cannot be read."""
 
 
 class FollowedRuns:
-    """The runs of some files. `index` is the path of the directory's index, if the index is in another directory."""
+    """The runs of `files`, with their rows.
+
+    `index` is the path of the directory's index, if the index is not in the directory.
+    """
 
     def __init__(self, files: ServedFiles, index: Path | None = None) -> None:
         self.lock = threading.RLock()
@@ -116,7 +120,10 @@ class FollowedRuns:
         self.unread: dict[str, State] = {}
         """The runs that changed and wait to be read, the newest last."""
         self.rechecks: dict[str, State] = {}
-        """Running runs that did not change. Their writers may be gone. The run that was read longest ago is last."""
+        """Runs with the status "running" whose files did not change.
+
+        They are read again, because their writers may be gone. The run that was read longest ago is last.
+        """
         self.names: list[str] = []
         """The names of all runs at the last look, in the order of `load_all`."""
         self.version = 0
@@ -137,7 +144,10 @@ class FollowedRuns:
         return name in self.runs or name in self.unreadable or name in self.unread
 
     def is_look_due(self, max_pause: float | None = None) -> bool:
-        """Return whether to look again. The pause depends on how long the last look took, up to `max_pause` seconds."""
+        """Return whether to look again.
+
+        The pause between looks depends on how long the last look took, up to `max_pause` seconds.
+        """
         if self.is_looking:
             return True
         age = time.monotonic() - self._looked_at
@@ -216,7 +226,7 @@ class FollowedRuns:
             self.version += 1
 
     def known_to_index(self, what: Kept, terms: Sequence[Term] = ()) -> dict[str, tuple[State, str | None]]:
-        """Return the runs of the index by their names: the state of each, and its kept text if it matches `terms`."""
+        """Return the runs of the index by their names, each with its state, and its kept text if it matches `terms`."""
         known = known_runs(self._files.directory, terms, self._index, what)
         return {os.fsdecode(name).replace(os.sep, "/"): kept for name, kept in known.items()}
 

@@ -1,8 +1,8 @@
-"""The answers about one run as JSON (`docs/viewer-interface.md`), made from its `Trajectory`.
+"""The answers about one run as JSON (`docs/viewer-interface.md`), computed from its `Trajectory`.
 
 `RunAnswers` depends only on the trajectory of its last `update`. When the run has grown, `update` keeps the entries
-that did not change, and each message keeps its number. `since` returns the changes. This module reads no files and does
-not depend on HTTP.
+that did not change, and each message keeps its number. `since` returns the changes since an earlier version. This
+module reads no files and does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -198,7 +198,10 @@ def _element(elements: Sequence[Element], index: int) -> Element:
 
 
 def _is_same_step(before: AgentStep, step: AgentStep) -> bool:
-    """Return whether a step has the same entry as before. A tool with an execution id may start more sub-agents."""
+    """Return whether a step has the same entry as before.
+
+    The entry of a tool with an execution id may get new sub-agents.
+    """
     if before.interaction is not step.interaction or any(result.execution_id for result in step.tool_results):
         return False
     return before == step

@@ -35,7 +35,7 @@ from trace_recorder.viewer.parts import WHOLE, Json
 
 
 def one_file(trajectory: Trajectory, name: str = "run") -> str:
-    """Return the HTML of a run. No part is cut, and the page fetches nothing. `name` is the run's id in the page."""
+    """Return the HTML of a run. No text is cut, and the page fetches nothing. `name` is the run's id in the page."""
     return page_with(_file(trajectory, name), content_security_policy())
 
 
@@ -97,7 +97,10 @@ class _LongTexts:
         self._names: dict[str, str] = {}
 
     def replaced_in(self, value: Payload) -> Payload:
-        """Return a copy of a value with names for its long texts. It works at any depth, as it uses no recursion."""
+        """Return a copy of a value with names for its long texts.
+
+        The value may have any depth, because there is no recursion.
+        """
         whole: list[Payload] = [value]
         waiting: list[dict[str, Payload] | list[Payload]] = [whole]
         while waiting:

@@ -59,7 +59,7 @@ class Clock:
         return cls(trajectory.start_time)
 
     def seconds(self, timestamp: str | None) -> float | None:
-        """Return the seconds from the start of the run to a time; None if one of the two is not known."""
+        """Return the seconds from the start of the run to a time, or None if one of the two is not known."""
         after = seconds_between(self.start, timestamp)
         return None if after is None else round(after, 6)
 

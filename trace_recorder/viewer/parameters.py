@@ -35,7 +35,7 @@ def number_in(text: str, name: str) -> int:
 
 
 def numbers_in(query: Mapping[str, str], first: int, end: int) -> Sequence[int]:
-    """Return the requested numbers, by `numbers`, or by `from` and `to`.
+    """Return the numbers that the parameter `numbers` lists, or those between the parameters `from` and `to`.
 
     The existing numbers are those from `first` to `end - 1`. Raises BadRequestError, and NotFoundError if `numbers` has
     a number that does not exist.

@@ -18,21 +18,21 @@ from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.content.kinds import kind_of_part
 
 EXCERPT_CHARACTERS = 200
-"""The length of an excerpt."""
+"""An excerpt has at most this many characters."""
 
 ARGUMENT_CHARACTERS = 120
-"""The length of an argument beside the name of its tool."""
+"""An argument beside the name of its tool has at most this many characters."""
 WORD_CHARACTERS = 20
-"""The longest word that counts as the name of a tool's action, such as "view"."""
+"""A word of at most this many characters may be the name of a tool's action, such as "view"."""
 
 Json = dict[str, Payload]
 
 
 @dataclass(frozen=True, slots=True)
 class TextLimits:
-    """The largest sizes of one part, in characters: of a text or of JSON, and of an image's base64.
+    """The largest sizes of a part, in characters: of a text or of JSON, and of an image's base64.
 
-    None is no limit.
+    None means no limit.
     """
 
     text: int | None = 20_000
@@ -231,7 +231,7 @@ def _attempt(attempt: Attempt, before: Attempt | None) -> Json:
 
 
 def response_json(response: LLMResponse, limits: TextLimits) -> Json:
-    """Return the answer of a model. `given` is a response that was recorded by hand in a form of its own."""
+    """Return the answer of a model. The member `given` is a response that the agent recorded in a form of its own."""
     several = len(response.choices) > 1
     return without_none(given=json_part(response.given, limits) if response.given else None) | {
         "id": response.id,

@@ -1,7 +1,7 @@
 """The prompt of each interaction as its difference from an earlier prompt, so that no history is sent twice.
 
-`views/conversations/compared_prompts.py` finds the earlier prompt, and says how the two relate: the new prompt extends
-the earlier prompt, edits or rewrites its history, or refers to it.
+`views/conversations/compared_prompts.py` finds the earlier prompt, and the relation: the new prompt extends the earlier
+prompt, edits or rewrites its history, or refers to it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Prompts:
         return self._compared.messages.messages
 
     def begin_again(self) -> Prompts:
-        """Return a new object without prompts. The messages keep their numbers there."""
+        """Return new `Prompts` without prompts, in which messages keep their numbers."""
         return Prompts(self._compared.begin_again())
 
     def numbers_of(self, number: int) -> Numbers:
@@ -107,7 +107,10 @@ class Prompts:
             self._turns[number] = self._chains.add(interaction)
 
     def _turn(self, interaction: LLMInteraction, number: int) -> Turn | None:
-        """Return the turn of a call, which names the call that it continues. An open call is added again at its end."""
+        """Return the turn of a call, or None for embeddings.
+
+        A call without an answer is added again when its answer is known.
+        """
         if is_embedding(interaction.api):
             return None
         if not interaction.answered:

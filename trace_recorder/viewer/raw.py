@@ -1,10 +1,11 @@
 """Requests, responses and events of streams as they are on file, and the facts that are needed to send a request again.
 
-Only a run with a journal has them. A raw request has numbers of items in place of its lists. Expanded requests would
-repeat the history of a conversation once for each call, while the items are only as large as the journal.
+Only a run with a journal has raw requests and responses. A raw request has numbers of items in place of its lists.
+Expanded requests would repeat the history of a conversation once for each call, while the items are only as large as
+the journal.
 
-The page writes the command and the program that a user copies. The address of a recorded request may be hostile. So a
-key's variable is named only for a plain HTTPS address whose host is a provider's own.
+The page writes the command and the program that a user copies. The address of a recorded request may be hostile. So the
+variable with a key is named only if the address is plain HTTPS and the host is a provider's own.
 """
 
 from __future__ import annotations

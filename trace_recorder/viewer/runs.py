@@ -1,4 +1,4 @@
-"""The list of runs for the page: some rows at a time, filtered, sorted, searched and counted here.
+"""The list of runs for the page. An answer has some rows of the list, filtered and sorted, and counts of all rows.
 
 The cost of an answer is bounded. All clients share one look at the files, and looks are rare if there are many files
 (`followed_runs.py`). Runs are read for a third of a second at most while a client waits for an answer. The answer says
@@ -47,7 +47,7 @@ class RunList:
     """The list of the runs in and below one directory, or of some files of it. Several threads may use the list.
 
     `places` is one directory, or files of one directory. Raises ValueError for other paths. `index` is the path of the
-    directory's index, if the index is in another directory.
+    directory's index, if the index is not in the directory.
     """
 
     def __init__(self, *places: Path, index: Path | None = None) -> None:
@@ -113,7 +113,7 @@ class RunList:
         """Return rows of the list. Raises QueryError, and OSError if the directory cannot be read.
 
         Without a version, all runs that changed are read first. If the request states the version that the client has
-        (`since`), only some of the changed runs are read. If it asks for rows of a `version`, no run is read.
+        (`since`), only some of the changed runs are read. If the request asks for rows of a `version`, no run is read.
         """
         began, may_read = time.thread_time(), False
         parse_query(request.query)
@@ -202,8 +202,8 @@ class RunList:
     def _waits_for_costs(self, request: ListRequest) -> bool:
         """Return whether a client waits for costs.
 
-        It waits if unknown costs are on its screen, decide the order or a filter, or can soon be read because few runs
-        have unknown costs.
+        A client waits if a row on its screen has unknown costs, if costs decide the order or a filter, or if only few
+        runs have unknown costs.
         """
         with self._followed.lock:
             rows = self._followed.rows

@@ -1,4 +1,4 @@
-"""The viewer's server: the answers of `docs/viewer-interface.md` over HTTP, and the page that asks for them.
+"""The viewer's server: the answers of `docs/viewer-interface.md` over HTTP, and the page that requests these answers.
 
 Threads read the files, so that a large run does not delay other requests. `security.py` controls access.
 """
@@ -298,7 +298,7 @@ def _json(value: Json, status: int = 200) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the body of a POST; None if it is too large."""
+    """Return the body of a POST, or None if the body is too large."""
     data = b""
     async for part in request.stream():
         data += part

@@ -1,9 +1,10 @@
 """Facts of single calls that several formats and commands show.
 
-The facts are the sampled tokens, the origin of an answer that a replay or a fork gave, and why a call is incomplete.
-The original run paid for the tokens of a replayed answer. So an export puts these figures into the member that marks
-the call as replayed, and not into the members from which readers sum tokens and costs. `docs/views/replayed-calls.md`
-describes that member of each format. `values/token_counts.py` counts tokens.
+The facts are token ids and log-probabilities, the origin of a replayed answer, and the reason why a call is incomplete.
+A replayed answer is an answer that a replay or a fork gave, so no model was asked. The original run paid for its
+tokens. So an export writes its token counts and its cost into a member that marks the call as replayed. Readers sum
+tokens and costs from other members. `docs/views/replayed-calls.md` names the marking member of each format.
+`values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ID_IN_TOKEN = re.compile(r"token_id:(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The sampled tokens, as the server sent them. None means unknown.
+    """The ids and log-probabilities of a call's tokens, as the server sent them. None means unknown.
 
     vLLM, OpenAI and Google put the tokens into different members of an answer.
     """
@@ -65,7 +66,7 @@ def tokens_of(call: LLMInteraction) -> Tokens:
 
 
 def _scored_tokens(members: dict[str, Payload]) -> Iterator[tuple[Payload, Payload]]:
-    """Yield the id of each token, or None, and its log-probability."""
+    """Yield the id of each sampled token, or None if the server sent no ids, and its log-probability."""
     scores = members.get("logprobs")
     for token in _dicts(scores.get("content") if isinstance(scores, dict) else scores):
         match = _ID_IN_TOKEN.fullmatch(str(token.get("token")))
@@ -85,16 +86,16 @@ def _numbers(value: Payload) -> list[int] | None:
 # ── calls that were not made, because a replay or a fork gave their answers ──────────────────────────────────────────
 
 REPLAYED_FROM = "replayed_from"
-"""The additional member that names the run and the call that gave an answer."""
+"""The name of a member, in exports, that names the run and the call from which a replayed answer comes."""
 
 
 def made_calls(calls: Iterable[LLMInteraction]) -> list[LLMInteraction]:
-    """Return the calls that were made."""
+    """Return the calls for which a model was asked. Calls with a replayed answer are left out."""
     return [call for call in calls if not call.is_replayed]
 
 
 def without_usage(call: LLMInteraction) -> LLMInteraction:
-    """Return a call. If the call was not made, the usage of its answer is removed."""
+    """Return a call unchanged, or without usage if its answer was replayed."""
     if not call.is_replayed:
         return call
     response: LLMResponse = replace(call.response, usage=Usage())
@@ -102,7 +103,7 @@ def without_usage(call: LLMInteraction) -> LLMInteraction:
 
 
 def origin_of(call: LLMInteraction, usage: Payload = None) -> dict[str, Payload] | None:
-    """Return the origin and the usage of the answer of a call that was not made. Return None for any other call."""
+    """Return the origin of a replayed answer together with `usage`, or None if the answer was not replayed."""
     if call.replayed_from is None:
         return None
     return call.replayed_from.to_document() | without_none(usage=usage)
@@ -127,9 +128,9 @@ def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
 
 
 def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
-    """Return why a call is not complete, or None if it is complete or its error says why.
+    """Return why a call is not complete. Return None if the call is complete, or if its error says why it is not.
 
-    `is_running` tells whether its run is still being recorded.
+    `is_running` tells whether the run is still being recorded.
     """
     if call.complete or (call.error and not call.ended_by):
         return None

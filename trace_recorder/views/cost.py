@@ -1,12 +1,13 @@
 """The costs of calls and of runs: costs that the provider stated, or else estimates from a table of prices.
 
-An estimate is marked. A model is looked up only under the provider that served it, because the same weights have
-different prices at different providers. A model on the user's machine has no price. An unknown cost never counts as 0.
+`Cost.estimated` marks an estimate. A model is looked up only under the provider that served it, because the same
+weights have different prices at different providers. A model on the user's machine has no price. An unknown cost never
+counts as 0.
 
-`PriceTable` is the table of `genai-prices` (the extra `prices`). That package computes a price from units and their
-overlaps, which takes longer than reading the call. So `PriceTable` keeps the rates of a model if they do not depend on
-the number of tokens. A price is then a sum over kinds of tokens, each at a fixed rate. Otherwise the package computes
-the price of each call.
+`PriceTable` is the table of `genai-prices` (the extra `prices`). That package takes longer to compute a price than we
+take to read the call. So `PriceTable` keeps the rates of a model if they do not depend on the number of tokens. The
+price is then a sum over the kinds of tokens, each at a fixed rate. Otherwise the package computes the price of each
+call.
 
 `run_costs` sums the costs of a whole run for lists of runs. If the run has ended, the function decodes only the members
 of the document that affect the price. Decoding these members is much faster than loading the run.
@@ -34,9 +35,9 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.views.call_facts import made_calls
 
 MAX_MODELS = 1024
-"""At most this many models, and as many rates, are kept."""
+"""At most this many models, and as many rates, are kept. Beyond that, all are forgotten."""
 MAX_TOKENS = 10**12
-"""For more tokens of one kind, the package computes the price, because a sum of rates would not be exact."""
+"""For a call with more tokens of one kind, the package computes the price, because our sum would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
 """Providers that have another name in genai-prices."""
 _MILLION = 1_000_000
@@ -44,7 +45,10 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """The price of a call, and of a million tokens of each kind. `prompt` is the rate of tokens that are not cached."""
+    """The price of a call without tokens, and of a million tokens of each kind.
+
+    `prompt` is the rate of uncached tokens.
+    """
 
     call: Decimal
     prompt: Decimal
@@ -108,7 +112,7 @@ class PriceTable:
         return self._rates[id(prices)][1]
 
     def _forget_other_prices(self) -> None:
-        """Forget the kept rates if the package has new prices, or if there are too many."""
+        """Forget the kept rates if the package has new prices, or if too many rates are kept."""
         snapshot = self._snapshot_now()
         if snapshot is not self._snapshot or max(len(self._models), len(self._rates)) >= MAX_MODELS:
             self._snapshot = snapshot
@@ -190,7 +194,7 @@ def table() -> Price | None:
 
 @cache
 def table_name() -> str | None:
-    """Return the name and version of the table, which is shown with an estimate."""
+    """Return the name and version of the table of prices, which is shown with an estimate."""
     return f"genai-prices {version('genai-prices')}" if table() is not None else None
 
 
@@ -223,7 +227,7 @@ class Costs:
             self.stated, self.stated_calls = self.stated + cost.amount, self.stated_calls + 1
 
     def merge(self, other: Costs) -> None:
-        """Add the sums of other calls."""
+        """Add the sums in `other`, which are over further calls."""
         self.add_sums(*other.sums())
 
     def sums(self) -> tuple[float, float, int, int, int]:
@@ -257,9 +261,10 @@ class Costs:
 
 
 class RunCosts(Struct, frozen=True):
-    """The cost of a run in US dollars, whether it includes an estimate, and how many calls have no price.
+    """The cost of a run in US dollars, and whether the cost includes an estimate.
 
-    `amount` and `estimated` are None if no call has a known cost.
+    `amount` and `estimated` are None if no call has a known cost. `calls_without_price` is the number of calls with
+    known tokens and an unknown cost.
     """
 
     amount: float | None = None
@@ -306,7 +311,10 @@ _DECODER = json.Decoder(_EndedDocument)
 
 
 def may_have_price(status: Payload, *tokens: Payload) -> bool:
-    """Whether calls of a run may have a price. A run that is still being recorded is priced after its end."""
+    """Whether calls of a run with this status and these token counts may have a price.
+
+    A run that is still being recorded gets no price before its end.
+    """
     return any(tokens) and status != "running" and table() is not None
 
 
@@ -326,7 +334,7 @@ def run_costs(path: Path) -> RunCosts:
 
 
 def costs_of_calls(calls: Iterable[LLMInteraction]) -> RunCosts:
-    """Return the sum of the costs of calls. Calls that were not made cost nothing."""
+    """Return the sum of the costs of calls. A replayed answer costs nothing."""
     costs, without_price = Costs(), 0
     for call in made_calls(calls):
         cost = cost_of(call)

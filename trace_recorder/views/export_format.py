@@ -37,7 +37,7 @@ class OutputPlace:
 
 
 def conversation_file(name: str, number: int) -> str:
-    """Return the name of the file of the run's conversation with this number, counted from 0."""
+    """Return the name of the file for the run's conversation with this number, counted from 0."""
     return f"{name}.conversation-{number + 1}.jsonl" if number else f"{name}.jsonl"
 
 
@@ -100,7 +100,10 @@ class ExportFormat:
         return ".json" if self.kind == "documents" else ".jsonl"
 
     def with_options(self, form: str | None = None, **options: bool) -> ReportingView:
-        """Return the view in one of its forms. Raises ValueError if the format has no such form or option."""
+        """Return the view with the arguments for `form`, and with those of `options` that the view accepts.
+
+        Raises ValueError if the format has no such form, or if the view does not accept `include_incomplete`.
+        """
         if options.get("include_incomplete") and "include_incomplete" not in self.options:
             raise ValueError("this format keeps all answers: --include-incomplete is for openai and trl")
         if form is not None and form not in self.forms:

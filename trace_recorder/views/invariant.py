@@ -51,8 +51,8 @@ _ROLES = {"developer": "system"}
 class InvariantMessages:
     """The messages of a run.
 
-    `answers` has the position of the model's answer, by the number of its step. `names` are the ids under which calls
-    were written, and `taken` is the set of these ids.
+    `answers` has the position of each step's answer, by the number of the step. `names` has the id under which each
+    tool call was written, by the call's agent and own id. `taken` is the set of the written ids.
     """
 
     messages: list[dict[str, Payload]] = field(default_factory=list)
@@ -180,7 +180,7 @@ def _content(message: Message) -> tuple[Payload, list[Payload]]:
 def _has_place(part: Part) -> bool:
     """Whether the format supports a part.
 
-    The format supports texts and included images, because the Explorer shows only data URIs.
+    The format supports texts, and images whose data the message has. Invariant's Explorer shows no other images.
     """
     return isinstance(part, Text) or (isinstance(part, Image) and part.url is None)
 

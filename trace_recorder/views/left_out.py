@@ -2,8 +2,8 @@
 
 Each format declares which contents it supports in each kind of message (`FormatSupport`). All other contents of
 messages are counted by their kind, even if no table lists that kind. A content that a format keeps only in free
-metadata counts as left out, because readers of the format do not look there. Facts that no view can put into a format,
-such as the bytes of a request, are not counted. The page of the format in `docs/views/` lists such facts.
+metadata counts as left out, because readers of the format do not look there. Facts that no export format can carry,
+such as the bytes of a request, are not counted. The page of each format in `docs/views/` lists them.
 """
 
 from __future__ import annotations
@@ -46,18 +46,21 @@ class ContentSupport:
 
     @classmethod
     def of(cls, *kinds: str, locations: tuple[Location, ...] = ()) -> ContentSupport:
-        """Support these kinds and locations."""
+        """Return the support for contents of these kinds, and for all contents in these locations."""
         return cls(frozenset(kinds), frozenset(locations))
 
     def supports(self, content: Content) -> bool:
-        """Whether the format has a place for a content."""
+        """Whether the format supports a content."""
         return content.kind in self.kinds or content.location in self.locations
 
 
 MAX_STRING = 2000
 """In a part that is neither text nor image, strings with more characters than this are cut."""
 FormatSupport = Mapping[Side, ContentSupport]
-"""The supported contents of each kind of message. For any other kind, the format supports only texts and tool calls."""
+"""The supported contents of messages, by the side of the conversation.
+
+On any other side, the format supports only texts and tool calls.
+"""
 _TEXT_ONLY = ContentSupport()
 
 
@@ -71,7 +74,7 @@ def count_unsupported_contents(turns: Iterable[Turn], left_out: LeftOut, stateme
 def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
     """Yield the contents of a run's messages and answers.
 
-    A content that a changed history or another attempt repeats is yielded once.
+    A content that a changed history or a second attempt repeats is yielded once.
     """
     seen: set[bytes] = set()
     followed: set[Turn | None] = set()
@@ -92,7 +95,10 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 
 
 def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
-    """Return the JSON of a part that is neither text nor image. Long strings in the part are cut and counted."""
+    """Return a part that is neither text nor image as a text part with its JSON.
+
+    If long strings are cut, this is counted.
+    """
     text, cut = describe_part(part, MAX_STRING)
     left_out.add("long strings in parts that are neither text nor image", cut)
     return {"type": "text", "text": text}

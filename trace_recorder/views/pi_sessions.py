@@ -88,7 +88,7 @@ def session_identity(trajectory: Trajectory, number: int) -> str:
 
 
 class _PiSessionWriter:
-    """Writes one conversation."""
+    """Writes one conversation as the lines of a session."""
 
     def __init__(
         self,
@@ -182,9 +182,9 @@ class _PiSessionWriter:
 
 
 def _parts_in_order(blocks: Iterable[Block], calls: Iterable[ToolCall]) -> Iterator[Payload]:
-    """Yield the parts of an answer in the order in which the model wrote them.
+    """Yield the thoughts, texts and tool calls of an answer in the order in which the model wrote them.
 
-    Blocks of other kinds are not written.
+    Blocks of any other kind are left out.
     """
     following = iter(calls)
     for block in blocks:

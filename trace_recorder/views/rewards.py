@@ -30,7 +30,10 @@ RewardFunction = Callable[..., Any]
 
 
 def reward_function(name: str) -> RewardFunction:
-    """Return a function by `module:function` or `path/to/file.py:function`. Raises ValueError if it does not exist."""
+    """Import the function with the name `module:function` or `path/to/file.py:function`.
+
+    Raises ValueError if it is missing.
+    """
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
         raise ValueError(f"{name!r} names no function: give module:function, or file.py:function")
@@ -73,7 +76,7 @@ def _raise_import_error(place: str, error: Exception) -> object:
 
 
 def _call_without_exit(function: RewardFunction, /, *arguments: object, **named: object) -> Any:
-    """Call the user's function. Raises RuntimeError if it raises SystemExit."""
+    """Call the user's function. Raises RuntimeError if the function raises SystemExit."""
     try:
         return function(*arguments, **named)
     except SystemExit as ended:

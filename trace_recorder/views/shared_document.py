@@ -1,7 +1,7 @@
 """The document of a run with shared messages: a message that many calls repeat is one object in all of them.
 
-In a file, the size of such a document grows with the number of calls times the length of the history. In memory it does
-not, because the messages are shared. So do not change the parts of the document.
+In a file, every call has a copy of its history. In memory, all calls share the objects of their messages. So do not
+change the objects in the document.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from trace_recorder.values.prompt_relation import Numbers
 from trace_recorder.values.trajectory import Trajectory
 
 WriteMessage = Callable[[Message], list[Payload]]
-"""Returns a message as one or several objects."""
+"""Converts a message to one or several JSON objects."""
 
 
 class SharedMessages:
-    """Writes the messages of calls. Each distinct message is written once."""
+    """Converts the messages of calls to JSON objects. Each distinct message is converted once."""
 
     def __init__(self, write: WriteMessage = lambda message: [message.to_document()]) -> None:
         self._write = write
@@ -30,7 +30,10 @@ class SharedMessages:
         self._last: tuple[Numbers, SharedSequence[Payload]] = array("q"), SharedSequence([])
 
     def of(self, call: LLMInteraction) -> SharedSequence[Payload]:
-        """Return the messages of a call. Messages that the previous call had are the same objects."""
+        """Return the messages of a call as JSON objects.
+
+        A message that an earlier call had is the same object as there.
+        """
         numbers = self._messages.numbers_of(call.input_messages)
         self._written.extend(map(self._write, self._messages.messages[len(self._written) :]))
         earlier, written = self._last
@@ -46,7 +49,7 @@ class SharedMessages:
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:
     """Yield each interaction as an object of the document.
 
-    The messages of an interaction are objects that `messages` shares.
+    `messages` converts the messages, so that interactions share their objects.
     """
     for call in trajectory.llm_interactions:
         is_known = call.source.has_request()

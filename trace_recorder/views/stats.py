@@ -2,8 +2,8 @@
 
 `Stats` takes one run after another and keeps only sums, so the number of runs is not limited. A sum leaves out the
 calls for which no provider stated the figure, and the result has the number of these calls. Time is wall-clock time: if
-models and tools work at once, that time counts once. Calls whose answers came from a recording are counted separately,
-and are in no sum.
+models and tools work at once, that time counts once. Calls whose answers a replay or a fork gave are counted
+separately, and are in no other sum.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CallSums:
         self.costs.add(cost_of(call, self.price, counts))
 
     def merge(self, other: CallSums) -> None:
-        """Add the sums of other calls."""
+        """Add the sums in `other`, which are over further calls."""
         self.counted.update(other.counted)
         self.tokens.update(other.tokens)
         self.cacheable += other.cacheable
@@ -114,7 +114,7 @@ class CallSums:
 
 
 def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
-    """Return the seconds of the calls with a known duration, their mean, and the number of other calls."""
+    """Return the seconds of the calls with a known duration, their mean, and the number of calls without it."""
     return without_none(
         seconds=round(seconds, 6) if timed else None,
         mean_seconds=round(seconds / timed, 6) if timed else None,
@@ -124,7 +124,7 @@ def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
 
 @dataclass(slots=True)
 class Spread:
-    """Values of several runs: the number of runs, the sum, the minimum and the maximum."""
+    """The values of one reward in several runs: the number of runs, the sum, the minimum and the maximum."""
 
     runs: int = 0
     total: float = 0.0
@@ -132,7 +132,7 @@ class Spread:
     most: float = -math.inf
 
     def merge(self, other: Spread) -> None:
-        """Add the values of other runs."""
+        """Add the values in `other`, which are of further runs."""
         self.runs += other.runs
         self.total += other.total
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
@@ -193,7 +193,7 @@ class Stats:
             self.time[name] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
     def merge(self, other: Stats) -> None:
-        """Add the figures of other runs."""
+        """Add the figures in `other`, which are of further runs."""
         self.runs.update(other.runs)
         self.replayed_calls += other.replayed_calls
         self.side_calls += other.side_calls
@@ -290,7 +290,7 @@ class Stats:
 
 
 def _name(value: Payload) -> str:
-    """Return a name as text, even if the name in the file has another type."""
+    """Return a name as text, even if the name in the file is not a text."""
     return value if value and isinstance(value, str) else json.dumps(value) if value else "unknown"
 
 

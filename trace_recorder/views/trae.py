@@ -45,7 +45,7 @@ _STEP = (
     *("reflection", "error"),
 )
 _SUPPORTED: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(locations=("part", "beside a text")))
-"""Requests have their contents as they were sent. Answers have texts and tool calls."""
+"""Parts of messages in requests are written as they were sent. Answers have only texts and tool calls."""
 _CALL = ("call_id", "name", "arguments")
 _RESULT = ("call_id", "success", "result", "error", "name")
 
@@ -54,7 +54,7 @@ _RESULT = ("call_id", "success", "result", "error", "name")
 def to_trae(left_out: LeftOut, trajectory: Trajectory) -> dict[str, Payload]:
     """Return a run as the document that Trae Agent itself would have written, except that timestamps have offsets.
 
-    A message that several calls sent is one object in all of them, so do not change it.
+    A message that several calls sent is the same object in all of them, so do not change the object.
     """
     document = _only({**trajectory.head(), **trajectory.tail("inline")}, _ROOT)
     messages = SharedMessages(lambda message: [*_messages(message.to_document())])
@@ -96,7 +96,7 @@ def _response(response: Mapping[str, Payload]) -> dict[str, Payload]:
 def _messages(message: Mapping[str, Payload]) -> Iterator[dict[str, Payload]]:
     """Yield a message in Trae's form, with at most one tool call or result.
 
-    Each further call is a message of its own.
+    Each further tool call becomes a message of its own.
     """
     common = {"role": message.get("role"), "content": _text(message.get("content"))}
     if isinstance(message.get("tool_result"), dict) and message["tool_result"]:

@@ -22,10 +22,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LeftOut(Counter[str]):
-    """How often a view left out each kind of content, by a description of the kind. No count is 0."""
+    """Counts how often a view left out each kind of content, by a description of the kind. No count is 0."""
 
     def add(self, what: str, times: int = 1) -> None:
-        """Count contents that were left out."""
+        """Add `times` to the count of the contents that `what` describes."""
         if times:
             self[what] += times
 
@@ -37,9 +37,9 @@ class View(Protocol[P, T_co]):
         """Return the run in the format."""
 
     def with_report(self, *args: P.args, **kwargs: P.kwargs) -> tuple[T_co, LeftOut]:
-        """Return the value and the report.
+        """Return the run in the format, and the report: how often the view left out each kind of content.
 
-        If the value is an iterator, the report is complete when the iterator ends.
+        If the view returns an iterator, the report is complete when the iterator ends.
         """
 
 

@@ -1,8 +1,8 @@
 """Anthropic's Messages.
 
-System messages are sent separately, from any place in the conversation. The results of one turn's tools are one user
-message. Thinking is sent back before the text, with its signature. Redacted thinking is sent back unchanged. The API
-requires `max_tokens`, so the default is 8,192.
+System messages from any place in the conversation are sent in the parameter `system`. The results of one turn's tools
+form one user message. Thinking is sent back before the text, with its signature. Redacted thinking is sent back
+unchanged. The API requires `max_tokens`, so the default is 8,192.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
 
 
 def assistant(message: Message) -> list[JsonObject]:
-    """Build the blocks of an assistant's turn from its values."""
+    """Build the blocks of an assistant's turn from the values of its message."""
     thinking = [block for block in as_list(message.extra.get("content")) if as_dict(block).get("type") in _THINKING]
     return [*thinking, *map(_block, parts_of(message)), *map(_call, message.tool_calls)]
 
@@ -97,7 +97,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _identity(call_id: str) -> str:
-    """Return an id with only characters that Anthropic allows. Ids of other providers may have points and colons."""
+    """Return an id with only characters that Anthropic allows. Ids of other providers may have dots and colons."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)
 
 

@@ -67,7 +67,7 @@ def _config(system: list[Message], tools: list[Tool], params: JsonObject) -> Jso
 
 
 def assistant(message: Message) -> JsonObject:
-    """Build the content of the model's turn from its values."""
+    """Build the content of the model's turn from the values of its message."""
     calls = [_call(call) for call in message.tool_calls]
     if calls and not any(_SIGNATURE in call for call in calls):
         calls[0][_SIGNATURE] = UNSIGNED

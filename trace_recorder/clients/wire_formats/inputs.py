@@ -215,7 +215,7 @@ def media_type_of(image: dict[str, Payload]) -> str:
 
 
 def rest_of(part: dict[str, Payload], *taken: str) -> dict[str, Payload]:
-    """Return the members of a part that were not taken, such as `cache_control`, `detail` or a signature."""
+    """Return the members of a part except those in `taken`, such as `cache_control`, `detail` or a signature."""
     return {name: value for name, value in part.items() if name not in taken}
 
 

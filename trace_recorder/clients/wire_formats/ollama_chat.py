@@ -32,7 +32,7 @@ def build_request(messages: list[Message], tools: list[Tool], params: JsonObject
 
 
 def assistant(message: Message) -> JsonObject:
-    """Build the assistant's message from its values."""
+    """Build the assistant's message from the values of a `Message`."""
     calls = [{"function": {"name": call.name, "arguments": object_of(call)}} for call in message.tool_calls]
     return {"role": "assistant", "content": _text(message), **({"tool_calls": calls} if calls else {})}
 

@@ -46,7 +46,7 @@ def build_request(
 
 
 def assistant(message: Message, reasoning_fields: tuple[str, ...] = ()) -> Payload:
-    """Build an assistant's message from its values."""
+    """Build an assistant's message from the values of a `Message`."""
     content = message.content if isinstance(message.content, str | None) else [_part(p) for p in parts_of(message)]
     calls = [_call(call) for call in message.tool_calls]
     members = {"role": "assistant", "content": content} | without_none(refusal=message.extra.get("refusal"))

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: items in, items out.
+"""OpenAI's Responses API, whose requests and responses are lists of items.
 
 An assistant's turn is sent back as the received items, including encrypted reasoning. With `store=False`, the server
 stores no items. Then a reasoning item without encrypted content is left out, because the server would not find it. A
@@ -52,7 +52,7 @@ def _instructions(messages: list[Message]) -> str | None:
 
 
 def assistant(message: Message) -> list[JsonObject]:
-    """Build the items of an assistant's turn from its values: thinking, content, calls."""
+    """Build the items of an assistant's turn from the values of its message: thinking, content, calls."""
     parts = parts_of(message)
     contents = [part for part in parts if part.get("type") in _IN_MESSAGES]
     items = [{"role": "assistant", "content": _content(message, contents)}] if contents else []
@@ -98,7 +98,7 @@ def _call(call: ToolCall) -> JsonObject:
 
 
 def _tool(tool: Tool) -> JsonObject:
-    """Return a declaration. It is strict only if the tool states that, as in the other dialects."""
+    """Return the declaration of a tool. As in the other dialects, `strict` is false unless the tool states it."""
     if not is_function(tool):
         return as_dict(tool.raw)
     return {"type": "function", **declaration(tool, "parameters"), "strict": False, **other_members(tool)}

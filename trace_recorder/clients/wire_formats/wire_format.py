@@ -1,7 +1,8 @@
-"""A wire format as the clients use it: pure functions from shared messages to a request, and from a stream to deltas.
+"""A wire format as the clients use it: pure functions from messages to a request, and from an event of a stream to
+deltas.
 
-The readers in `dialects/` convert a response to an LLMResponse. A wire format has only the functions that readers do
-not need. Each module of a dialect in this folder makes one `WireFormat`.
+The readers in `dialects/` convert a response to an LLMResponse. A wire format has only functions that the readers do
+not have. Each module of a dialect in this folder makes one `WireFormat`.
 
 A conversation can continue only if signed reasoning is sent back unchanged. If the values of a message rebuild the
 assistant's turn exactly, only the values are kept. Otherwise the turn is kept as the provider sent it, with its dialect
@@ -70,7 +71,8 @@ class WireFormat:
     `build_request` gives the arguments of the SDK's method. `assistant` encodes an assistant message for a request.
     `turn_of` returns the assistant's turn in a response body. `body_of` returns the smallest response body that has a
     turn. `deltas` reads an event of a stream, given how many tool calls have begun. `frame` is the text of an event in
-    a stream. `reasoning_fields` names the members of a message's `extra` with reasoning that is sent back.
+    a stream, with `%s` in place of the event's JSON. `reasoning_fields` names the members of a message's `extra` with
+    reasoning that is sent back.
     """
 
     api: str

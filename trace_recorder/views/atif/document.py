@@ -1,11 +1,11 @@
 """ATIF v1.7 and 1.8, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
-There are two ways to write a run with a rewritten history. `to_atif` appends the new conversation to the conversation
-before the change, and marks repeated messages as copied context. `to_atif_files` returns a document for each
-conversation, linked by `continued_trajectory_ref`, as tools that make training data expect. Sub-agents, and
-conversations that have nothing in common with the others, are `subagent_trajectories`. The documents have only costs
-that providers stated, and no estimates. If a run was imported from ATIF documents, the export has all members of these
-documents again (`imports/atif/members.py`).
+If the main agent rewrote its history, the run has several conversations of the main agent. `to_atif` writes them into
+one document, one after another. A message that an earlier conversation has is marked as copied context. `to_atif_files`
+writes a document for each of these conversations, because tools that make training data expect this form. Each document
+names the next one in `continued_trajectory_ref`. All other conversations, such as those of sub-agents, are
+`subagent_trajectories`. The documents have costs that providers stated, but no estimates. If a run was imported from
+ATIF documents, the export has all members of these documents again (`imports/atif/members.py`).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from trace_recorder.views.view import LeftOut, view
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The turn during which a conversation began.
+    """The turn of another conversation during which a conversation began.
 
-    `turn` is None if no turn came before the conversation. `call_id` is the call of the tool that started the
-    conversation, if a tool started it.
+    `turn` is None if no turn came before the conversation. If a tool started the conversation, `call_id` is the id of
+    the tool's call.
     """
 
     turn: Turn | None = None
@@ -59,9 +59,10 @@ def parents_of(
     turns: Sequence[Turn],
     steps: Mapping[Turn, Sequence[AgentStep]],
 ) -> dict[Conversation, Parent]:
-    """Return the parents of the `others`, the conversations that are not of the main agent.
+    """Return the parent of each conversation in `others`.
 
-    `turns` are all turns of the run.
+    `mains` are the conversations of the main agent, and `others` are all other conversations. `turns` are all turns of
+    the run.
     """
     started = _calls_by_execution(steps)
     main = {turn for conversation in mains for turn in conversation.turns}
@@ -82,7 +83,7 @@ def _calls_by_execution(steps: Mapping[Turn, Sequence[AgentStep]]) -> dict[str, 
 def _parent(
     conversation: Conversation, main: AbstractSet[Turn], before: Sequence[Turn], started: Mapping[str, tuple[Turn, str]]
 ) -> Parent:
-    """Find the parent of a conversation among the turns `before` it.
+    """Find the parent of a conversation among the turns in `before`, which came before the conversation.
 
     So no conversation is its own parent, not even indirectly.
     """
@@ -100,15 +101,17 @@ def _parent(
 
 SCHEMA_VERSION = "ATIF-v1.7"
 _WITH_AUDIO = "ATIF-v1.8"
-"""The version of a document with sounds. All other documents have version 1.7, because every reader accepts it."""
+"""The version of a document with sounds. All other documents have version 1.7, which every reader accepts."""
 _SHOWN = ContentSupport.of(locations=("part", "images"))
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, _SHOWN),
     "answers": ContentSupport.of(THOUGHTS, locations=("part", "images")),
 }
-"""ATIF documents have images and sounds. Other parts are written as text.
+"""The contents that ATIF documents support: images and sounds, and the thoughts of answers.
 
-The other contents of an answer are in `extra`, which no reader uses.
+Other parts are written as text.
+
+Other contents of an answer are written into `extra`. They count as left out, because no reader uses `extra`.
 """
 
 
@@ -116,8 +119,8 @@ The other contents of an answer are in `extra`, which no reader uses.
 def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | None = None) -> dict[str, Payload]:
     """Return a run as one ATIF document.
 
-    Images and sounds are written into `images_directory`. Paths in the document are relative to the parent of that
-    directory. Raises EmptyTrajectoryError if the run has no calls, no steps and no task.
+    Images and sounds are written into `images_directory`, or left out if it is None. Paths in the document are relative
+    to the parent of that directory. Raises EmptyTrajectoryError if the run has no calls, no steps and no task.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     return writing.document(writing.mains, 0)
@@ -127,9 +130,10 @@ def to_atif(left_out: LeftOut, trajectory: Trajectory, images_directory: Path | 
 def to_atif_files(
     left_out: LeftOut, trajectory: Trajectory, name: str, images_directory: Path | None = None
 ) -> Iterator[tuple[str, dict[str, Payload]]]:
-    """Yield the ATIF documents of a run with their file names: one, and one more for each rewritten history.
+    """Yield the file name and the ATIF document of each conversation of the main agent.
 
-    `name` is the name of the first file. The other names are derived from this name. Raises EmptyTrajectoryError.
+    `name` is the name of the first file. The other names are derived from this name. Raises EmptyTrajectoryError, as
+    `to_atif` does.
     """
     writing = _AtifDocumentWriter(trajectory, images_directory, left_out)
     files = [name, *(f"{name.removesuffix('.json')}.cont-{number}.json" for number in range(1, len(writing.mains)))]
@@ -162,7 +166,7 @@ class _AtifDocumentWriter:
             )
 
     def document(self, mains: Sequence[Conversation], number: int) -> dict[str, Payload]:
-        """Write a document with these conversations of the main agent, and with the sub-agents that began in them."""
+        """Write a document with the conversations `mains`, and with the conversations that began during `mains`."""
         imported = self._kept if number == 0 else {}
         steps = self._steps(mains)
         subs = self._subagents(mains, steps, orphans=number == 0)
@@ -185,7 +189,10 @@ class _AtifDocumentWriter:
         return steps
 
     def _conversation_of(self, tools: AgentStep) -> Conversation | None:
-        """Return the conversation during which tools ran: one of the tools' own agent, or else of the main agent."""
+        """Return the conversation during which tools ran, or None.
+
+        It is one of the tools' own agent, or else of the main agent.
+        """
         agent = agent_key(tools)
         of_agent = [each for each in (*self.mains, *self._places) if each.agent_key == agent] or self.mains
         earlier = [each for each in of_agent if each.turns[0].interaction.timestamp <= tools.timestamp]
@@ -194,7 +201,7 @@ class _AtifDocumentWriter:
     def _subagents(
         self, group: Sequence[Conversation], steps: AtifStepWriter, *, orphans: bool = False
     ) -> list[dict[str, Payload]]:
-        """Write the trajectories of the agents that began in these conversations, and refer to them in the steps."""
+        """Return the trajectories of the conversations that began during `group`. Add references to them to `steps`."""
         turns = {turn for conversation in group for turn in conversation.turns}
         subs = []
         for conversation, parent in self._parents.items():
@@ -219,7 +226,7 @@ class _AtifDocumentWriter:
     ) -> dict[str, Payload]:
         tools = [*{tool.name: tool for conversation in group for tool in conversation.tools()}.values()]
         copied = any(step.get("is_copied_context") for step in steps.steps)
-        note = "Steps marked is_copied_context repeat what was said before; they carry no metrics."
+        note = "Steps marked is_copied_context repeat earlier messages. They have no metrics."
         return {
             "schema_version": _WITH_AUDIO if has_audio(steps.steps) else SCHEMA_VERSION,
             **without_none(session_id=imported.get("session_id", self.trajectory.trajectory_id)),
@@ -232,7 +239,7 @@ class _AtifDocumentWriter:
         }
 
     def _run_extra(self) -> dict[str, Payload]:
-        """Return the members of the run for which ATIF has no member."""
+        """Return the facts of the run for which ATIF has no member."""
         run = {**self.trajectory.head(), **self.trajectory.tail("inline")}
         remaining = {name: value for name, value in run.items() if value not in (None, {}, [])}
         derived = self._kept.get("derived", ())
@@ -248,7 +255,8 @@ class _AtifDocumentWriter:
 def _main_and_others(turns: Sequence[Turn]) -> tuple[list[Conversation], list[Conversation]]:
     """Divide the conversations of a run into those of the main agent and all others.
 
-    The main agent is the agent without a name, or else the first agent.
+    A conversation that is "apart" is one of the others. The main agent is the agent without an id and a name, or else
+    the agent of the first turn.
     """
     agents = [agent_key(turn.interaction) for turn in turns]
     main = None if None in agents or not agents else agents[0]
@@ -294,9 +302,10 @@ def _with_subagents(
 
 
 def _refer(steps: AtifStepWriter, parent: Parent, reference: dict[str, Payload]) -> None:
-    """Refer to a sub-agent's trajectory in the step that started it, or else in the first step of an agent.
+    """Add a reference to a sub-agent's trajectory to the step that started the sub-agent.
 
-    If the tool call that started the sub-agent is known, the result of that call has the reference.
+    If that step is unknown, the first step of an agent, or else the first step, gets the reference. If the tool call
+    that started the sub-agent is known, the result of that call has the reference.
     """
     step = steps.by_turn.get(parent.turn) if parent.turn else None
     agent_steps = (each for each in steps.steps if each["source"] == "agent")

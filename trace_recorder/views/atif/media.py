@@ -1,7 +1,7 @@
 """Images and sounds of an ATIF document: files in a directory, to which the messages of its steps refer.
 
-Sounds are read from OpenAI's, Google's and ATIF's own parts. Other formats have no place for sounds and treat a sound
-as any other part (`content/parts.py`).
+Sounds are read from parts in OpenAI's, Google's and ATIF's own form. No other view knows sounds: for the other views, a
+sound is a part that is neither text nor image (`content/parts.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AUDIO_ENDINGS = {
     "audio/webm": "webm",
     "audio/aiff": "aiff",
 }
-"""The common registered media types of sounds, each with the ending of its files."""
+"""The common registered media types of sounds, each with the extension of its files."""
 _OTHER_NAMES = {
     **{f"audio/{ending}": kind for kind, ending in AUDIO_ENDINGS.items()},
     **dict.fromkeys(("audio/mpga", "audio/x-mpeg"), "audio/mpeg"),
@@ -37,10 +37,10 @@ _OTHER_NAMES = {
     "audio/x-m4a": "audio/mp4",
     **{f"audio/x-{name}": f"audio/{name}" for name in ("aac", "flac", "aiff")},
 }
-"""Names that providers and programs use instead of a registered name."""
+"""The names that providers and programs use instead of a registered name, each with the registered name."""
 
 _GOOGLE = ("inlineData", "inline_data", "fileData", "file_data")
-"""The members of Google's parts that hold media."""
+"""The members of Google's parts that have media."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,11 @@ _ENDINGS = {**_IMAGE_ENDINGS, **AUDIO_ENDINGS}
 
 @dataclass(frozen=True, slots=True)
 class AtifMediaWriter:
-    """Writes media into a directory. A file is named after its content, so equal media are one file.
+    """Writes images and sounds into a directory.
 
-    Without a directory, media are left out and counted.
+    A file is named after a digest of its content, so equal images are one file.
+
+    If `directory` is None, images and sounds without an address are left out, and counted in `left_out`.
     """
 
     directory: Path | None
@@ -146,7 +148,10 @@ class AtifMediaWriter:
     def _reference(
         self, what: str, media: Image | Audio, kind: str | None, *, duration_sec: float | None = None
     ) -> dict[str, Payload]:
-        """Return a reference to media, or a text if they are left out or ATIF does not know their type."""
+        """Return the part of an image or a sound, with its media type and its path or address.
+
+        Return a text instead if it is left out, or if ATIF does not know its type.
+        """
         path = media.url or self._write_file(media)
         kind = kind or (_image_type_of(path or "") if what == "image" else None)
         if path and kind:
@@ -168,7 +173,7 @@ class AtifMediaWriter:
 
 
 def _image_type_of(path: str) -> str | None:
-    """Return the media type of an image by the ending of its address."""
+    """Return the media type of an image by the extension in its address, or None if ATIF does not know the type."""
     end = path.partition("?")[0].rpartition(".")[2].lower()
     return next((kind for kind, ending in _IMAGE_ENDINGS.items() if end in {ending, kind.removeprefix("image/")}), None)
 

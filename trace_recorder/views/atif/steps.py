@@ -1,7 +1,7 @@
 """The steps of an ATIF document: conversations, message by message.
 
-An answer of the model is an agent step. The result of a tool is in the observation of the step that called it. Every
-other message is a user step or a system step. `is_copied_context` marks messages that were copied from an earlier
+An answer of the model is an agent step. The result of a tool is in the observation of the step that called the tool.
+Every other message is a user step or a system step. `is_copied_context` marks messages that were copied from an earlier
 conversation, and answers that the model did not give in this run, such as replayed answers.
 """
 
@@ -26,7 +26,7 @@ from trace_recorder.views.conversations.steps_of_turns import StepsByTurn
 from trace_recorder.views.conversations.turn import Turn
 
 _SAMPLED = frozenset({"token_ids", "logprobs", "logprobsResult"})
-"""The members of a choice that are in the metrics."""
+"""Members of a choice that are left out of `extra`, because the metrics of the step have them."""
 
 
 def is_recorded_after_answer(call: LLMInteraction) -> bool:
@@ -38,7 +38,7 @@ def is_recorded_after_answer(call: LLMInteraction) -> bool:
 
 
 def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[str, Payload]:
-    """Make a step of tools that ran without a call to a model."""
+    """Return an ATIF step for the tools of a step, which no model requested."""
     results = []
     for result in step.tool_results:
         content = result_text(result)
@@ -57,9 +57,9 @@ def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[
 
 
 def extra_of_result(result: ToolResult, content: Payload, *, derived: bool) -> dict[str, Payload]:
-    """Return the members of a result other than the `content` of its observation.
+    """Return the facts about a tool result that are not in `content`, the text of its observation.
 
-    If the result is derived, its value is left out.
+    If `derived` is True, the result was only read from a later prompt, and its value is left out.
     """
     value = None if derived or result.result == content else result.result
     error = None if result.error == content else result.error
@@ -85,10 +85,10 @@ def model_members(turn: Turn) -> dict[str, Payload]:
 
 
 def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: bool) -> dict[str, Payload]:
-    """Return the metrics of a call, and an `extra` with the facts for which ATIF has no member.
+    """Return the metrics of a call, and in `extra` the facts for which ATIF has no member.
 
-    A call that was not made is marked as copied context. The metrics of such a call are under `replayed_from` in its
-    `extra`.
+    If a replay or a fork gave the answer, the step is marked as copied context. The metrics are then under
+    `replayed_from` in `extra`.
     """
     call = turn.interaction
     imported = kept_in(call.response.extra)
@@ -160,7 +160,7 @@ def _without(members: Mapping[str, Payload], names: AbstractSet[str]) -> dict[st
 
 
 def _agent_step(step: AgentStep) -> dict[str, Payload]:
-    """Return the members of a step that the agent recorded, except those that its call has too."""
+    """Return the members of a step that the agent recorded, except members that the step's call has too."""
     return without_none(
         step_number=step.step_number,
         timestamp=step.timestamp,
@@ -174,7 +174,10 @@ def _agent_step(step: AgentStep) -> dict[str, Payload]:
 
 @dataclass(slots=True)
 class AtifStepWriter:
-    """Writes the steps of conversations, one conversation after the other. `by_turn` has the written step of a turn."""
+    """Writes the ATIF steps of conversations, one conversation after the other.
+
+    `by_turn` maps a turn to the step of its answer.
+    """
 
     media: AtifMediaWriter
     recorded: StepsByTurn
@@ -223,7 +226,7 @@ class AtifStepWriter:
         return step
 
     def _add_answer(self, line: ConversationLine) -> None:
-        """Write an answer of the model, or an answer that an agent put into its history."""
+        """Append a step for an answer of the model, or for an assistant message that the agent wrote itself."""
         message = line.message
         calls = [call_members(call) for call in message.tool_calls]
         members = {"message": self.media.content(message)}
@@ -242,7 +245,10 @@ class AtifStepWriter:
         self._open.update((call.call_id, step) for call in message.tool_calls)
 
     def _add_tool_message(self, line: ConversationLine) -> None:
-        """Write a tool message into the step that called the tool. Without such a step, the message becomes a step."""
+        """Add a tool message to the step that called the tool.
+
+        If there is no such step, append a step for the message.
+        """
         message = line.message
         imported = kept_in(message.extra)
         step = self._open.get(message.call_id or "")
@@ -271,7 +277,7 @@ class AtifStepWriter:
 
 
 def _timestamp_of(line: ConversationLine) -> str | None:
-    """Return when a prompt was sent or when an answer was complete, or None if that is unknown.
+    """Return the time at which a prompt was sent or an answer was complete, or None if that time is unknown.
 
     A call recorded by hand has only the time of its answer.
     """
@@ -287,7 +293,10 @@ def _timestamp_of(line: ConversationLine) -> str | None:
 
 
 def _add_result(step: dict[str, Payload], result: ToolResult, *, derived: bool) -> None:
-    """Add the recorded members of a result to its observation. If there is no such observation, append it."""
+    """Add the recorded members of a result to its observation.
+
+    If the step has no observation of the result, append one.
+    """
     text = result_text(result)
     observed = next((each for each in _existing_results(step) if _is_result(each, result, text)), None)
     if observed is None:
@@ -312,14 +321,14 @@ def _existing_results(step: dict[str, Payload]) -> list[Payload]:
 
 
 def _is_result(observed: Mapping[str, Payload], result: ToolResult, text: str) -> bool:
-    """Whether an observation belongs to a result: by the call id, or by the content if the result has no id."""
+    """Whether an observation and a result have the same call id, or the same content if the result has no id."""
     if result.call_id:
         return observed.get("source_call_id") == result.call_id
     return "source_call_id" not in observed and observed.get("content") == text
 
 
 def _add_references(step: dict[str, Payload], reference: Mapping[str, Payload]) -> None:
-    """Restore an imported result that consists of references to other documents."""
+    """Add an imported result, which consists of references to other documents, to the observation of its call."""
     call_id = reference.get("source_call_id")
     results = [result for result in _existing_results(step) if call_id and result.get("source_call_id") == call_id]
     if results:

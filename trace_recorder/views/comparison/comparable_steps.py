@@ -1,8 +1,8 @@
-"""The steps of one run, in the form in which they are compared with the steps of another run.
+"""The steps of a run, in a form that can be compared with the steps of a second run.
 
-Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). The answer of the earlier prompt
-and the tool results of its step are not new. Ids and times are removed from members and from texts, unless the caller
-compares them too.
+Only the new messages of a prompt are compared (`conversations/compared_prompts.py`). A prompt repeats the answer and
+the tool results of the step before it; these do not count as new. Ids and times are removed from values, unless the
+caller compares ids and times too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from trace_recorder.views.conversations.turns_of_run import turns_of
 Ignored = Literal[
     "ids", "times", "prompt", "model", "tools", "parameters", "answer", "reasoning", "tool_call", "tool_result"
 ]
-"""Differences that can be ignored: ids, times, or one kind of difference."""
+"""The differences that `diff` can ignore: in ids, in times, or in one part of a step."""
 
 _ID_NAMES = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "response_id", "execution_id"})
 _TIME_NAMES = frozenset({"timestamp", "time", "created", "created_at", "duration_seconds"})
 _VALUES = frozenset({"arguments", "input", "args", "result", "response"})
-"""Members with values of the agent's own tools. An `id` in such a value is not the id of a call."""
+"""Members that have the arguments or the result of a tool. An `id` in such a value is not the id of a call."""
 _ID = re.compile(
     r"\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|(?:call|toolu|resp|msg|chatcmpl|req)[_-][A-Za-z0-9]{6,})\b"
@@ -56,7 +56,8 @@ class IdAndTimeStripper:
     def without(self, value: Payload, *, of_tool: bool = False) -> Payload:
         """Return a value without ids and times.
 
-        In a tool's own value, ids and times are removed from texts, but no member is removed.
+        If `of_tool` is True, the value is a tool's arguments or result. Then ids and times are removed from texts, but
+        no member is removed.
         """
         if not self._patterns:
             return value
@@ -77,9 +78,9 @@ KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_
 
 @dataclass(frozen=True, slots=True)
 class ComparableStep:
-    """A step or a call.
+    """A step or a call of a run, with the values that are compared.
 
-    `parts` are the values that are compared, by their kinds, and `digests` are their digests.
+    `parts` has these values by their kinds, and `digests` has a digest of each value.
     """
 
     source: StepOrCall
@@ -88,13 +89,13 @@ class ComparableStep:
 
     @property
     def key(self) -> bytes:
-        """Identifies the answer and the tool calls. Steps of two runs are aligned by this key."""
+        """A digest of the answer and the tool calls. Steps of two runs with equal keys are aligned."""
         return self.digests["answer"] + self.digests["tool_call"]
 
 
 @dataclass(slots=True)
 class ComparableSteps:
-    """Makes the steps of one run comparable, one after another."""
+    """Makes the `ComparableStep`s of one run, one after another."""
 
     ignore: Collection[Ignored]
     _stripper: IdAndTimeStripper = field(init=False)
@@ -151,7 +152,7 @@ class ComparableSteps:
         }
 
     def _changed_tools(self, call: LLMInteraction, tools: Sequence[Tool]) -> list[Payload] | None:
-        """Return the tools that a call offers, or None if the agent's previous call offered the same."""
+        """Return the tools that a call offers, or None if the agent's previous call offered the same tools."""
         before, agent = self._tools, agent_key(call)
         is_same = agent in before and (before[agent] is tools or [*before[agent]] == [*tools])
         before[agent] = tools
@@ -193,6 +194,6 @@ class ComparableSteps:
 
 @cache
 def _key_without(ignore: frozenset[Ignored]) -> Key:
-    """Return a key that is equal for two messages if they differ only in ids and times that are ignored."""
+    """Return a function that gives two messages equal keys if they differ only in ignored ids and times."""
     stripper = IdAndTimeStripper(ignore)
     return lambda message: json_digest(stripper.without(without_cache_marks(message.to_document())))

@@ -22,11 +22,12 @@ from trace_recorder.views.cost import Costs, cost_of
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Sums over the calls that were made, as far as they are known.
+    """Sums over the calls of a run or a step, as far as they are known.
 
-    A sum is None if no call has the figure. Costs are in US dollars. `estimated_cost` is the part of `cost` that is
-    from a table of prices. `llm_seconds` is the sum of the durations of the calls. `replayed_calls` is the number of
-    calls whose answers a recording gave, or None if there are no such calls. These calls are in no other figure.
+    A sum is None if no call has the figure. Costs are in US dollars. `estimated_cost` is the part of `cost` that was
+    estimated from a table of prices. `llm_seconds` is the sum of the durations of the calls. `replayed_calls` is the
+    number of calls whose answers a replay or a fork gave, or None if there are no such calls. All other figures leave
+    out these calls.
     """
 
     calls: int = 0
@@ -66,12 +67,14 @@ def figures_of(calls: Iterable[LLMInteraction]) -> Figures:
 DifferenceKind = Literal[PartKind, "model", "missing"]
 Model = str | None
 _MAY_BE_UNKNOWN = {"success", "name"}
-"""Members of a tool's result that some ways of recording do not have."""
+"""Members of a tool's result that only some ways of recording fill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference of two steps: `before` is the value in the first run, and `after` the value in the second.
+    """One difference between two steps:
+
+    `before` is the value in the first run, and `after` the value in the second run.
 
     In a difference of prompts, both values have only the new messages. The kind `missing` means that only one of the
     runs has the step.
@@ -82,7 +85,7 @@ class Difference:
     after: Payload = None
 
     def changes(self) -> list[ValueChange]:
-        """Return the changes one by one, each with its path."""
+        """Return the changes that turn `before` into `after`, each with its path."""
         return [] if self.kind == "missing" else [*changes(self.before, self.after, _PATHS.get(self.kind, ""))]
 
     def to_dict(self) -> dict[str, Payload]:
@@ -95,7 +98,7 @@ _PATHS = {"tools": "tools", "parameters": "parameters", "tool_call": "tool_calls
 
 @dataclass(frozen=True, slots=True)
 class DiffSide:
-    """A step or a call of one of the runs, and its cost."""
+    """A step or a call of one of the compared runs, and its cost."""
 
     source: StepOrCall
 
@@ -106,7 +109,7 @@ class DiffSide:
 
     @property
     def figures(self) -> Figures:
-        """The figures of its call."""
+        """The figures of the step's call."""
         return figures_of([self.source.call] if self.source.call else [])
 
     def to_dict(self) -> dict[str, Payload]:
@@ -125,7 +128,7 @@ class DiffSide:
 
 @dataclass(frozen=True, slots=True)
 class DiffStep:
-    """A step of each run, or of only one of them."""
+    """A pair of aligned steps, one of each run, or a step of only one run."""
 
     a: DiffSide | None
     b: DiffSide | None
@@ -146,7 +149,7 @@ class DiffStep:
 
 @dataclass(frozen=True, slots=True)
 class DiffRun:
-    """One of the runs: its task, its status, and its cost. `seconds` is the duration of the run."""
+    """One of the compared runs: its task, its status, and its cost. `seconds` is the duration of the run."""
 
     trajectory_id: str | None
     task: str | None
@@ -185,7 +188,8 @@ class DiffRun:
 class TrajectoryDiff:
     """Two runs, aligned by step. `parts_at` is the index in `steps` of the first step that differs.
 
-    `models` are the pairs of different models that made the same step: the model of the first run, then of the second.
+    `models` are the pairs of different models in aligned steps: the model of the first run, then the model of the
+    second.
     """
 
     a: DiffRun
@@ -207,7 +211,7 @@ class TrajectoryDiff:
 
     @property
     def first_difference(self) -> Difference | None:
-        """The first difference of the runs."""
+        """The first difference of the runs, or None if no step differs."""
         return None if self.parts_at is None else self.steps[self.parts_at].differences[0]
 
     def to_dict(self) -> dict[str, Payload]:
@@ -225,10 +229,10 @@ class TrajectoryDiff:
 def diff(a: Trajectory, b: Trajectory, *, ignore: Collection[Ignored] = ("ids", "times")) -> TrajectoryDiff:
     """Compare two runs step by step: their prompts, models, tools, parameters, answers, tool calls and tool results.
 
-    Values are compared by content. `ignore` names the differences that are ignored: ids of calls and answers, and
-    times, by default. A kind of difference, such as "parameters", can be ignored too, and so can "reasoning". Raises
-    ValueError for another name. If one model replaces another model throughout, the names of the models are not a
-    difference. So the runs of two models differ first where the models act differently.
+    `ignore` names the differences to ignore. By default these are ids of calls and answers, and times. A part of a
+    step, such as "parameters" or "reasoning", can be ignored too. Raises ValueError for a name that is not in
+    `Ignored`. If one model replaces another model throughout, the names of the models are not a difference. So the runs
+    of two models differ first where the models act differently.
     """
     for run in (a, b):
         if not isinstance(run, Trajectory):
@@ -259,7 +263,7 @@ def _diff_step(a: ComparableStep | None, b: ComparableStep | None, *, compares_m
 
 
 def _models(a: ComparableStep | None, b: ComparableStep | None) -> tuple[Model, Model] | None:
-    """Return the models of two steps, or None unless both have a call."""
+    """Return the models of two steps, or None if one of the steps has no call."""
     call_a, call_b = (step.source.call if step else None for step in (a, b))
     return (call_a.model, call_b.model) if call_a and call_b else None
 
@@ -278,7 +282,10 @@ def _differences(a: ComparableStep | None, b: ComparableStep | None, *, compares
 
 
 def _known_to_both(before: Payload, after: Payload) -> tuple[Payload, Payload]:
-    """Return two values without the members that only one way of recording has, because these are not differences."""
+    """Return two values without the members of `_MAY_BE_UNKNOWN` that only one of them has.
+
+    These are no differences.
+    """
     if isinstance(before, dict) and isinstance(after, dict):
         unknown = _MAY_BE_UNKNOWN & (before.keys() ^ after.keys())
         known = ({name: value for name, value in each.items() if name not in unknown} for each in (before, after))
@@ -295,8 +302,8 @@ Pair = tuple[ComparableStep | None, ComparableStep | None]
 def _aligned_steps(a: Sequence[ComparableStep], b: Sequence[ComparableStep]) -> Iterator[Pair]:
     """Pair the steps of two runs, in order.
 
-    Two steps in which the model did the same are a pair. The other steps between two such pairs are paired by position.
-    If one run has more such steps, the rest of them is paired with None.
+    Two steps with the same answer and the same tool calls are a pair. The other steps between two such pairs are paired
+    by position. If one run has more such steps, the rest of them is paired with None.
     """
     position = 0
     for start, end, now, until in changed_ranges([step.key for step in a], [step.key for step in b]):

@@ -45,9 +45,9 @@ def _common_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> int
 
 
 MAX_SHOWN_CHARACTERS = 400
-"""At most this many characters of a removed or added text are shown."""
+"""At most this many characters of a removed or added text are shown. The middle of a longer text is left out."""
 MAX_SHOWN_AROUND = 6
-"""Of many unchanged words, only this many before and after a change are shown."""
+"""Of a long sequence of unchanged words, only this many before and after a change are shown."""
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
 
 
@@ -106,7 +106,7 @@ def _aligned_words(before: Words, after: Words) -> Iterator[tuple[Words, Words, 
 
 
 def _words_near_changes(words: Words, *, first: bool, last: bool) -> str:
-    """Return unchanged words. If there are many words, return only the words next to the changes."""
+    """Return unchanged words as text. If there are many words, the text has only the words next to the changes."""
     if len(words) <= 2 * MAX_SHOWN_AROUND:
         return "".join(words)
     head = "" if first else "".join(words[:MAX_SHOWN_AROUND])
@@ -125,9 +125,10 @@ Equal = Callable[[Payload, Payload], bool]
 
 @dataclass(frozen=True, slots=True)
 class ValueChange:
-    """One change.
+    """One change between two JSON values.
 
-    A `path` is, for example, `messages[3].content`. The path of a removed element has its position in `before`.
+    A `path` is, for example, `messages[3].content`. The path of a removed element has the element's index in `before`.
+    All other paths have indexes in `after`.
     """
 
     kind: Literal["removed", "added", "changed"]
@@ -136,14 +137,15 @@ class ValueChange:
     after: Payload = None
 
     def words(self) -> list[Fragment] | None:
-        """Return the change word by word, if both values are texts."""
+        """Return the change word by word, or None if one of the values is not a text."""
         are_texts = isinstance(self.before, str) and isinstance(self.after, str) and self.kind == "changed"
         return word_changes(self.before, self.after) if are_texts else None
 
     def to_dict(self) -> dict[str, Payload]:
-        """Render as JSON:
+        """Render as JSON.
 
-        `before` unless the value was added, `after` unless it was removed, and `words` for two texts.
+        A value that was added has no `before`, and a value that was removed has no `after`. A changed text has `words`
+        too.
         """
         sides = {"before": self.before} if self.kind != "added" else {}
         if self.kind != "removed":

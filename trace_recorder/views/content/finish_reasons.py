@@ -1,4 +1,4 @@
-"""Why an answer ended, in any dialect, and whether a model may be trained on it.
+"""Why an answer ended, in any dialect, and whether a model may be trained on the answer.
 
 All views use these rules. An answer that is empty, or that was cut off or stopped by a filter, would teach a model to
 stop early or to say nothing. In training data, views omit or mask such an answer, unless an argument of the view allows
@@ -34,18 +34,18 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         *("missing_thought_signature", "no_image", "image_other", "other", "unload"),
     ),
 }
-"""The providers' words in lower case: OpenAI, Anthropic, Google, Ollama, Mistral, DeepSeek, vLLM and others."""
+"""The words of OpenAI, Anthropic, Google, Ollama, Mistral, DeepSeek, vLLM and others for each ending, in lower case."""
 _ENDINGS: dict[str, Ending] = {word: ending for ending, words in _WORDS.items() for word in words}
 _WHOLE = frozenset[Ending | None]({"stop", "tools", None})
 
 
 def ending_of(finish_reason: str | None) -> Ending | None:
-    """Return why a model stopped, or None if that is not stated or the word is unknown."""
+    """Return why a model stopped, or None if the provider stated no reason or an unknown word."""
     return _ENDINGS.get((finish_reason or "").lower())
 
 
 def fault_of(answer: LLMResponse | Choice) -> str | None:
-    """Return why an answer must not be trained on, `CUT_OFF` or `SILENT`, or None if it may be trained on."""
+    """Return why a model must not be trained on an answer (`CUT_OFF` or `SILENT`), or None if training is allowed."""
     if ending_of(answer.finish_reason) not in _WHOLE:
         return CUT_OFF
     return None if answer.tool_calls or (answer.content or "").strip() else SILENT

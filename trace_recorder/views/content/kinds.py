@@ -2,8 +2,8 @@
 
 Examples are media, refusals, citations, signatures, and the output of a server's own tools. Depending on the dialect,
 such contents are parts, members next to the text, or separate items. This module makes each such part, member or item a
-`Content` with the name of its kind. A kind that no table lists keeps the provider's name, so nothing is overlooked.
-`_OF_THE_CALL` lists members that describe the call, such as a fingerprint.
+`Content` with the name of its kind. A kind that no table of this module lists keeps the provider's name, so nothing is
+overlooked. `_OF_THE_CALL` lists members that describe the call, such as a fingerprint.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ _MEDIA = ("inlineData", "inline_data", "fileData", "file_data")
 def _contents_of_element(element: Payload, location: Location) -> Iterator[Content]:
     """Yield the contents of a part or an item.
 
-    An item such as `message` has parts. Texts and thoughts may have further members.
+    An item such as `message` has parts, which are read in turn. A text or a thought may have further members, such as
+    citations, and these are contents too.
     """
     if not isinstance(element, dict) or _type_is_in(element, _CALLS):
         return
@@ -144,12 +145,12 @@ def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
 
 
 def kind_of_part(part: Payload) -> str | None:
-    """Return the kind of a part that is not text, or None if it is not a JSON object."""
+    """Return the kind of a part that is not text, or None if the part is not a JSON object."""
     return _kind_of(part) if isinstance(part, dict) else None
 
 
 def _kind_of(element: Mapping[str, Payload]) -> str:
-    """Return the kind of a part that is not text: by its media type, its `type`, or the name of its only member."""
+    """Return the kind of a part that is not text, from its media type, or else its `type`, or else a member's name."""
     part = part_of(element)
     if isinstance(part, Image):
         return IMAGES_BY_ADDRESS if part.data is None else IMAGES
@@ -233,7 +234,7 @@ def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
 
 
 def _listed(name: str, element: Payload) -> Iterator[Content]:
-    """Yield the contents of an element of a list next to the text, such as Ollama's and OpenRouter's images."""
+    """Yield the contents of one element of a list next to the text, such as `images` of Ollama and OpenRouter."""
     if isinstance(element, str):
         yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)
     else:

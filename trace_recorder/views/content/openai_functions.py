@@ -34,7 +34,10 @@ def arguments_of(call: ToolCall) -> dict[str, Payload]:
 
 
 def call_of(call: ToolCall, arguments: Payload) -> dict[str, Payload]:
-    """Return a call in the form of OpenAI's chat API, with arguments in the form that a format requires."""
+    """Return a call in the form of OpenAI's chat API.
+
+    `arguments` are its arguments as the export format requires them.
+    """
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 

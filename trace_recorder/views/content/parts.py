@@ -1,6 +1,6 @@
 """The texts that views write for a message's parts (`values/content_parts.py`), and parts in OpenAI's form.
 
-Each view decides whether its format has a place for an image, or for a part that is neither text nor image.
+Each view decides whether its format can carry an image, or a part that is neither text nor image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def utf8_text(text: str) -> str:
 def text_of(message: Message) -> str:
     """Return the texts of a message as one text.
 
-    If another part is between two texts, a blank line separates the texts.
+    If a part that is not text is between two texts, a blank line separates these texts.
     """
     return text_of_parts(parts_of(message))
 
@@ -40,12 +40,12 @@ def text_of_parts(parts: Iterable[Part]) -> str:
 
 
 def lines_of(message: Message) -> str:
-    """Return the texts of a message, each on its own line, as tool results are shown."""
+    """Return the texts of a message, each on its own line."""
     return "\n".join(part.text for part in parts_of(message) if isinstance(part, Text))
 
 
 def text_of_message(message: Message) -> str:
-    """Return a tool message as text: its texts, or its whole content as JSON if it has other parts."""
+    """Return a tool message as text: its texts, or its whole content as JSON if a part is not text."""
     if isinstance(message.content, list) and len([*parts_of(message)]) != len(_text_parts(message)):
         return json.dumps(message.content, ensure_ascii=False)
     return "\n".join(_text_parts(message))
@@ -69,7 +69,10 @@ def chat_part(part: Part) -> Payload:
 
 
 def describe_part(part: Part, limit: int) -> tuple[str, bool]:
-    """Encode a part other than text as JSON. Return the JSON, and whether strings longer than `limit` were cut."""
+    """Encode a part other than text as JSON, and shorten strings of more than `limit` characters.
+
+    Return the JSON, and whether a string was shortened.
+    """
     if isinstance(part, Text):
         return '""', False
     raw = {"type": "image", "url": part.address} if isinstance(part, Image) else part.raw

@@ -1,8 +1,8 @@
 """The messages and answers of one agent so far, and which of them a new prompt repeats.
 
-A prompt is searched for answers from its end to its beginning. Each message of the assistant is first compared with the
-answer of the turn before the turn that matched last. So one pass over the prompt is enough, even if the agent changed
-the prompt.
+`find_answers` searches a prompt for recorded answers, from its end to its beginning. After a message has matched the
+answer of a turn, the assistant's message before it is first compared with the answer of the turn before that turn. So
+one pass over the prompt is enough, even if the agent changed the prompt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trace_recorder.views.conversations.normalized_prompts import NormalizedMess
 from trace_recorder.views.conversations.turn import Turn
 
 AnswerRef = tuple[Turn, int]
-"""A turn, and the number of its answer."""
+"""A turn, and the index of one of its answers."""
 RepeatedAnswers = Mapping[int, AnswerRef]
 """The recorded answers that a prompt contains, by their positions among the normalized messages of the prompt."""
 
@@ -28,10 +28,11 @@ RepeatedAnswers = Mapping[int, AnswerRef]
 class TurnRecord:
     """The facts about an answered turn that stay in memory.
 
-    `prefix_sum` is the sum of all messages up to its first answer (`prefix_sums`). `message_count` is how many of these
-    messages are not instructions. `answers` are the contents of its answers. `answer_count` is the number of answers
-    that the model had seen or given when the turn ended. `earlier_answers` are the answers of the turns before it in
-    its chain, and `earlier_keys` are their keys.
+    The prefix of a turn is its prompt, without the instructions for this prompt alone, followed by its first answer.
+    `prefix_sum` identifies the messages of the prefix (`prefix_sums`), and `message_count` is their number. `answers`
+    are the contents of the turn's answers. `answer_count` is the number of answers that the model had seen or given
+    when the turn ended. `earlier_answers` are the answers of the turns before this turn in its chain, and
+    `earlier_keys` are the keys of these answers.
     """
 
     number: int
@@ -46,22 +47,23 @@ class TurnRecord:
 
 @dataclass(frozen=True, slots=True)
 class KnownMessages:
-    """Which messages of a prompt an earlier prompt had.
+    """The positions in a prompt that were searched for messages of earlier prompts, and the result for each position.
 
-    `are_known` has an entry for each of `places`. All other messages of the prompt are known.
+    `are_known` tells for each of `places` whether an earlier prompt had the message at that position. The messages at
+    all other positions are known.
     """
 
     places: Sequence[int]
     are_known: Sequence[bool]
 
     def unknown(self, messages: Sequence[NormalizedMessage]) -> Iterator[NormalizedMessage]:
-        """Yield the messages of the prompt that no earlier prompt had."""
+        """Yield those of the prompt's `messages` that no earlier prompt had."""
         return (messages[place] for place, is_known in zip(self.places, self.are_known, strict=True) if not is_known)
 
 
 @dataclass(slots=True)
 class AgentMessages:
-    """The messages and answers of one agent. `records` has the turns of all agents of the run."""
+    """The messages and answers of one agent so far. `records` has the answered turns of all agents of the run."""
 
     records: Mapping[Turn, TurnRecord]
     last: Turn | None = None
@@ -81,7 +83,7 @@ class AgentMessages:
     def find_answers(self, prompt: NormalizedPrompt) -> tuple[RepeatedAnswers, int]:
         """Find the recorded answers in a prompt.
 
-        Return the answers, and how many of them, counted from the end, follow each other without a missing answer.
+        Return the answers, and how many of the last answers follow each other in the prompt as they do in their chain.
         """
         answers: dict[int, AnswerRef] = {}
         turn: Turn | None = None
@@ -108,8 +110,8 @@ class AgentMessages:
     def _answers_in_a_row(self, turn: Turn, prompt: NormalizedPrompt, end: int) -> Sequence[AnswerRef]:
         """Return the answers that preceded the answer of `turn`, if the prompt repeats them.
 
-        `end` is how many answers of the prompt come before that answer. If the prompt has other answers there, return
-        an empty sequence.
+        `end` is how many answers of the prompt come before the answer of `turn`. If these answers differ from the
+        recorded answers, return an empty sequence.
         """
         record = self.records[turn]
         count = min(end, len(record.earlier_keys))
@@ -118,7 +120,7 @@ class AgentMessages:
         return record.earlier_answers[start:] if answers == [*record.earlier_keys[start:]] else ()
 
     def has_answer(self, messages: Sequence[NormalizedMessage], begin: int) -> bool:
-        """Whether one of the messages from the position `begin` on is a recorded answer."""
+        """Whether a message from the position `begin` on is a recorded answer."""
         return any(
             message.content.role == "assistant" and self._latest_answer(message.content, None)
             for message in messages[begin:]
@@ -144,7 +146,7 @@ class AgentMessages:
     def _latest_answer(self, content: NormalizedContent, until: Turn | None) -> AnswerRef | None:
         """Return the latest answer with this content, or else the latest answer whose tool calls have the same ids.
 
-        Only answers from before the turn `until` count.
+        If `until` is given, only answers of turns before `until` are considered.
         """
         for key in (content.identity, content.call_keys if content.calls else None):
             answers = self._answers.get(key, [])
@@ -154,10 +156,10 @@ class AgentMessages:
         return None
 
     def chain_of(self, messages: Sequence[NormalizedMessage], instructions: str) -> Turn | None:
-        """Return the first turn of the chain that a prompt without any recorded answer belongs to, or None.
+        """Find the chain of a prompt that has no recorded answer. Return the first turn of the chain, or None.
 
-        The chain has similar instructions. The chain also has a message of the prompt, or is the chain of the last
-        turn.
+        The instructions of the chain must be similar to `instructions`. The chain must also have a message of the
+        prompt, or else be the chain of the agent's last turn.
         """
         for message in reversed(messages):
             start = self._chain_of_message.get(message.key)
@@ -170,17 +172,18 @@ class AgentMessages:
     def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
         """Whether the chain of a turn had instructions like these. Details, such as the time of day, may differ.
 
-        A chain that began with another agent counts as similar, because the history of that agent has its instructions.
+        If the chain began with a different agent, the answer is True, because only that agent's history has the chain's
+        instructions.
         """
         return _are_similar(self._instructions.get(turn.chain_start, instructions), instructions)
 
     def known_messages(
         self, prompt: NormalizedPrompt, previous: Turn | None, repeats: RepeatedAnswers
     ) -> KnownMessages:
-        """Return which messages of a prompt an earlier prompt had. `previous` is the turn that the prompt continues.
+        """Find out which messages of a prompt an earlier prompt had. `previous` is the turn that the prompt continues.
 
-        Messages that the prompt shares with the prompt of `previous`, or of another turn that continues `previous`, are
-        known without a search.
+        Some messages are known without a search: messages that the prompt shares with the prompt of `previous`, or with
+        the prompt of a turn that also continues `previous`.
         """
         places: Sequence[int] = range(len(prompt.messages))
         before = None if prompt.before is None else prompt.before.turn
@@ -196,14 +199,15 @@ class AgentMessages:
     def are_known(
         self, messages: Sequence[NormalizedMessage], places: Sequence[int], repeats: RepeatedAnswers
     ) -> list[bool]:
-        """Return, for each of these positions in a prompt, whether an earlier prompt had the message."""
+        """Return, for each position of `places`, whether an earlier prompt had the message at that position."""
         times: Counter[Hashable] = Counter()
         return [place in repeats or self._is_known(messages[place], repeats, times) for place in places]
 
     def are_known_after(self, before: Turn, messages: Sequence[NormalizedMessage], kept: int) -> list[bool]:
-        """Return which messages of a prompt an earlier prompt had.
+        """Return, for each of a prompt's `messages`, whether an earlier prompt had the message.
 
-        Both prompts continue the turn `before`. Messages up to the position `kept` are known.
+        The prompt continues the turn `before`. Only earlier prompts that also continue `before` are considered.
+        Messages up to the position `kept` are known.
         """
         times: Counter[Hashable] = Counter()
         after = self._counts_after.get(before, Counter())
@@ -212,7 +216,7 @@ class AgentMessages:
     def _is_known(self, message: NormalizedMessage, repeats: RepeatedAnswers, times: Counter[Hashable]) -> bool:
         """Whether an earlier prompt had a message.
 
-        A tool result is identified by its call, even if its text was changed.
+        A tool result with a changed text is recognised by its call.
         """
         caller = _caller(message, repeats)
         if message.answered_call is not None and caller is not None:
@@ -222,9 +226,9 @@ class AgentMessages:
     # ── what is new ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_prompt(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, repeats: RepeatedAnswers) -> None:
-        """Remember the messages of a turn's prompt.
+        """Remember the messages of a turn's prompt, so that later prompts find them.
 
-        Messages of the earlier prompt `prompt.before` are remembered already.
+        Messages that the prompt shares with the earlier prompt `prompt.before` are remembered already.
         """
         unasked = {*prompt.inherited_unasked} - {*known.places}
         for place, is_known in zip(known.places, known.are_known, strict=True):
@@ -243,10 +247,10 @@ class AgentMessages:
         prompt.turn, prompt.unasked = turn, [*unasked]
 
     def add_answers(self, turn: Turn, prompt: NormalizedPrompt, known: KnownMessages, instructions: str | None) -> None:
-        """Remember the answers of a turn, its messages, and its instructions if they may have changed.
+        """Remember the answers of a turn, and assign its messages to the turn's chain.
 
-        The messages then belong to the chain of the turn. Messages that the prompt repeats are in that chain already,
-        unless messages were assigned to another chain in between.
+        If `instructions` is not None, it replaces the instructions of the chain. Messages that the prompt repeats are
+        assigned to the chain already, unless a turn of a different chain was added in between.
         """
         start = turn.chain_start
         if start is not self._claimed_by:
@@ -272,7 +276,7 @@ class AgentMessages:
 
 
 def _caller(result: NormalizedMessage, repeats: RepeatedAnswers) -> AnswerRef | None:
-    """Return the recorded answer that made the call of a tool result, if the prompt has that answer."""
+    """Return the recorded answer with the call of a tool result, or None if the prompt does not have that answer."""
     place = None if result.answered_call is None else result.answered_call.message_index
     return None if place is None else repeats.get(place)
 
@@ -287,6 +291,6 @@ def _are_similar(text: str, other: str) -> bool:
 
 
 def _is_repetition(key: Hashable, times: Counter[Hashable], before: Counter[Hashable]) -> bool:
-    """Count a message of a prompt. Return whether earlier prompts had it at least as often as this prompt so far."""
+    """Count a message of a prompt in `times`. Return whether the count is at most the message's count in `before`."""
     times[key] += 1
     return times[key] <= before[key]

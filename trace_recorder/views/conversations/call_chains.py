@@ -2,15 +2,16 @@
 
 A request `extends` an earlier call if the messages of the request begin with the messages and the recorded answer of
 that call. A request `refers` to an earlier call if the request names the call instead of repeating its messages.
-OpenAI's requests have `previous_response_id` for this, and threads of Anthropic's have the id of a message. An agent
-that records only its newest messages also refers to its last call. Messages are compared after
-`normalized_prompts.py` has normalized them.
+OpenAI's requests name the call by `previous_response_id`, and Anthropic's threads by the id of a message. An agent that
+records only its newest messages also refers to its last call. Messages are compared after `normalized_prompts.py` has
+normalized them.
 
 If the agent changed its history, each message of the request is looked up in the earlier histories. The request `edits`
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
 The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
-answer of its agent and has other instructions. A request of unclear origin also begins a new chain, if the agent later
-continued the call before it instead. `turns_of_run.py` reads all calls to find such requests.
+recorded answer, and its instructions differ from those of the earlier chains. If a request changes the history and the
+instructions, its origin is unclear. Such a request also begins a new chain if a later request continues the call before
+it. `turns_of_run.py` reads all calls to find these requests.
 
 A digest of each distinct message, and the new messages of each prompt, stay in memory.
 """
@@ -50,9 +51,10 @@ from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """The earlier call that a request continues.
+    """The relation of a request to the earlier calls, and the turn that the request continues, if any.
 
-    `answers` are the recorded answers among the normalized messages of the request.
+    `prefix_length` is the number of messages up to the continued answer. `answers` are the recorded answers among the
+    normalized messages of the request.
     """
 
     relation: Relation
@@ -68,7 +70,8 @@ class Continuation:
 class AnswerPrefix:
     """An answer and all messages before it.
 
-    `sum` and `message_count` are the sum and the number of all these messages. `content` is the content of the answer.
+    `sum` and `message_count` are the sum and the number of all these messages. `content` is the content of the answer,
+    or None if the answer is empty.
     """
 
     sum: int
@@ -80,7 +83,8 @@ class AnswerPrefix:
 class RequestPrompt:
     """A request with its normalized prompt.
 
-    If the request refers to a turn, `start_sum` and `start_count` are the sum and the number of that turn's messages.
+    If the request refers to a turn, `start_sum` and `start_count` are the sum and the number of the messages of that
+    turn.
     """
 
     call: LLMInteraction
@@ -120,7 +124,7 @@ class RequestPrompt:
         return "\n".join(map(text_of, messages[:end]))
 
     def answer_prefix(self, answer: Message, normalizer: MessageNormalizer) -> AnswerPrefix:
-        """Return the prefix that ends with an answer, in the form in which an agent sends the answer back.
+        """Return an answer and the messages before it, in the form in which an agent sends them back.
 
         The prompt may end with a message of the assistant, which the model completes. That message and the answer then
         form one message.
@@ -156,10 +160,10 @@ class RequestPrompt:
     def new_messages(
         self, continued: Continuation, appended: Sequence[Message], known: KnownMessages
     ) -> tuple[tuple[Message, ...], range]:
-        """Return the new messages, and which range of them comes from before the previous answer.
+        """Return the new messages, and the range of those that come before the continued answer in the request.
 
-        A message is new if no earlier prompt had it. The results of the previous answer's tools come first, then the
-        messages from before that answer, then the rest.
+        A message is new if no earlier prompt had it. The returned messages begin with the results of the continued
+        answer's tools. Then come the messages from before that answer, and then the rest.
         """
         new = {*self._new_places(continued, known)}
         after = [message for place, message in enumerate(appended, start=continued.prefix_length) if place in new]
@@ -168,7 +172,7 @@ class RequestPrompt:
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
     def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
-        """Yield the positions of the new messages. In the first prompt of a chain, empty messages count too."""
+        """Yield the positions of the new messages. In the first prompt of a chain, empty messages are new too."""
         for message in known.unknown(self.messages):
             yield from range(message.begin, message.end)
         if continued.relation == "begins":
@@ -226,7 +230,10 @@ class CallChains:
     # ── what a request continues ─────────────────────────────────────────────────────────────────────────────────────
 
     def _referred_by_id(self, call: LLMInteraction, reading: RequestReading) -> Turn | None:
-        """Return the turn of the response that a request names, which the server has stored and continues."""
+        """Return the turn whose response a request names, or None.
+
+        The server has stored that response and continues it.
+        """
         if call.api is None:
             return None
         thread = as_dict(reading.parameters.get("thread"))  # Anthropic's threads
@@ -366,8 +373,8 @@ def _referred_by_hand(call: LLMInteraction, messages: Sequence[Message], history
     """Return the turn that a call continues, if the call was recorded by hand and has only the agent's new messages.
 
     A call has only new messages if its first message is the result of a tool call. A call also has only new messages if
-    the last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. A
-    call with an answer of the model among its messages never counts.
+    the last turn made no tool call, the agent had instructions before, and no message of the call is an instruction. If
+    an answer of the model is among the messages, they are not only new messages.
     """
     if call.api is not None or not messages or any(message.role == "assistant" for message in messages):
         return None

@@ -1,11 +1,11 @@
 """Which messages of a prompt are new compared with an earlier prompt of its agent, and which messages are gone.
 
 All code that shows new messages to people uses this module. A prompt is compared with the prompt of the call that it
-continues, by the rule of `call_chains.py`. If the prompt repeats more messages of another recent prompt of the agent,
-such as the prompt of a failed call, it is compared with that other prompt. A prompt that continues no call is compared
-with the most similar recent prompt. The history of such a prompt counts as changed only if answers of the model are
-gone, because independent calls share their instructions. A prompt that begins a conversation, such as a question for a
-title, is new as a whole, unless it extends an earlier prompt.
+continues, by the rule of `call_chains.py`. A prompt may begin with all of a longer recent prompt of the agent, such as
+the prompt of a failed call. Then the prompt is compared with that longer prompt. A prompt that continues no call is
+compared with the most similar recent prompt. The history of such a prompt counts as changed only if answers of the
+model are gone, because independent calls share their instructions. A prompt that begins a conversation, such as a
+question for a title, is new as a whole, unless it extends an earlier prompt.
 
 Two messages are equal if their JSON is equal, apart from cache marks (`values/message_equality.py`).
 """
@@ -33,7 +33,7 @@ class ComparedPrompt:
     """A prompt, its relation to an earlier prompt, and its comparison with that earlier prompt.
 
     `base` is the id of the earlier prompt's call or step, or None if no earlier prompt shares a message with this
-    prompt. `numbers` are the numbers of this prompt's messages.
+    prompt. `numbers` are the numbers of this prompt's messages. Equal messages have equal numbers.
     """
 
     numbers: Numbers
@@ -43,19 +43,19 @@ class ComparedPrompt:
 
     @property
     def gone(self) -> int:
-        """How many messages of the history were removed or changed."""
+        """The number of messages of the history that were removed or changed."""
         return 0 if self.relation in {"begins", "refers"} else len(self.comparison.gone)
 
 
 class ComparedPrompts:
-    """Compares the prompts of a run, one after another. `messages` gives numbers to their messages."""
+    """Compares the prompts of a run, one after another. `messages` gives equal messages equal numbers."""
 
     def __init__(self, messages: EqualMessages | None = None) -> None:
         self.messages = messages or EqualMessages(shown_key)
         self._earlier: dict[str | None, EarlierPrompts[str]] = defaultdict(EarlierPrompts)
 
     def begin_again(self) -> ComparedPrompts:
-        """Return a comparison without earlier prompts, in which messages keep their numbers."""
+        """Return new `ComparedPrompts` without earlier prompts, in which messages keep their numbers."""
         return ComparedPrompts(self.messages)
 
     def add_call(self, call: LLMInteraction, turn: Turn | None) -> ComparedPrompt:

@@ -62,9 +62,10 @@ class Conversation:
         return self.agent_id or self.agent
 
     def is_continued_by(self, turn: Turn) -> bool:
-        """Whether a turn continues the newest answer of the conversation, or its beginning if it has no answer yet.
+        """Whether a turn continues the newest answer of the conversation.
 
-        A turn with an unknown prompt counts as continuing.
+        If the conversation has no answer yet, a turn that continues no turn counts too, such as a second attempt. A
+        turn with an unknown prompt always counts.
         """
         return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 
@@ -82,8 +83,8 @@ class Conversation:
     def add(self, turn: Turn, seen: set[Hashable], normalizer: MessageNormalizer) -> None:
         """Add a turn.
 
-        `seen` has the keys of the messages in all conversations of the agent. The keys of this turn's messages are
-        added to it.
+        `seen` has the keys of the messages in all conversations of the agent, and gets the keys of this turn's
+        messages.
         """
         if self._newest is not None and turn.choice:
             self._replace_answer(turn.choice)

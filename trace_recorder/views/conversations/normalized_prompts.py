@@ -1,4 +1,4 @@
-"""Prompts in a normalized form, which is equal even if an agent sends messages back slightly changed.
+"""Prompts in a normalized form, which stays equal if an agent sends messages back slightly changed.
 
 A normalized message is one message, or several consecutive messages of an assistant. Messages without content are left
 out. White space, thoughts that are not sent back, cache marks, leftovers of a server's own tools, and the ids of tool
@@ -6,8 +6,8 @@ calls make no difference. A tool result is identified by the call that it answer
 and by the index of the call in that message. `values/message_equality.py` defines this equality.
 
 A digest is computed once for each message of the run's table. Most prompts repeat an earlier prompt, so only their end
-is normalized. If single messages in the middle were replaced, only these are normalized again. So the work grows with
-the new messages of each prompt.
+is normalized. If single messages in the middle were replaced, only the replaced messages are normalized again. So the
+work for a prompt depends on how many of its messages are new.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from trace_recorder.views.conversations.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCall:
-    """The call that a tool result answers: the content of the calling message, and the index of the call in it.
+    """The tool call that a tool result answers.
 
-    `message_index` is the index of the calling message in the prompt of the result. `message_index` is None if the
-    calling message is in an earlier prompt.
+    `content` is the content of the calling message, and `call_index` is the index of the call in that message.
+    `message_index` is the index of the calling message among the normalized messages of the prompt with the result. It
+    is None if the calling message is in an earlier prompt.
     """
 
     content: NormalizedContent
@@ -60,7 +61,7 @@ class NormalizedMessage:
         return self.content.digest, self.answered_call.content.identity, self.answered_call.call_index
 
     def term(self, place: int) -> int:
-        """Return the term of `prefix_sums` for this message at a position in a prompt."""
+        """Return the number that this message adds to the sums of `prefix_sums` if it is at the position `place`."""
         data = self.content.digest
         if self.answered_call is not None:
             data += self.answered_call.content.identity + b"%d" % self.answered_call.call_index
@@ -118,7 +119,10 @@ class MessageNormalizer:
         return contents[key]
 
     def numbered(self, messages: Sequence[Message]) -> NumberedMessages:
-        """Return messages with their numbers in a table."""
+        """Return messages with their numbers in a table.
+
+        Messages without numbers get numbers in a table of this object.
+        """
         return messages if isinstance(messages, NumberedMessages) else self._others.prompt(messages)
 
 
@@ -128,9 +132,10 @@ def _answered_call(
     normalized: Sequence[NormalizedMessage],
     before: NormalizedContent | None,
 ) -> AnsweredCall | None:
-    """Return the last call with this id before a tool result.
+    """Return the last call with the id `call_id` before a tool result, or None.
 
-    The search begins at the result, which usually follows its call.
+    The messages before the result are searched backwards, because a result usually follows its call. The answer
+    `before` is searched last.
     """
     for place in reversed(range(len(known) + len(normalized))):
         content = (known[place] if place < len(known) else normalized[place - len(known)]).content
@@ -143,7 +148,7 @@ def _answered_call(
 
 
 def prefix_sums(messages: Sequence[NormalizedMessage], place: int = 0, start: int = 0) -> Iterator[int]:
-    """Yield for each message a number that identifies the sequence of messages that ends with it.
+    """Yield for each message a number that identifies the sequence of messages up to that message.
 
     The number is a sum with one term for each message and its position. So an edit of one message changes all later
     sums by the same amount. The first message has the position `place`, and `start` is the sum of the messages before
@@ -177,16 +182,18 @@ If there are more replaced messages, the rest of the prompt is normalized again.
 
 @dataclass(slots=True, eq=False)
 class NormalizedPrompt:
-    """A prompt of an agent in normalized form. `keys` are the keys of its `messages`.
+    """A prompt of an agent in normalized form.
 
-    The first `own` messages are instructions for this prompt alone. `prefixes` has the sum after each of the other
-    messages (`prefix_sums`). `answer_places` are the positions of the assistant's messages. The earlier prompt `before`
-    has the same messages at all positions except `new`. `before` is None if there is no such prompt, and after this
-    prompt was added to a history.
+    `keys` are the keys of `messages`. The first `own` messages are instructions for this prompt alone. `prefixes` has
+    the sum (`prefix_sums`) after each message that follows them. `answer_places` are the positions of the assistant's
+    messages. `before` is an earlier prompt that has the same messages at all positions except those in `new`. `before`
+    is None if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt was added, so
+    that earlier prompts do not stay in memory.
 
-    `AgentMessages` sets three fields. `turn` is the turn of this prompt. `unasked` are the positions of tool results
-    whose calls are in no known answer. `claim` is the counter `AgentMessages._claims` when all messages of this prompt
-    were assigned to its chain, or 0 if they were not.
+    `AgentMessages` sets the other fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
+    results whose calls are in no recorded answer of the prompt. `claim` is the value that the counter
+    `AgentMessages._claims` had when all messages of this prompt were assigned to its chain. `claim` is 0 if not all
+    messages were assigned.
     """
 
     source: NumberedMessages
@@ -205,7 +212,7 @@ class NormalizedPrompt:
 
     @property
     def inherited_unasked(self) -> list[int]:
-        """The positions `unasked` of `before` at which this prompt has the same messages."""
+        """The positions in `before.unasked` at which this prompt has the same messages as `before`."""
         new = {*self.new}
         return [] if self.before is None else [n for n in self.before.unasked if n not in new and n < len(self.keys)]
 
@@ -259,7 +266,10 @@ class PromptNormalizer:
         place: int,
         start: int,
     ) -> NormalizedPrompt:
-        """Normalize a prompt that refers to an answer. `start` is the sum of the `place` messages before the prompt."""
+        """Normalize a prompt that refers to `answer`.
+
+        `place` messages come before the prompt, and `start` is their sum.
+        """
         source = self._normalizer.numbered(messages)
         normalized = SharedSequence(self._normalizer.normalize(source, answer))
         own = sum(message.begin < instructions for message in normalized)
@@ -280,11 +290,11 @@ class PromptNormalizer:
         return normalized
 
     def _most_similar(self, source: NumberedMessages) -> NormalizedPrompt | None:
-        """Return the earlier prompt that shares most with a prompt.
+        """Return the earlier prompt that shares most messages with the prompt `source`, or None.
 
-        The first choice is a prompt that the new prompt repeats as a whole. This earlier prompt is removed, because the
-        new prompt replaces it. The second choice is a prompt with the same message in the middle. The last choice is
-        the prompt with the longest common beginning.
+        The first choice is an earlier prompt that `source` repeats as a whole. That earlier prompt is then removed,
+        because `source` replaces it. The second choice is a prompt that has the middle message of `source` at the same
+        position. The last choice is the prompt with the longest common beginning.
         """
         numbers, middle = source.numbers, len(source) // 2
         best: tuple[NormalizedPrompt | None, int] = None, 0
@@ -305,10 +315,10 @@ class PromptNormalizer:
 
 
 def _edits(before: NumberedMessages, source: NumberedMessages) -> tuple[list[int], int]:
-    """Return the positions of messages that were replaced singly, and the position up to which nothing else differs.
+    """Return the positions of single replaced messages, and the position up to which there is no other difference.
 
-    A replaced message of an assistant ends the search, because its calls have results and its neighbours may belong to
-    the same normalized message.
+    The search ends at a replaced message of an assistant. Its calls have results, and its neighbours may belong to the
+    same normalized message.
     """
     old_numbers, numbers = before.numbers, source.numbers
     edits: list[int] = []
@@ -366,7 +376,7 @@ def _prefixes(
 
 
 def is_instruction(message: Message) -> bool:
-    """Whether a message is from the system or the developer."""
+    """Whether the role of a message is "system" or "developer"."""
     return message.role in {"system", "developer"}
 
 

@@ -89,8 +89,8 @@ def _keys_of_response(response: LLMResponse, calls: Sequence[ToolCall]) -> Itera
 class StepsByTurn:
     """The steps of each turn: steps that are derived from the turn, and steps that the agent recorded for it.
 
-    `unrequested` has the tools that no model requested, by the turn of their step. The key of `unrequested` is None if
-    the step has no turn. The steps in `steps` do not have these tools.
+    `unrequested` has steps with only the tools that no model requested, by their turn. The key of steps without a turn
+    is None. The steps in `steps` do not have these tools.
     """
 
     steps: dict[Turn, list[AgentStep]] = field(default_factory=dict)
@@ -266,7 +266,10 @@ def message_of(result: ToolResult) -> Message:
 
 
 def _results(step: AgentStep | None, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-    """Return the results that an agent recorded for these calls. Results without ids belong to the calls in order."""
+    """Return the results that an agent recorded for these calls.
+
+    If no result has an id, results and calls are paired in order.
+    """
     if step is None:
         return ()
     results = tuple(result for result in step.tool_results if not step.derived or result.duration_seconds is not None)

@@ -18,8 +18,8 @@ from trace_recorder.values.trajectory import AgentStep
 class Turn:
     """One interaction in its chain of calls.
 
-    `previous` is the turn that this turn continues. `choice` is the number of the continued answer, because a call may
-    have several answers. `exact` is True if the model saw the prompt and the answer of that turn unchanged.
+    `previous` is the turn that this turn continues. A call may have several answers, and `choice` is the index of the
+    answer that was continued. `exact` is True if the model saw the prompt and the answer of `previous` unchanged.
 
     The prompt of this turn has `prompt_length` messages. The first `prefix_length` messages end with the continued
     answer. The first `instructions` messages apply to this request only. `normalized_length` is the number of
@@ -55,7 +55,7 @@ class Turn:
 
     @property
     def answered(self) -> bool:
-        """Whether there is an answer of the model, at least a part of an answer."""
+        """Whether there is an answer of the model, or at least a part of an answer."""
         call, response = self.interaction, self.interaction.response
         has_content = response.content or response.reasoning or response.tool_calls
         return call.answered and (call.error is None or bool(has_content))

@@ -38,8 +38,8 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 class TurnsOnDemand:
     """Returns the same turns as `turns_of`, but reads only the calls up to the requested call.
 
-    Whether a call of unclear origin is a separate call depends on later calls. So all calls are read at the first call
-    of unclear origin.
+    Later calls decide whether a call of unclear origin is a separate call. So the first call of unclear origin makes it
+    necessary to read all calls.
     """
 
     def __init__(self, trajectory: Trajectory) -> None:
@@ -73,7 +73,10 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
 
 
 def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
-    """Return the ids of calls of unclear origin, if the agent later continued the call before them instead."""
+    """Return the ids of the calls of unclear origin that belong to no chain.
+
+    Such a call belongs to no chain if a later call continues the call before it.
+    """
     numbers = {turn: number for number, turn in enumerate(turns)}
     continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}
     latest: dict[Turn, Turn] = {}

@@ -34,7 +34,7 @@ from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
-"""Parts that are not text, and members next to the text, are in `metadata`."""
+"""Parts that are not text, and members next to the text, are in `metadata`. They count as left out."""
 
 
 @view
@@ -174,7 +174,7 @@ def _token_counts(trajectory: Trajectory) -> list[Counts]:
 
 
 def _execution(trajectory: Trajectory, turns: Sequence[AnsweredTurn]) -> dict[str, Payload]:
-    """Return durations in seconds: of timed tools, of models, and in total."""
+    """Return the seconds of tools, of models and of the whole run, and why the run ended."""
     total = trajectory.execution_time
     if total is None:
         total = seconds_between(trajectory.start_time, trajectory.end_time)

@@ -74,9 +74,9 @@ def _calls_and_results(answered: AnsweredTurn) -> tuple[dict[str, ToolCall], dic
 
 
 def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
-    """Return the results of a conversation's last turn that are in the next prompt.
+    """Return the tool results of a conversation's last turn that the next prompt has.
 
-    The results are needed if that prompt begins another conversation.
+    If the next prompt begins a new conversation, only these results show what the tools of the last turn returned.
     """
     calls, results = _calls_and_results(answered)
     messages = [message for message in answered.next_messages if message.call_id in calls]
@@ -84,7 +84,7 @@ def last_results(answered: AnsweredTurn) -> list[TurnMessage]:
 
 
 def _added_messages(turn: Turn) -> tuple[Sequence[Message], range]:
-    """Return the messages of a prompt after those of the previous turn, and the positions of the changed messages."""
+    """Return the messages that a prompt adds, and the positions of those that may replace earlier messages."""
     if turn.relation == "extends":
         return turn.appended, range(0)
     if turn.relation in {"refers", "edits"}:
@@ -171,7 +171,10 @@ def _definition(tool: Tool) -> dict[str, Payload]:
 
 
 def _usage(answered: AnsweredTurn) -> dict[str, int] | None:
-    """Return the tokens under OpenAI's names, as the SDK adds them up. `prompt_tokens` includes cached tokens."""
+    """Return the token counts under OpenAI's names, because the SDK sums these.
+
+    `prompt_tokens` includes cached tokens.
+    """
     counts = counts_of(answered.interaction)
     if counts is None:
         return None

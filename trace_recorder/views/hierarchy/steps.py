@@ -1,9 +1,10 @@
 """The Hierarchy's steps: the conversations of a run, cut into cumulative snapshots.
 
 A conversation is a chain of turns, each of which continues the turn before it. If answers are gone from a history, or
-two requests continue the same turn, there are several conversations. Each step has the messages that the model saw
-then. If all answers are kept and other messages were changed, the conversation continues: a message stays as it was
-first sent, and instructions are as they were last sent. There are two ways to cut:
+two requests continue the same turn, there are several conversations. Each step has the messages that the model saw at
+that step. If the history keeps all answers, the conversation continues, even if the agent changed messages that are not
+answers. A changed message stays as it was first sent, but instructions are as they were last sent. There are two ways
+to cut:
 
 - `turn`: before each message of a user that follows an action of the agent. A step is one exchange.
 - `message`: after the first user message, after each tool message, and after each answer without tool calls, as
@@ -39,7 +40,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _MessageChain:
-    """The messages of a conversation. Messages before `begin` belong to another chain, or are older than this run."""
+    """The messages of a conversation. Messages before `begin` belong to an earlier chain, or to a rewritten history."""
 
     number: int
     lines: Sequence[TurnMessage]
@@ -79,7 +80,10 @@ def _snapshots(
 
 
 def _resumed_exchange(chain: _MessageChain, exchanges: Mapping[Turn, Exchange]) -> Exchange | None:
-    """Return the exchange that continues after a history was rewritten without a new message of the user."""
+    """Return the exchange that a chain continues, or None.
+
+    A chain continues an exchange if its first turn rewrote the history, and the user sent no new message.
+    """
     first = chain.lines[0].turn.turn
     if first.previous is None or any(message.role == "user" for message in first.new_messages):
         return None
@@ -136,7 +140,7 @@ def _by_message(lines: Sequence[TurnMessage]) -> Iterator[tuple[int, Sequence[Tu
 
 
 def _with_new_system_message(running: Sequence[TurnMessage], line: TurnMessage, *, first: bool) -> list[TurnMessage]:
-    """Replace the earlier system messages by a new one.
+    """Replace the earlier system messages by a new system message.
 
     If several new system messages follow each other, all are kept.
     """
@@ -155,7 +159,10 @@ def _with_new_instructions(running: Sequence[TurnMessage], line: TurnMessage) ->
 
 
 def _chains(turns: Sequence[AnsweredTurn]) -> Iterator[_MessageChain]:
-    """Yield the conversations from beginning to end. If two conversations share messages, these belong to the first."""
+    """Yield the conversations from beginning to end.
+
+    Messages that two conversations share belong to the first of the two.
+    """
     by_turn = {answered.turn: answered for answered in turns}
     lines: dict[Turn, list[TurnMessage]] = {}
     for number, leaf in enumerate(_leaves(turns)):

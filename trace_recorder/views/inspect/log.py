@@ -188,7 +188,7 @@ def _time(timestamp: str | None) -> str | None:
 
 
 def _archive(log: Mapping[str, Payload]) -> bytes:
-    """Return a log as Inspect's archive, in which each part is a file."""
+    """Return a log as Inspect's archive, in which each part of the log is a file."""
     head = {name: value for name, value in log.items() if name != "samples"}
     [sample] = log["samples"]
     buffer = io.BytesIO()

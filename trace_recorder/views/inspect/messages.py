@@ -41,7 +41,7 @@ class MessagePool:
         return [{"id": f"message_{number}", **message_of(message)} for number, message in distinct]
 
     def references(self, messages: Sequence[Message]) -> list[list[int]]:
-        """Return messages as ranges of numbers, each without its end."""
+        """Return the numbers of messages as ranges. The end of a range is the number after its last message."""
         return [[first, last + 1] for first, last in ranges_of(self._distinct.numbers_of(messages))]
 
 

@@ -4,9 +4,9 @@ https://github.com/open-telemetry/semantic-conventions-genai, as of November 202
 no attribute are in attributes whose names begin with `trace_recorder.`. The count of tokens written to a cache has its
 current name, and also the earlier name (`cache_creation`), which most readers know.
 
-If `is_0_1` is True, attributes are those of version 0.1. Internal `invoke_agent` spans have no provider,
-`gen_ai.agent.id` is only for hosted agents, and instructions are texts. An answer has no `finish_reason` of its own,
-and the tokens written to a cache have only one name.
+If `is_0_1` is True, attributes are those of version 0.1 of the conventions. In that version, internal `invoke_agent`
+spans have no provider, `gen_ai.agent.id` is only for hosted agents, and instructions are texts. An answer has no
+`finish_reason` of its own, and the count of tokens written to a cache has only the name `cache_write`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def parameter(parameters: Mapping[str, Payload], *names: str) -> Payload:
 
 
 def known_attributes(**members: AttributeValue | None) -> dict[str, AttributeValue]:
-    """Return attributes by their names, with dots in place of double underscores. Unknown values are left out."""
+    """Return attributes by their names, with dots in place of double underscores. Values that are None are left out."""
     return {
         name.replace("__", "."): encodable(value) if isinstance(value, str) else value
         for name, value in members.items()

@@ -27,7 +27,7 @@ from trace_recorder.views.otlp.tree import ToolNode
 _OF = "langfuse.observation."
 INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
 NO_TOKENS = {"input": 0, "output": 0, "total": 0}
-"""The tokens of a call that was not made. Without a number, the services would estimate tokens and a cost."""
+"""The token counts of a replayed answer. If there were no counts, the services would estimate tokens and a cost."""
 MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}metadata.tools"
 
 

@@ -43,7 +43,7 @@ def encodable(text: str) -> str:
 
 
 MAX_KEPT_CHARACTERS = 16 * 1024 * 1024
-"""About this many characters of encoded messages are kept, for later calls that repeat the messages."""
+"""Encoded messages are kept for later calls. When they have more characters than this, all of them are forgotten."""
 
 
 class MessageTexts:
@@ -147,7 +147,7 @@ def _answer_parts(answer: Choice | LLMResponse) -> Iterator[dict[str, Payload]]:
 
 
 def _block_part(block: Block, calls: list[ToolCall]) -> dict[str, Payload] | None:
-    """Return the part of a block. If it is a tool call, the call is removed from `calls`."""
+    """Return the part of a block, or None. If the block is a tool call, the call is removed from `calls`."""
     if block.type == "reasoning":
         return _reasoning(block.text or "")
     if block.type == "text":

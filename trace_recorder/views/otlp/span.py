@@ -31,7 +31,7 @@ _PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", r
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """Something that happened at one moment of a span."""
+    """An event at one moment of a span, such as an exception or a reward."""
 
     name: str
     time: int
@@ -40,7 +40,7 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One operation.
+    """One operation of a run, such as a call to a model or the execution of a tool.
 
     `error` is the message of the failure, "" if the failure has no message, and None if the operation did not fail.
     """
@@ -59,7 +59,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class SpanIds:
-    """The ids of a run's spans. `parent_id` is the span of the application in which the run began."""
+    """The ids of a run's spans. `parent_id` is the id of the application's span in which the run began."""
 
     run: str
     trace_id: str
@@ -86,7 +86,7 @@ def _digest(text: str, size: int) -> str:
 
 
 def nanoseconds(timestamp: str | None) -> int | None:
-    """Return a time in nanoseconds since 1970, exact to the microsecond, or None if it cannot be read."""
+    """Return a time in nanoseconds since 1970, exact to the microsecond, or None if the text is not a time."""
     time = parse_time(timestamp)
     if time is None:
         return None

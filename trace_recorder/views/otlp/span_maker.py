@@ -63,11 +63,14 @@ class SpanMaker:
     ids: SpanIds = _NO_IDS
     equal: EqualMessages = field(default_factory=partial(EqualMessages, json_key))
     side_calls: frozenset[str] = frozenset()
-    """The ids of the side calls. While a run is recorded they are unknown, because a later call may continue them."""
+    """The ids of the side calls.
+
+    The set is empty while a run is recorded, because a later call may continue a side call.
+    """
 
     @classmethod
     def of(cls, conventions: Conventions, *, content: bool) -> SpanMaker:
-        """Return a maker. Raises ValueError if there are no such conventions."""
+        """Return a maker for the named conventions. Raises ValueError if there are no such conventions."""
         if conventions not in _WRITERS:
             raise ValueError(f"There are no conventions {conventions!r}: give one of {', '.join(_WRITERS)}.")
         return cls(tuple(writer(content) for writer in _WRITERS[conventions]), content)

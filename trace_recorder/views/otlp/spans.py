@@ -1,13 +1,13 @@
 """A run as spans: a span for the main agent, and inside it spans for its steps, calls, tools and sub-agents.
 
-`plan_spans` returns which spans a run has, how they are nested, and which of them can no longer change. It reads no
-messages. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory. While a run is
-being recorded, the spans that can no longer change are sent.
+`plan_spans` returns which spans a run has, how they are nested, and which of them can no longer change. `plan_spans`
+reads no messages. `PlannedSpan.make` makes a span. So a run is exported span by span, with one prompt in memory. While
+a run is being recorded, exporters send only the spans that can no longer change.
 
 A delivered span cannot be changed. A reward becomes an event in the span of its step or run, if that span is not
 delivered yet. Otherwise `plan_additions` makes a span `evaluate NAME` inside that span, with the same event. An
-annotation is a span `annotate KEY`. The id of such a span identifies the reward or annotation. So an exporter knows
-whether the reward or annotation was delivered before, inside another span or as its own span.
+annotation becomes an attribute of the run's own span, or else a span `annotate KEY`. Each reward and each annotation
+has an id. By this id, an exporter knows whether the reward or annotation was delivered before.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def to_spans(
 ) -> Iterator[Span]:
     """Yield the spans of a run: its agents, its steps, its calls, its tools.
 
-    `conventions` are those of OpenTelemetry, of OpenInference, or both. If `content` is False, prompts, answers,
-    arguments and results are left out. Each call has its whole prompt, as the conventions require, so the size grows
-    with the square of the number of calls. If `new_messages` is True, a call has only the messages that are new since
-    the previous call.
+    `conventions` chooses the names and forms of attributes: OpenTelemetry's, OpenInference's, both, or Langfuse's. If
+    `content` is False, prompts, answers, arguments and results are left out. Each call has its whole prompt, as the
+    conventions require, so the size grows with the square of the number of calls. If `new_messages` is True, a call has
+    only the messages that are new since the previous call.
     """
     if content:
         count_unsupported_contents(turns_of(trajectory), left_out, _SUPPORTED)
@@ -64,10 +64,10 @@ def to_spans(
 
 @dataclass(frozen=True, slots=True)
 class PlannedSpan:
-    """A span that can be made.
+    """A span of a run that has not been made yet.
 
-    `is_final` is True if later records cannot change it. `addition_ids` are the ids of the rewards and annotations in
-    the span.
+    `is_final` is True if later records of the run cannot change the span. `addition_ids` are the ids of the rewards and
+    annotations in the span.
     """
 
     span_id: str
@@ -78,9 +78,9 @@ class PlannedSpan:
 
 
 def plan_spans(trajectory: Trajectory, maker: SpanMaker, *, new_messages: bool = False) -> list[PlannedSpan]:
-    """Plan the spans of a run up to now, without making them.
+    """Return a plan of each span that the run has so far. No span is made.
 
-    If the `maker` made spans of an earlier state of the run, it does not encode the same messages again.
+    If `maker` was used for an earlier state of the run, the same messages are not encoded again.
     """
     maker = maker.for_run(trajectory)
     tree = SpanTree.of(trajectory, maker.ids)

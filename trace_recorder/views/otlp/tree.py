@@ -22,7 +22,7 @@ from trace_recorder.views.otlp.span import SpanIds, after, nanoseconds
 
 @dataclass(slots=True)
 class AgentRecords:
-    """An agent with a name: its first call or step, when it began and ended, and the tool in which it was started."""
+    """An agent with an id or a name: its first call or step, its begin and end, and the execution that started it."""
 
     key: str
     first: LLMInteraction | AgentStep
@@ -41,7 +41,7 @@ class AgentRecords:
 
 
 def agents_of(trajectory: Trajectory) -> dict[str, AgentRecords]:
-    """Return the agents that have a name, by their keys, in the order of their first records."""
+    """Return the agents that have an id or a name, by their keys, in the order of their first records."""
     agents: dict[str, AgentRecords] = {}
     records: list[LLMInteraction | AgentStep] = [*trajectory.llm_interactions, *trajectory.agent_steps]
     for record in records:
@@ -75,7 +75,7 @@ class ToolNode:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """Identifies the execution: its step, its agent, the call id, and a number if results share that call id."""
+        """The texts that identify the execution: step, agent, call id, and a number for results with the same id."""
         step = self.step
         own = step.interaction.interaction_id if step.derived and step.interaction else step.timestamp
         return own, agent_key(step) or "", self.result.call_id, str(self.occurrence)
@@ -93,7 +93,7 @@ class ToolNode:
     def times(self) -> tuple[int, int, bool]:
         """Return when the tool began and ended, and whether these times are inferred.
 
-        A tool that did not run took no time.
+        If a recording gave the result, the tool took no time.
         """
         start = nanoseconds(self.result.timestamp)
         if start is not None:
@@ -175,7 +175,7 @@ class SpanTree:
         return self.ids.span_id("tool", *tool.identity)
 
     def parent_of_agent(self, agent: AgentRecords) -> str:
-        """Return the span of the tool, or else the step, or else the agent in which an agent was started."""
+        """Return the id of the span in which an agent was started: of a tool, or else a step, or else an agent."""
         tool = self._executions.get(agent.execution_id or "")
         if tool is not None:
             return self.tool_span(tool)
@@ -186,22 +186,25 @@ class SpanTree:
         return self.agent_span(parent if parent in self.agents and parent != agent.key else None)
 
     def parent_of_call(self, call: LLMInteraction) -> str:
-        """Return the span of a call's step if the step is of the same agent. Otherwise return the span of its agent."""
+        """Return the id of the span of a call's step, or of the call's agent if the step is of a different agent."""
         step = self._step_of.get(call.interaction_id)
         is_inside = step is not None and agent_key(step) == agent_key(call)
         return self.step_span(step) if step and is_inside else self.agent_span(agent_key(call))
 
     def parent_of_tool(self, tool: ToolNode) -> str:
-        """Return the span of the step in which a tool ran, or of its agent if the agent records no steps."""
+        """Return the id of the span of a tool's step, or of the tool's agent if the step is derived."""
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:
-        """Return the span of each reward: the span of its recorded step, or else the run's own span."""
+        """Return the span id for each reward: of the span of its recorded step, or else of the run's own span."""
         steps = {number_or_text(step.step_number): self.step_span(step) for step in self.steps}
         return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 
     def addition_ids(self) -> dict[str, list[str]]:
-        """Return the ids of the rewards by their span. The ids of the annotations belong to the run's own span."""
+        """Return the ids of the rewards and annotations, by the ids of their spans.
+
+        The run's own span has all annotations.
+        """
         run = self.trajectory
         ids = {self.root: [annotation_id(self.ids, key, value) for key, value in run.annotations.items()]}
         for number, (reward, span) in enumerate(zip(run.rewards, self.spans_of_rewards(), strict=True)):

@@ -1,7 +1,7 @@
 """A chat template turns messages into the exact string that an open model gets.
 
 `ChatTemplate` renders a template's Jinja source as `transformers` (5.23) does, with the same extensions, filters and
-names. The environment is sandboxed, because templates come from strangers. Views call only its method
+names. Jinja's environment is sandboxed, because templates come from strangers. Views call only the method
 `apply_chat_template`, which Hugging Face tokenizers have too. jinja2 is an extra: `pip install
 trace-recorder[templates]`.
 """
@@ -40,7 +40,10 @@ class Renderer(Protocol):
 
 
 class ChatTemplate:
-    """A chat template. `variables` are the values of further names in its Jinja source, such as `bos_token`."""
+    """A chat template.
+
+    `variables` has the values of names in the Jinja source that are not arguments, such as `bos_token`.
+    """
 
     def __init__(self, source: str, **variables: Payload) -> None:
         self._template = _environment().from_string(source)
@@ -79,7 +82,7 @@ def _with_reasoning(message: ChatMessage) -> ChatMessage:
 
 @cache
 def _environment() -> Any:
-    """Make the environment of `transformers.utils.chat_template_utils`."""
+    """Return a Jinja environment like the one in `transformers.utils.chat_template_utils`."""
     try:
         jinja, sandbox, ext = (import_module(f"jinja2{name}") for name in ("", ".sandbox", ".ext"))
     except ImportError:
@@ -148,7 +151,10 @@ def _namespace(jinja: Any) -> Any:
 
 
 def _generation(jinja: Any, ext: Any) -> Any:
-    """Return the extension for `{% generation %}`. Templates put answers between these marks, which print nothing."""
+    """Return the extension for the tag `{% generation %}`, which templates put around answers.
+
+    The tag itself renders as nothing.
+    """
 
     def parse(itself: Any, parser: Any) -> Any:
         line = next(parser.stream).lineno

@@ -1,8 +1,8 @@
 """Parsers split an answer of a model into thought, tool code and final answer, as in ToolBrain's `ParsedCompletion`.
 
 Each kind of agent has a parser: `parse_tool_calls` for models that call tools, `parse_code` for models that write code,
-`parse_react` for models that write `Action:` and `Action Input:`. Any function from an `LLMResponse` to a
-`ParsedCompletion` can replace them. Text that a parser does not recognise is the final answer, because no tool acts on
+`parse_react` for models that write `Action:` and `Action Input:`. Any other function from an `LLMResponse` to a
+`ParsedCompletion` is a parser too. Text that a parser does not recognise is the final answer, because no tool acts on
 it.
 """
 
@@ -30,7 +30,7 @@ Parser = Callable[[LLMResponse], ParsedCompletion]
 _CODE = re.compile(
     r"<code>\s*(?P<tagged>.*?)\s*(?:</code>|\Z)"
     r"|```(?:python|py)?[ \t]*\n(?P<fenced>.*?)\s*(?:```|<end_code>|\Z)"
-    r"|```\w+[ \t]*\n.*?(?:```|\Z)"  # in another language, which no agent runs
+    r"|```\w+[ \t]*\n.*?(?:```|\Z)"  # a fence in a language other than Python, which no agent runs
     r"|^[ \t]*Code:[ \t]*(?P<labelled>(?!```|<code>)\S.*?)\s*(?=^[ \t]*Final Answer:|\Z)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
@@ -114,7 +114,7 @@ def _call(name: str, arguments: Payload) -> str:
 
 
 def _action(text: str) -> tuple[str | None, int]:
-    """Return the action of a text as Python, and where it begins. An action after a final answer does not count."""
+    """Return the action of a text as Python, or None, and the position of the action in the text."""
     blob = _BLOB.search(text)
     if blob is not None:
         members = as_dict(json_value(blob["blob"]))
@@ -137,7 +137,7 @@ def _read_input(arguments: Payload) -> Payload:
 
 
 def _parse_words(response: LLMResponse, text: str) -> ParsedCompletion:
-    """Parse a completion without an action: the answer is the text after its label, or else all text."""
+    """Parse a completion without an action. The answer is the text after `Final Answer:`, or else all text."""
     blob = _BLOB.search(text)
     members: Mapping[str, Payload] = as_dict(json_value(blob["blob"])) if blob else {}
     if blob and members.get("action") == "Final Answer":

@@ -1,4 +1,4 @@
-"""Rendering turns the messages of a turn into two strings: the prompt that the model got, and the answer it returned.
+"""Converts the messages of a turn to two strings: the prompt that the model got, and the answer that it returned.
 
 For an open model, a chat template makes these strings (`chat_template.py`, or a tokenizer). For a model behind an API,
 the strings are unknown. `PlainText` then writes everything that was sent, always in the same form.
@@ -27,13 +27,13 @@ from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 
 _SENTINEL = "\ue000"
-"""A placeholder for an answer. The text that a template writes after it is the text after every answer."""
+"""A placeholder for an answer. After the placeholder, a template writes the text that follows every answer."""
 
 
 class PlainText:
     """Writes a conversation as `<|ROLE|>` and the content, with thinking, calls and tools as they were sent.
 
-    Each message is written once, because conversations repeat messages.
+    Each message is written once and kept, because conversations repeat messages.
     """
 
     def __init__(self) -> None:
@@ -80,8 +80,8 @@ def _json(value: Payload) -> str:
 class Rendering:
     """Renders the prompt and the answer of one turn.
 
-    `parameters` are those of the request, and some of them are for the template. `interaction` has the arguments of
-    tool calls as they were sent. `variables` are passed to the template unchanged.
+    `parameters` are the parameters of the request. Some of them are for the template. `interaction` has the arguments
+    of tool calls as they were sent. `variables` are passed to the template unchanged.
     """
 
     renderer: Renderer | PlainText
@@ -109,7 +109,7 @@ class Rendering:
         return self._render(**({"add_generation_prompt": True} | options))
 
     def conversation(self, answer: Message, after: Sequence[Message]) -> str | None:
-        """Return the conversation with the model's answer and later messages, or None if the template refuses it."""
+        """Return the text of the prompt, the answer and later messages, or None if the template refuses them."""
         return self._render_if_accepted(answer, *after)
 
     def completion(self, prompt: str, answer: Message) -> str:
@@ -117,7 +117,7 @@ class Rendering:
 
         If the answer is only text, the text is that string. If the answer has thinking or tool calls, a server has
         taken them out of the string. The template puts these parts together again when it writes the message into a
-        prompt. If the template refuses that, the plain form is used.
+        prompt. If the template refuses the message, the form of `PlainText` is used.
         """
         if not (answer.reasoning or answer.tool_calls):
             return text_of(answer)
@@ -164,7 +164,7 @@ class Rendering:
 
 
 def _with_texts(messages: list[ChatMessage], sent_texts: Mapping[str, str]) -> list[ChatMessage]:
-    """Write arguments as the text that was sent, or as JSON if that text is unknown."""
+    """Return messages with arguments of tool calls as the text that was sent, or as JSON if that text is unknown."""
 
     def call_of(call: Payload) -> Payload:
         arguments = call["function"]["arguments"]

@@ -91,7 +91,7 @@ def turns_one_by_one(
 ) -> Sequence[ToolBrainTurn]:
     """Return the turns that `to_turns` returns, as a lazy sequence.
 
-    Each turn is made when it is read, because its prompt is the whole history.
+    Each turn is made when it is read, because each turn has the whole history in its prompt.
     """
     return _turns(left_out, trajectory, parser, None, _TurnSelection(include_replayed=include_replayed), None)
 
@@ -100,7 +100,7 @@ def turns_one_by_one(
 class _TurnSelection:
     """Selects the calls that are turns: the calls of one agent, by its name or id, or of all agents.
 
-    Calls that were not made are included only if `include_replayed` is True.
+    Calls whose answers a replay or a fork gave are included only if `include_replayed` is True.
     """
 
     agent: str | None = None
@@ -181,14 +181,20 @@ def _turn(
 
 
 def _result_messages(answered: AnsweredTurn, parsed: ParsedCompletion) -> list[Message]:
-    """Return the tool results as the model saw them. For a text agent, they are the next message."""
+    """Return the tool results as the model saw them.
+
+    For an agent that calls tools by text, these are the next messages.
+    """
     if parsed["tool_code"] and not answered.response.tool_calls and answered.next_messages:
         return list(answered.next_messages)
     return answered.tool_messages()
 
 
 def _tool_output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None:
-    """Return the tool results as text. For a text agent, the label that its loop adds is removed."""
+    """Return the tool results as text, or None.
+
+    For an agent that calls tools by text, the label that its loop adds is removed.
+    """
     if not after:
         return None
     text = "\n".join(map(text_of_message, after))
@@ -196,7 +202,10 @@ def _tool_output(answered: AnsweredTurn, after: Sequence[Message]) -> str | None
 
 
 def _action_output(answered: AnsweredTurn) -> Payload:
-    """Return the object that the tool returned, or a list for several tools. None if the agent recorded no object."""
+    """Return the object that the tool returned, or a list for several tools.
+
+    Return None if the agent recorded no result.
+    """
     calls = answered.response.tool_calls
     results = [answered.result_of(call.call_id) for call in calls] if calls else list(answered.results)
     if not any(results):
@@ -208,7 +217,7 @@ def _action_output(answered: AnsweredTurn) -> Payload:
 
 
 def _with_text_output(turn: ToolBrainTurn) -> ToolBrainTurn:
-    """Return the same turn with the object as text, as toolbrain's own type requires."""
+    """Return the same turn with `action_output` as text, as toolbrain's own type requires."""
     output = turn["action_output"]
     text = output if output is None or isinstance(output, str) else json.dumps(output, ensure_ascii=False)
     return {**turn, "action_output": text}
@@ -242,7 +251,7 @@ def _turn_lines(turn: ToolBrainTurn, width: int) -> Iterator[str]:
 
 
 def _end_in_one_line(text: str, width: int) -> str:
-    """Return a text on one line, or its end if it is longer. Only the end of a long text is read."""
+    """Return a text on one line, or only its end if the text has more than `width` characters."""
     end = _in_one_line(text[-_READ_WIDTHS * width :]) if len(text) > _READ_WIDTHS * width else ""
     line = end if len(end) > width else _in_one_line(text)
     return line if len(line) <= width else f"...{line[3 - width :]}"

@@ -32,8 +32,8 @@ NOT_WHOLE = "calls that failed, or whose answer or prompt is incomplete"
 class BranchMessage:
     """One message of a branch.
 
-    `turn` is the turn whose answer it is, or None for any other message. `target` is True for an answer that a model
-    may be trained on, in any branch. `new` is True for a target of this run that no earlier branch has.
+    `turn` is the turn whose answer the message is, or None for a message that is not an answer. `target` is True for an
+    answer that a model may be trained on. `new` is True for a target that no earlier branch has.
     """
 
     message: Message
@@ -61,7 +61,7 @@ class Branch:
     def lines(self) -> list[BranchMessage]:
         """Return the conversation, message by message.
 
-        Answers have their thoughts, even if the agent did not send them back.
+        Answers have their thoughts, even if the agent did not send the thoughts back.
         """
         messages = self.leaf.messages()
         spans = [(normalized.begin, normalized.end) for normalized in MessageNormalizer().normalize(messages)]
@@ -88,8 +88,8 @@ class Branch:
 def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool = False) -> list[Branch]:
     """Return the branches of a run's turns.
 
-    If `include_incomplete` is True, every answer to a known prompt is a target if the call was made, including answers
-    of side calls.
+    If `include_incomplete` is True, the targets are all answers to known prompts, including answers of side calls.
+    Answers that a replay or a fork gave are never targets.
     """
     is_target = _is_known if include_incomplete else _is_faultless
     excluded = frozenset[Turn]() if include_incomplete else side_calls(trajectory, turns)
@@ -105,7 +105,7 @@ def branches(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplet
 
 
 def _leaves(turns: Sequence[Turn]) -> list[Turn]:
-    """Return the turns that no other of these turns continues."""
+    """Return those of the `turns` that no turn in `turns` continues."""
     continued = {before for turn in turns for before in _ancestors(turn)[1:]}
     return [turn for turn in turns if turn not in continued]
 
@@ -152,7 +152,8 @@ def count_unlearned(
     for turn in turns:
         if turn not in trained:
             fault = fault_of_turn(turn) or (SIDE_CALLS if turn in of_program else None)
-            left_out.add(fault or CUT_OFF)  # the first answer has no fault, so the agent used an answer that has one
+            # if the first answer has no fault, the agent continued a second answer, which has a fault
+            left_out.add(fault or CUT_OFF)
         else:
             left_out.add(CHOICES, max(0, len(turn.interaction.response.choices) - 1))
     count(trajectory, left_out, EMBEDDINGS, UNREQUESTED_TOOLS)

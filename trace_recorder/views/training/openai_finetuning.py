@@ -1,8 +1,8 @@
 """OpenAI's fine-tuning rows (https://platform.openai.com/docs/guides/supervised-fine-tuning): one row for each branch.
 
-A row has `messages`, and `tools` and `parallel_tool_calls` if there were any, and nothing else. Each assistant message
-has a `weight`. The weight is 1 for an answer of this run. The weight is 0 for a message that the agent wrote, for an
-incomplete answer, and for an answer that an earlier row has.
+A row has `messages`, and also `tools` and `parallel_tool_calls` if the request had them. Each assistant message has a
+`weight`. The weight is 0 for a message that the agent wrote, for an incomplete answer, and for an answer that an
+earlier row has. All other answers have the weight 1.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ def _faults_in(turns: Iterable[Turn], branch: Branch) -> set[str]:
 
 
 def _only_branch(trajectory: Trajectory, turns: Sequence[Turn], *, include_incomplete: bool) -> Branch | None:
-    """Return the branch of the agent that began the run. Return None unless that agent has exactly one branch.
+    """Return the only branch of the agent that began the run, or None if that agent has several branches.
 
-    Separate calls do not count.
+    Only the agent's chain with the most turns is considered.
     """
     all_branches = branches(trajectory, turns, include_incomplete=include_incomplete)
     if not all_branches:

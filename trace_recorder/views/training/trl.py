@@ -46,7 +46,10 @@ Row = dict[str, Payload]
 BEHIND = "answers that follow an answer that must not be trained on; this form cannot mask them"
 _SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
 SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
-"""The supported contents of messages. The form "tokens" has the exact prompt, so nothing counts as left out."""
+"""The supported contents of messages.
+
+The form "tokens" has the exact prompt, so no content counts as left out there.
+"""
 
 
 @view
@@ -97,7 +100,7 @@ def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
     end = next((place for place, line in enumerate(whole) if _is_faulty(line)), len(whole))
     left_out.add(BEHIND, sum(line.new for line in whole[end:]))
     answers = (place for place, line in enumerate(whole[:end], start=1) if line.message.role == "assistant")
-    lines = whole[: max(answers, default=0)]  # messages after the last answer ask for another answer
+    lines = whole[: max(answers, default=0)]  # messages after the last answer have no answer in this row
     if not any(line.new for line in lines):
         return []
     return [
@@ -153,7 +156,7 @@ def _completions(lines: Sequence[BranchMessage]) -> Iterator[tuple[int, int]]:
 def _tokens(branch: Branch, left_out: LeftOut) -> list[Row]:
     """Return rows of token ids.
 
-    A row continues as long as each prompt begins with exactly the ids that the row has already. Otherwise another row
+    A row continues as long as each prompt begins with exactly the ids that the row has already. Otherwise a new row
     begins.
     """
     rows: list[Row] = []
