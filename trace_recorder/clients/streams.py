@@ -22,7 +22,7 @@ from trace_recorder.values.messages import LLMResponse, Payload
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """The functions of a stream:
+    """The functions that open and read a stream.
 
     `open` sends the request, `plain` converts an event to JSON, and `read` reads a whole body.
     """

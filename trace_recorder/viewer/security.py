@@ -70,7 +70,7 @@ class AccessControl:
             await (answer or self._app)(scope, receive, _with_headers(send))
 
     def _answer(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return a refusal, or the redirect that removes the token from the address. Return None to pass the request on."""
+        """Return a refusal, or the redirect to the address without the token, or None if the request may pass."""
         if (reason := why_refused(self._access.port, scope["method"], headers.get)) is not None:
             return _refusal_for(headers, 403, reason)
         query = QueryParams(scope["query_string"])
