@@ -337,12 +337,12 @@ def test_help_names_the_commands() -> None:
         ["validate", "Check that files are complete and consistent."],
         ["recover", "Rebuild the .json of runs from their journals."],
         ["export", "Write runs in another format."],
-        ["import", "Write runs of other tools as runs of ours."],
+        ["import", "Convert runs of other tools into runs of this package."],
         ["score", "Score runs, and append the rewards to their journals."],
         ["run", "Run a command, and record the LLM calls of its Python processes."],
-        ["proxy", "Record the LLM calls of any program by a proxy."],
+        ["proxy", "Record the LLM calls of any program through a proxy."],
         ["replay", "Run a command whose LLM calls are answered from a run."],
-        ["fork", "Repeat a run up to a call, and continue live from there."],
+        ["fork", "Run a command that repeats a run up to a call, and sends that call and all later calls."],
         ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],
     ]
 

@@ -193,7 +193,7 @@ def test_possible_reasons_for_an_empty_recording_are_listed(command: list[str], 
     done = place.run("--", *(python if part == "PYTHON" else part for part in command))
 
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    assert done.stderr.startswith("trace-recorder: nothing was recorded: no Python process in it used httpx")
+    assert done.stderr.startswith("trace-recorder: nothing was recorded: no Python process of the command used httpx")
     for reason in ("requests", "aiohttp", "-I", "-S", "environment", "`trace-recorder proxy`"):
         assert reason in done.stderr
 

@@ -1,8 +1,8 @@
-"""The command line, for people: `trace-recorder list`, `show`, `validate`, `export`, `stats`, `score`, `run`.
+"""The command line `trace-recorder`. `app.py` lists the commands and their files.
 
-Recorded facts are never changed: `export` writes files of its own, and `score` appends to journals. Recorded text is
-printed literally, in any terminal, any locale, and into any pipe. `load`, `validate` and the views interpret the files,
-and this package only prints the results.
+No command changes recorded facts: `export` writes other files, and `score` appends to journals. Recorded text is never
+interpreted as markup, and is printed in any terminal, any locale, and into any pipe. `load`, `validate` and the views
+interpret the files. This package only prints their results.
 """
 
 from trace_recorder.cli.entry import main

@@ -1,9 +1,10 @@
 """The commands by name. A command's module is imported only when the command is called, so that commands start quickly.
 
-Exit codes: 0 is success. 1 is a failure, which one sentence on stderr or the findings describe. 2 is misuse.
+The exit code is 0 for success, 2 for misuse, and 1 for any other failure. One sentence on stderr, or a finding of
+`validate`, describes the failure. Commands that run a program exit as the program did.
 
-typer's own help adds the types of Python (`<list[Path]>`), and brackets that depend on the version of typer. So
-`RecorderCommand` shows only the metavar of an argument, such as `[PATH...]`, as the command declares it.
+typer's own help adds Python's types, such as `<list[Path]>`, and brackets that depend on the version of typer.
+Therefore `RecorderCommand` shows only the metavar that the command declares for an argument, such as `[PATH...]`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from trace_recorder.errors import TraceRecorderError
 from trace_recorder.version import __version__
 
 ClickObject = Any
-"""A context, a formatter or a parameter of click. Newer versions of typer have classes of their own for these."""
+"""A context, a formatter or a parameter of click. Newer versions of typer use classes of typer instead of click's."""
 COMMAND_PARAMETER = "command"
-"""The name of the parameter that has the command line of another program."""
+"""The name of the parameter whose value is the command line of the program to run."""
 
 
 class RecorderCommand(TyperCommand):
-    """A command of `trace-recorder`."""
+    """A command of typer with a plain help text, which may also take the command line of a program after `--`."""
 
     def collect_usage_pieces(self, ctx: ClickObject) -> list[str]:
-        """Return the words of the usage line after the name."""
+        """Return the words of the usage line after the command's name."""
         return [self.options_metavar or "", *(name for name, _ in self._argument_records(ctx))]
 
     def format_options(self, ctx: ClickObject, formatter: ClickObject) -> None:
@@ -48,7 +49,10 @@ class RecorderCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: ClickObject, args: list[str]) -> list[str]:
-        """Keep the words after `--` for the other program. So the run before `--` may be omitted."""
+        """Parse the words before `--`, and keep the words after `--` as the command line of the program to run.
+
+        Otherwise typer would take the program's name as the RUN if the RUN before `--` is omitted.
+        """
         takes_run = {"run", COMMAND_PARAMETER} <= {param.name for param in self.params}
         if not takes_run or "--" not in args or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
@@ -87,15 +91,24 @@ COMMANDS = {
 }
 """The module and the function of each command, in the order in which the help lists them."""
 _FAILURE_CODES = {"diff": 2, "find": 2, "grep": 2}
-"""The exit codes with which these commands fail, because 1 is an answer, such as "no match". All others fail with 1."""
+"""The exit codes for a failure of these commands, because their exit code 1 is an answer, such as "no match".
+
+Every other command exits with 1 if it fails.
+"""
 _RUN_PROGRAMS = {"run", "proxy"}
-"""The options of these commands end where the program begins, with or without `--`."""
+"""Commands that run a program.
+
+The first word that is neither an option nor an option's value begins the program's command line, with or without `--`.
+"""
 _COMPLETION_VARIABLES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """The environment variables in which shells pass the line that is to be completed."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """Return the application for a command line: with the command that the line begins with, or with all commands."""
+    """Return an application for a command line.
+
+    It has only the command that the first word names, or all commands if the first word names no command.
+    """
     if "_TRACE_RECORDER_COMPLETE" in os.environ:
         words = next(filter(None, map(os.environ.get, _COMPLETION_VARIABLES)), "").split()[1:]
     name = words[0] if words else ""
@@ -122,7 +135,10 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 
 def _with_error_handler(command: Callable[..., None], code: int) -> Callable[..., None]:
-    """Return the command with a handler that prints an error of this package as one sentence, and exits."""
+    """Return a function that calls the command.
+
+    If the command raises an error of this package, the function prints the error as one sentence, and exits.
+    """
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:

@@ -15,7 +15,7 @@ from trace_recorder.storage.paths import DEFAULT_DIRECTORY
 from trace_recorder.values.messages import Payload
 
 DEFAULT = f"Default: $TRACE_RECORDER_DIR, or {DEFAULT_DIRECTORY}."
-"""The sentence in the help for a directory argument that may be omitted."""
+"""The end of the help text of a path argument that may be omitted."""
 
 DefaultRuns = Annotated[
     list[Path] | None,
@@ -33,12 +33,12 @@ Jobs = Annotated[
         help="How many processes read the runs. Default: one for each core, or one if there is little to read.",
     ),
 ]
-Recursive = Annotated[bool, typer.Option("--recursive", help="Also take the runs in the directories below.")]
+Recursive = Annotated[bool, typer.Option("--recursive", help="Also use the runs in subdirectories.")]
 IndexPath = Annotated[
     Path | None,
-    typer.Option("--index", metavar="FILE", help="The path of the index, if it is not in the directory."),
+    typer.Option("--index", metavar="FILE", help="The path of the index, if it is not in the directory of the runs."),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Shorten nothing.")]
+Full = Annotated[bool, typer.Option("--full", help="Do not shorten long texts.")]
 
 
 def check_names(values: Iterable[str], names: Collection[str], option: str) -> None:
@@ -55,7 +55,10 @@ def completion_of(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def parse_key_values(pairs: Iterable[str], option: str) -> dict[str, Payload]:
-    """Parse KEY=VALUE pairs. A value is JSON, or else a text. Raises BadParameter."""
+    """Parse KEY=VALUE pairs.
+
+    A value that is not valid JSON is kept as text. Raises BadParameter if a pair has no key or no `=`.
+    """
     values: dict[str, Payload] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -69,12 +72,12 @@ def parse_key_values(pairs: Iterable[str], option: str) -> dict[str, Payload]:
 
 
 def default_directory() -> Path:
-    """Return the directory that is read if the command line names no path."""
+    """Return the directory in which runs are read and written if the command line names no path."""
     return Path(os.environ.get("TRACE_RECORDER_DIR") or DEFAULT_DIRECTORY)
 
 
 def paths_or_default(paths: Sequence[Path] | None) -> list[Path]:
-    """Return the paths, or the default directory if there are none.
+    """Return the paths, or the default directory if no path is given.
 
     Raises UnreadableError if that directory is missing.
     """
@@ -87,5 +90,5 @@ def paths_or_default(paths: Sequence[Path] | None) -> list[Path]:
 
 
 def no_runs_message(paths: Sequence[Path]) -> str:
-    """Return a message that there are no runs."""
+    """Return the message that there are no runs at these paths."""
     return f"there are no trajectories in {', '.join(map(str, paths))}"

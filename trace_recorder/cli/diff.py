@@ -1,4 +1,4 @@
-"""The command `diff`: the first step at which two runs differ, and what each run cost."""
+"""The command `diff`: shows the first step at which two runs differ, and what each run cost."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ MAX_BATCH = 32
 _AHEAD = 8
 """At most this many batches for each process are submitted while the oldest batch has not ended.
 
-So one long run does not stop the others.
+This way, the other processes have work while one process reads a long run.
 """
 
 
@@ -88,7 +88,10 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], jobs: int, batch: int =
 
 
 def _work_on(work: Callable[[T], R], tasks: Iterable[T]) -> _Done[R]:
-    """Return the results of the tasks until one raises an exception, and a list with this exception if there is one."""
+    """Call `work` for each task, until a call raises an exception.
+
+    Return the results, and a list with the exception, if any.
+    """
     done: list[R] = []
     raised: list[Exception] = []
     for task in tasks:
@@ -145,7 +148,7 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="What does the work: processes (of this machine) or ray (docs/tables.md).",
+        help="The engine that does the work: processes (of this machine) or ray (docs/tables.md).",
         autocompletion=completion_of(_NAMES),
     ),
 ]
@@ -158,7 +161,7 @@ DEFAULT_ENGINE = "processes"
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An engine, and for Ray the address of the cluster."""
+    """The name of an engine. For Ray, `address` is the address of the cluster."""
 
     name: str = DEFAULT_ENGINE
     address: str | None = None

@@ -16,10 +16,10 @@ from trace_recorder.version import __version__
 
 
 def main() -> None:
-    """Run the command line and exit: with 0 for success, 1 for a failure, 2 for misuse."""
+    """Run the command line, and exit with the command's exit code."""
     run = _print_version if sys.argv[1:] == ["--version"] else _application()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # so any recorded text can be printed in any encoding
+        if isinstance(stream, io.TextIOWrapper):  # then any recorded text can be printed, in any encoding
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
@@ -37,7 +37,10 @@ def main() -> None:
 
 
 def _application() -> Callable[[], object]:
-    """Import the called command, and return a function that runs it. Exits if typer or rich is not installed."""
+    """Import the command that `sys.argv` names, and return a function that runs the command.
+
+    Exits if typer or rich is not installed.
+    """
     try:
         from trace_recorder.cli.app import app_for  # noqa: PLC0415 - typer may be missing
 

@@ -1,6 +1,6 @@
-"""The command `export`: writes runs in another format, or sends them to a service one by one (`--endpoint`).
+"""The command `export`: writes runs in an export format, or sends them to a service one by one (`--endpoint`).
 
-`export_files.py` writes the runs. A run that cannot be read, written or sent is reported.
+`export_files.py` writes the runs, and `send_runs` sends them. A run that cannot be read, written or sent is reported.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ Out = Annotated[
 
 
 def _complete_form(incomplete: str) -> list[str]:
-    """Return the forms that a shell offers. Only this function imports the modules of all formats."""
+    """Return the values of `--form` that begin with a text, for the completion of a shell.
+
+    Only this function imports the modules of all formats.
+    """
     return completion_of({form for known in EXPORT_FORMATS.values() for form in known.forms})(incomplete)
 
 
@@ -91,7 +94,10 @@ Dataset = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The name of the dataset, in its metadata.")
 ]
 Metadata = Annotated[
-    list[str] | None, typer.Option("--metadata", metavar="KEY=VALUE", help="More metadata. A value may be JSON.")
+    list[str] | None,
+    typer.Option(
+        "--metadata", metavar="KEY=VALUE", help="Metadata of the dataset. A value may be JSON. May be repeated."
+    ),
 ]
 IncludeIncomplete = Annotated[
     bool,
@@ -100,7 +106,9 @@ IncludeIncomplete = Annotated[
         help="openai, trl: also train on answers that were cut off, are incomplete, or are empty.",
     ),
 ]
-Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs there.")]
+Endpoint = Annotated[
+    str | None, typer.Option(metavar="URL", help="otlp, langfuse, langsmith: send the runs to this address.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an export or a transfer that was interrupted.")]
 NoContent = Annotated[
     bool,
@@ -108,7 +116,7 @@ NoContent = Annotated[
         "--no-content", help="otlp and services: leave out prompts, answers, and the arguments and results of tools."
     ),
 ]
-NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: only the new messages of each prompt.")]
+NewMessages = Annotated[bool, typer.Option("--new-messages", help="otlp: write only the new messages of each prompt.")]
 Header = Annotated[
     list[str] | None,
     typer.Option("--header", metavar="KEY=VALUE", help="With --endpoint: a header to send with each request."),
@@ -144,8 +152,8 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Write runs in another format.
 
-    Contents that the format has no place for are counted. A run that cannot be read is reported and skipped; the exit
-    code is then 1.
+    Contents that the format cannot hold are left out, and counted on stderr. A run that cannot be read is reported and
+    skipped; the exit code is then 1.
     """
     workers = Engine(engine, address)
     select = Selection(
@@ -163,7 +171,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
     if endpoint or name in _ONLY_SENT:
         _send_spans(paths, name, endpoint, form, spans, header or [], resume=resume)
         return
-    _check_spans(name, of_spans=no_content or new_messages, of_sending=bool(header))
+    _check_unsent(name, has_span_options=no_content or new_messages, has_headers=bool(header))
     check_names([name], (*EXPORT_FORMATS, *_ONLY_SENT), "--format")
     if resume and EXPORT_FORMATS[name].kind == "rows":
         raise typer.BadParameter("this format writes all rows into one file", param_hint="--resume")
@@ -188,7 +196,10 @@ def export(  # noqa: PLR0913, PLR0917 - one argument an option
 
 
 def _selected(paths: list[Path], select: Selection) -> list[Path]:
-    """Return the runs that match, in the order of their start. If there is no condition, no run is read for this."""
+    """Return the runs that match, in the order in which they began.
+
+    If there is no condition, return all runs without reading them.
+    """
     if not select.terms:
         return runs_of(paths)
     listed = listing(paths, select=select, terms=select.terms)
@@ -197,16 +208,21 @@ def _selected(paths: list[Path], select: Selection) -> list[Path]:
     return [Path(row.path) for row in listed.trajectories] or fail("no run matches")
 
 
-def _check_spans(name: str, *, of_spans: bool, of_sending: bool) -> None:
-    if name != "otlp" and of_spans:
+def _check_unsent(name: str, *, has_span_options: bool, has_headers: bool) -> None:
+    """Raise BadParameter for an option that does not fit an export into files."""
+    if name != "otlp" and has_span_options:
         raise typer.BadParameter("--no-content and --new-messages are for otlp", param_hint="--format")
-    if of_sending:
-        raise typer.BadParameter("--resume and --header go with --endpoint", param_hint="--endpoint")
+    if has_headers:
+        raise typer.BadParameter("it needs --endpoint", param_hint="--header")
 
 
 @contextmanager
 def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str | None]:
-    """Yield the path to write to. If the output is an address of fsspec, the files are copied there afterwards."""
+    """Yield the path to write to.
+
+    If `out` is an address of fsspec, this is a temporary path, whose files are copied to the address at the end of the
+    block.
+    """
     if out is None or (url := url_of(out)) is None:
         yield out
         return
@@ -220,7 +236,10 @@ def _local_output(out: str | None, *, force: bool, resume: bool) -> Iterator[str
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """Print which extra is missing, what was misused, or which file cannot be written, and exit."""
+    """Run the block.
+
+    If an extra is missing, an option is misused, or a file cannot be written, print the error and exit.
+    """
     try:
         yield
     except (ImportError, ValueError) as error:
@@ -271,7 +290,7 @@ class SendTarget(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the service in messages."""
+        """The name of the service, for messages on stderr."""
 
     def sender(self) -> Any:
         """Return a connection to the service. Raises MissingExtraError."""
@@ -289,7 +308,7 @@ SERVICES: dict[str, tuple[str, str]] = {
 
 
 MAX_FAILURES = 3
-"""The command ends if nothing of this many consecutive runs arrived, because then the runs are not the cause."""
+"""If nothing of this many consecutive runs arrived, no more runs are sent, because the service is then the cause."""
 
 
 def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool:
@@ -317,7 +336,10 @@ def send_runs(runs: Sequence[Path], target: SendTarget, *, resume: bool) -> bool
 
 @contextmanager
 def _quiet(library: str) -> Iterator[None]:
-    """Keep a library's log of each request off stderr. Spans that did not arrive are reported run by run."""
+    """Turn off the log of a library during the block.
+
+    `send_runs` itself reports the spans of a run that did not arrive.
+    """
     log = logging.getLogger(library)
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

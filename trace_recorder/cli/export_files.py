@@ -1,8 +1,9 @@
-"""Writes runs in another format.
+"""Writes many runs in an export format.
 
 Each process has only one run in memory. `export_run.py` converts one run. A run that cannot be read or converted is
-reported and skipped. Rows go to one temporary file, which is renamed when all rows are written. Documents are written
-one by one to the place that `ExportTarget` names. Contents that a format leaves out are counted.
+reported and skipped. The rows of all runs are collected in a temporary file, and the output is replaced when all rows
+are there. Documents are written one by one to the place that `ExportTarget` names. `ExportOutcome` counts the contents
+that a format leaves out.
 """
 
 from __future__ import annotations
@@ -72,16 +73,19 @@ def _stem(run: Path) -> str:
 
 
 def _is_free(name: str, stem: str, own_names: set[str], taken: set[str]) -> bool:
-    """Return whether a run may have a name: its own name, or its own name with a number that no other run has."""
+    """Return whether a run may get `name`, which is `stem`, or `stem` with a number.
+
+    The name must differ from the names of other runs and of their additional files.
+    """
     key = _folded(name)
     others = own_names | taken
-    if key in taken or _is_of(key, others):
+    if key in taken or _is_extra_file_of(key, others):
         return False
-    return name == stem or not (key in others or any(_is_of(other, {key}) for other in others))
+    return name == stem or not (key in others or any(_is_extra_file_of(other, {key}) for other in others))
 
 
-def _is_of(key: str, runs: set[str]) -> bool:
-    """Return whether a name is the name of an additional file of one of these runs."""
+def _is_extra_file_of(key: str, runs: set[str]) -> bool:
+    """Return whether this is the name of an additional file of one of these runs."""
     match = _EXTRA_FILE.fullmatch(key)
     return match is not None and match["run"] in runs
 
@@ -95,16 +99,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """The place that an export is written to: a file, a directory, or stdout if it has neither."""
+    """The place that an export is written to: a file, a directory, or stdout if both are None."""
 
     file: Path | None = None
     directory: Path | None = None
 
     @classmethod
     def of(cls, name: str, out: str | None, runs: int) -> ExportTarget:
-        """Interpret `-o` for a format and a number of runs, before anything is written. Raises ValueError for misuse.
+        """Return the target that the value of `-o` means for a format and this many runs. Raises ValueError for misuse.
 
-        A path is a directory if it exists as one, ends in a slash, or does not end in .json, .jsonl or .eval.
+        For a format that writes a file for each run, a path that does not exist is a directory, unless it ends in
+        .json, .jsonl or .eval.
         """
         return _TARGETS.get(EXPORT_FORMATS[name].kind, _place_of_files)(name, out, runs)
 
@@ -144,7 +149,7 @@ def _is_directory(out: str) -> bool:
 
 @dataclass(slots=True)
 class Export:
-    """An export of runs in a format to a target. Several processes convert the runs."""
+    """An export of runs in a format to a target. `jobs` processes convert the runs, or the machines of the engine."""
 
     conversion: Conversion
     target: ExportTarget
@@ -156,7 +161,8 @@ class Export:
     def run(self, runs: Sequence[Path]) -> None:
         """Export every run.
 
-        Raises OSError if the output cannot be written, FileExistsError before anything is written.
+        Raises OSError if the output cannot be written. Raises FileExistsError before anything is written if a file
+        exists and may not be replaced.
         """
         if EXPORT_FORMATS[self.conversion.name].kind == "rows":
             self._rows(runs)
@@ -228,7 +234,9 @@ class Export:
         names = unique_names(runs, ["metadata"] if self.metadata else [])
         conversion, tasks = self.conversion, [*zip(runs, names, strict=True)]
         refused: dict[tuple[Path, str], str] = {}
-        if self.engine.repeats_tasks and not conversion.resume:  # a repeated task finds the files that it wrote before
+        if (
+            self.engine.repeats_tasks and not conversion.resume
+        ):  # a task that runs twice must accept the files that it has written
             conversion = replace(conversion, resume=True)
             check = partial(check_target, conversion, directory)
             refused = {task: why for task in tasks if (why := try_call(partial(check, task), str))}
@@ -243,7 +251,10 @@ class Export:
         self._write_metadata(directory / "metadata.json")
 
     def _tables(self, runs: Sequence[Path], directory: Path) -> None:
-        """Write the rows of all runs, or of the runs that are missing, into the files of the tables."""
+        """Write the rows of the runs into the files of the tables.
+
+        Runs whose rows are in the files already are left out.
+        """
         conversion, parquet = self.conversion, import_module("trace_recorder.tables.parquet")
         tables = parquet.FORMS[conversion.form or "tables"]
         with parquet.TableFiles(directory, tables, resume=conversion.resume, force=conversion.force) as files:

@@ -53,7 +53,8 @@ class ExportOutcome:
     """The result of exporting runs: counts, and the rows if the format has rows.
 
     `failed` has a message for each run that could not be exported. `empty` has a message for each run without contents
-    for this format. `counts` has `runs`, `running`, `succeeded`, `not_succeeded`, `files` and `rows`.
+    for this format. `left_out` counts the contents that the format cannot hold, by their kind. `counts` has `runs`,
+    `running`, `succeeded`, `not_succeeded`, `files` and `rows`.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -79,14 +80,14 @@ class ExportOutcome:
 
 
 def rows_of(conversion: Conversion, run: Path) -> ExportOutcome:
-    """Make the rows of a run."""
+    """Convert a run to rows. `rows` of the outcome has the rows."""
     outcome = ExportOutcome()
     outcome.rows = [row for _, row in _outputs(conversion, run, OutputPlace(run.stem), outcome)]
     return outcome
 
 
 def tables_of(conversion: Conversion, run: Path) -> ExportOutcome:
-    """Make the rows of a run in each table. Together, they count as one row of the outcome."""
+    """Convert a run to the rows of each table. `rows` of the outcome has one element, with the rows of all tables."""
     outcome = ExportOutcome()
     tables = _outputs(conversion, run, OutputPlace(run.stem), outcome)
     outcome.rows = [dict(tables)] if tables else []
@@ -94,7 +95,10 @@ def tables_of(conversion: Conversion, run: Path) -> ExportOutcome:
 
 
 def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> ExportOutcome:
-    """Write a run into a directory, in one or more files whose names begin with the given name. Raises OSError."""
+    """Write a run (its path, and its name in the export) into one or more files of a directory.
+
+    The name of each file begins with the name of the run. Raises OSError.
+    """
     outcome, (path, name) = ExportOutcome(), run
     try:
         if not conversion.resume:
@@ -108,21 +112,22 @@ def export_files(conversion: Conversion, directory: Path, run: tuple[Path, str])
 
 
 def check_target(conversion: Conversion, directory: Path, run: tuple[Path, str]) -> None:
-    """Raise FileExistsError if the first file of a run exists and may not be replaced."""
+    """Raise FileExistsError if the first file to write for a run exists and `force` is False."""
     check_overwrite(directory / f"{run[1]}{EXPORT_FORMATS[conversion.name].suffix}", force=conversion.force)
 
 
 def export_file(conversion: Conversion, out: Path, run: Path) -> ExportOutcome:
     """Write a run into one file.
 
-    Raises ValueError if the format needs several files for the run, UnreadableError, and OSError.
+    Raises ValueError if the format needs several files for the run. Raises UnreadableError if a content cannot be made,
+    and OSError if the file cannot be written.
     """
     outcome = ExportOutcome()
-    with tempfile.TemporaryDirectory() as aside:
-        pieces = _outputs(conversion, run, OutputPlace(out.stem, Path(aside)), outcome)
-        more = len(pieces) - 1 + len([*Path(aside).rglob("*.*")])
-    if pieces and more:
-        amount = pluralize(1 + more, "file")
+    with tempfile.TemporaryDirectory() as directory:
+        pieces = _outputs(conversion, run, OutputPlace(out.stem, Path(directory)), outcome)
+        extra_files = len(pieces) - 1 + len([*Path(directory).rglob("*.*")])
+    if pieces and extra_files:
+        amount = pluralize(1 + extra_files, "file")
         raise ValueError(f"{run}: it becomes {amount}, but {out} is a single file: name a directory with -o")
     for _, content in pieces:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +139,7 @@ def export_file(conversion: Conversion, out: Path, run: Path) -> ExportOutcome:
 def _outputs(conversion: Conversion, run: Path, place: OutputPlace, outcome: ExportOutcome) -> list[Piece]:
     """Return the files or rows of one run. The list is empty if the run cannot be read or has no content.
 
-    The run, or the reason why nothing is exported, is counted in `outcome`.
+    The run is counted in `outcome`. If nothing can be exported, `outcome` gets the reason.
     """
     try:
         trajectory = read(run)
@@ -162,7 +167,10 @@ def _make_outputs(
 
 
 def _write_run(conversion: Conversion, run: Path, target: Path, content: Payload) -> None:
-    """Write a file of a run. The content may be lazy: raises UnreadableError if a part of it cannot be made."""
+    """Write a file of a run.
+
+    A lazy content is made here, so UnreadableError is raised if a part of the content cannot be made.
+    """
 
     def on_error(error: Exception) -> None:
         if isinstance(error, OSError):
@@ -187,7 +195,7 @@ def _text(conversion: Conversion, content: Payload) -> Iterable[str | bytes]:
 
 
 def write_text(target: Path, text: Iterable[str | bytes], *, force: bool) -> None:
-    """Write a file atomically. Raises FileExistsError if it exists and may not be replaced."""
+    """Write a file atomically. Raises FileExistsError if the file exists and `force` is False."""
     check_overwrite(target, force=force)
     replace_file(target, map(_bytes, text))
 
@@ -197,7 +205,7 @@ def _bytes(part: str | bytes) -> bytes:
 
 
 def check_overwrite(target: Path, *, force: bool) -> None:
-    """Raise FileExistsError if a file exists and may not be replaced."""
+    """Raise FileExistsError if a file exists and `force` is False."""
     if target.exists() and not force:
         raise FileExistsError(f"{target} exists: give another -o, or --force to replace it")
 

@@ -1,4 +1,4 @@
-"""The commands `find`, the runs that match a query, and `index`, which makes an index that searches use."""
+"""The commands `find`, which prints the runs that match a query, and `index`, which makes an index for searches."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _matcher(terms: tuple[Term, ...]) -> Matcher:
 
 
 def _print(rows: Iterator[Row], loop: RunLoop, *, paths_only: bool, as_json: bool) -> int:
-    """Print the runs, and return their number.
+    """Print the runs, and return how many they are.
 
     Paths are printed as they are found. Rows are printed in the order of the start times.
     """
@@ -128,8 +128,8 @@ def index(directory: Directory = None, index: IndexPath = None, jobs: Jobs = Non
     """Make the index of a directory of runs, or bring it up to date.
 
     The index has the runs in the directory and below it. Only runs that changed are read. `find`, `list`, `stats`,
-    `grep` and the viewer use the index, and answer as they do without one. The index may be deleted at any time. It
-    holds the texts of the runs, so protect it as you protect the runs.
+    `grep` and the viewer use the index. Their answers are the same without an index. The index may be deleted at any
+    time. It holds the texts of the runs, so protect it as you protect the runs.
     """
     from trace_recorder.catalog.index import open_index  # noqa: PLC0415 - `find` reads an index without it
 

@@ -49,9 +49,9 @@ FilesOnly = Annotated[bool, typer.Option("-l", "--files", help="Print only the n
 
 @dataclass(frozen=True, slots=True)
 class MatchingLine:
-    """A matching line with its file, its step, and the part of the step (`where`).
+    """A line that matches, with its file, its step, and its place in the step (`where`), such as "answer".
 
-    `line` is shortened around the match, which is from `start` to `end`.
+    `line` is shortened around the match. The match begins at `start` and ends before `end`.
     """
 
     file: str
@@ -151,7 +151,10 @@ def _matches_in(path: Path, expression: re.Pattern[str], places: frozenset[Place
 
 
 def _around(line: str, hit: re.Match[str]) -> tuple[str, int, int]:
-    """Return a line, shortened around the match if it is long, and the position of the match in it."""
+    """Return a line, the start of the match in it, and the end of the match.
+
+    A long line is shortened around the match.
+    """
     if len(line) <= MAX_SHOWN:
         return line, *hit.span()
     start = max(0, min(hit.start() - MAX_SHOWN // 4, len(line) - MAX_SHOWN))

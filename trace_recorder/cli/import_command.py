@@ -28,9 +28,9 @@ from trace_recorder.recording.imported_runs import Imported, ReadRun, import_tra
 
 MIN_PAUSE_SECONDS = 1.0
 MIN_PAUSE_SECONDS_OF_SERVICES = 10.0
-"""The shortest pauses before `--watch` looks for changes again, in files and in services."""
+"""The shortest pauses before `--watch` searches for changes again, in files and in services."""
 PAUSE_MULTIPLE = 10
-"""The pause of `--watch` is this many times as long as the last look for changes took."""
+"""The pause of `--watch` is this many times as long as the search for changes before it."""
 
 SERVICES = {
     "langfuse": "langfuse:Langfuse",
@@ -49,7 +49,7 @@ Sources = Annotated[
     ),
 ]
 Project = Annotated[
-    str | None, typer.Option("--project", metavar="NAME", help="The project of a service whose traces are fetched.")
+    str | None, typer.Option("--project", metavar="NAME", help="The project whose traces are fetched from a service.")
 ]
 Output = Annotated[
     Path | None,
@@ -68,11 +68,11 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
     engine: EngineName = DEFAULT_ENGINE,
     address: Address = None,
 ) -> None:
-    """Write runs of other tools as runs of ours.
+    """Convert runs of other tools into runs of this package.
 
     The format of a file is recognised by its content; docs/import.md lists the formats. In directories and their
-    subdirectories, files in other formats are skipped. A run that was imported before from the same file is replaced if
-    the file has changed. A failure to read is reported; the exit code is then 1.
+    subdirectories, files in formats that are not in this list are skipped. A run that was imported before from the same
+    file is replaced if the file has changed. A failure to read is reported; the exit code is then 1.
 
     With --project, the sources are services. The client library of a service fetches the traces that were not imported
     yet, and reads keys and addresses from the environment.
@@ -82,15 +82,15 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
     if services and workers != LOCAL:
         raise typer.BadParameter("it reads files, not services", param_hint="--engine")
 
-    def look() -> bool:
+    def import_once() -> bool:
         if project is None:
-            importing.look(sources, workers)
+            importing.import_files(sources, workers)
         complete = [importing.fetch(service) for service in services]
         return all(complete)
 
     min_pause = MIN_PAUSE_SECONDS_OF_SERVICES if services else MIN_PAUSE_SECONDS
     try:
-        _look_again(look, min_pause, watch=watch)
+        _repeat(import_once, min_pause, watch=watch)
     except KeyboardInterrupt:
         if not watch:
             raise
@@ -99,14 +99,17 @@ def import_(  # noqa: PLR0913, PLR0917 - one argument an option
         raise typer.Exit(1)
 
 
-def _look_again(look: Callable[[], bool], min_pause: float, *, watch: bool) -> None:
-    """Call `look` once. If it succeeds and `watch` is set, call it again until Ctrl-C. A later failure is ignored."""
+def _repeat(import_once: Callable[[], bool], min_pause: float, *, watch: bool) -> None:
+    """Call `import_once`. If it returns True and `watch` is True, call it again and again until Ctrl-C.
+
+    The results of later calls are ignored.
+    """
     began = time.monotonic()
-    watch = look() and watch
+    watch = import_once() and watch
     while watch:
         time.sleep(max(min_pause, PAUSE_MULTIPLE * (time.monotonic() - began)))
         began = time.monotonic()
-        look()
+        import_once()
 
 
 def _services(sources: list[Path], project: str | None) -> list[TraceService]:
@@ -129,9 +132,9 @@ def _service(name: str, project: str) -> TraceService:
 class Importing:
     """Imports files and traces, and remembers what it has imported.
 
-    A file is read again only if its size or its modification time has changed. `counts` says how many runs and files
-    had each outcome. An unchanged run is counted once, however often its file is looked at. The same message about a
-    service is not repeated.
+    A file is read again only if its size or its modification time has changed. `counts` has the number of runs and
+    files for each outcome, such as "written". An unchanged run is counted once, even if its file is read several times.
+    A message about a service that equals the last message about it is not printed again.
     """
 
     def __init__(self, directory: Path, progress: Callable[[int | None], Progress] = Progress) -> None:
@@ -144,11 +147,11 @@ class Importing:
         self._unchanged: set[Path] = set()
         self._last_messages: dict[str, str] = {}
 
-    def look(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
-        """Import the files that are new or have changed since the last look.
+    def import_files(self, sources: Iterable[Path], engine: Engine = LOCAL) -> None:
+        """Import the files that are new or have changed since the last call.
 
-        Only this process decides which runs are imported, and writes them. So the runs are the same with each engine,
-        even if a file is read along with another file.
+        Other processes only read files. This process decides which runs are imported, and writes them. Therefore the
+        runs are the same with each engine, even if one file is read along with another.
         """
         files = [file for file in _files(sources) if self._has_changed(file[0])]
         read = engine.in_order(_read_whole, files) if engine.repeats_tasks else map(_read_lazily, files)
@@ -179,7 +182,10 @@ class Importing:
         self._read_too |= file.read_too
 
     def fetch(self, service: TraceService) -> bool:
-        """Import the traces of a service that are new or have changed. Return whether the service gave all of them."""
+        """Import the traces of a service that are new or have changed.
+
+        Return False if the service fails before all of them are fetched.
+        """
         seen = self._versions.setdefault(service.address, {})
         runs = _readable(import_traces(service, self._directory, seen), Path(service.address))
         with self._progress(None) as progress:
@@ -187,14 +193,14 @@ class Importing:
                 for imported in progress.over(runs):
                     self._note(imported, service.address, progress)
             except UnreadableError as error:
-                self._fail(str(error), progress, of=service.address)
+                self._fail(str(error), progress, source=service.address)
                 return False
         self._last_messages.pop(service.address, None)
         return True
 
     def _note(self, imported: Imported, source: str, progress: Progress) -> None:
         if imported.done == "unreadable":
-            self._fail(imported.why, progress, of=f"{source} {imported.path}")
+            self._fail(imported.why, progress, source=f"{source} {imported.path}")
             return
         if imported.done == "unchanged" and imported.path in self._unchanged:
             return
@@ -204,11 +210,11 @@ class Importing:
             progress.hide()
             print_lines(console(), [f"{imported.path}: {imported.done}, from {source}"])
 
-    def _fail(self, message: str, progress: Progress, *, of: str | None = None) -> None:
-        if of is not None and self._last_messages.get(of) == message:
-            return
-        if of is not None:
-            self._last_messages[of] = message
+    def _fail(self, message: str, progress: Progress, *, source: str | None = None) -> None:
+        if source is not None:
+            if self._last_messages.get(source) == message:
+                return
+            self._last_messages[source] = message
         self.counts["failed"] += 1
         progress.hide()
         warn(message)
@@ -256,7 +262,10 @@ def _read_whole(file: tuple[Path, bool]) -> _FileRuns:
 
 
 def _readable(runs: Iterator[Imported], source: Path) -> Iterator[Imported]:
-    """Yield runs until one cannot be read or written. Ctrl-C takes effect between two runs. Raises UnreadableError."""
+    """Yield the imported runs.
+
+    Ctrl-C takes effect between two runs. Raises UnreadableError if a run cannot be read or written.
+    """
     imported: Imported | None
     while True:
         with interrupt_held():
@@ -294,7 +303,7 @@ def interrupt_held() -> Iterator[None]:
 def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """Yield the files, each with True if the command line names it.
 
-    Files in deeper directories come later, because these may be files of sub-agents.
+    Files in subdirectories come after the files above them, because files in subdirectories may be of sub-agents.
     """
     for source in sources:
         if not source.is_dir():
@@ -308,7 +317,7 @@ def _files(sources: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _is_foreign(source: Source) -> bool:
-    """Return whether a file in a directory is a run of another tool. A file that cannot be read is not."""
+    """Return whether a file in a directory is a run of another tool. Return False for a file that cannot be read."""
     return try_call(partial(format_of, source), lambda _: None) is not None
 
 

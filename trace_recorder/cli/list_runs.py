@@ -1,4 +1,4 @@
-"""The runs of a directory, one row each, and the files that cannot be read. Unfinished runs have rows too.
+"""Lists the runs of directories, one row each, and the files that cannot be read. Unfinished runs have rows too.
 
 `Selection` has the conditions and the order of the rows, from the options of `list` and `export`. `list_table.py` lays
 the rows out for people.
@@ -35,12 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A row of the list, and the facts by which its run is selected. An index returns only rows that it selected."""
+    """A row of the list, and the facts that decide whether the run matches.
+
+    A row of an index has no such facts, because an index returns only runs that match.
+    """
 
     path: Path
     row: Row
     summary: Trajectory | None = None
-    """The facts of the run, or None if the row is from an index, which has the costs too."""
+    """The facts of the run, or None if the row is from an index. A row of an index has the costs already."""
 
     @cached_property
     def row_with_costs(self) -> Row:
@@ -181,7 +184,7 @@ Until = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="Only runs that began before this time: 2025-06-12, or 12h (ago)."),
 ]
-Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed or did not succeed.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only runs that failed, or whose task did not succeed.")]
 Tool = Annotated[
     str | None, typer.Option("--tool", metavar="NAME", help="Only runs in which a model called this tool.")
 ]
@@ -222,10 +225,10 @@ class Selection:
     """A part of `provider/model`. Case is ignored, as in `task`."""
     task: str | None = None
     since: datetime | None = None
-    """A time with a time zone. So is `until`."""
+    """`since` and `until` are times with a time zone."""
     until: datetime | None = None
     failed: bool = False
-    """Only runs that failed or did not succeed."""
+    """Only runs that failed, or whose task did not succeed."""
     errors: bool = False
     """Only runs with an error, a failed call or a failed tool."""
     tool: str | None = None

@@ -2,7 +2,7 @@
 
 The file and the status are always shown. The other columns are added in the order of their ranks, as long as they fit.
 The remaining width goes to the file first, then to the task. In a pipe, all columns are printed. If runs are in the
-order of time, forks and replays are below their runs, as a tree.
+order of time, forks and replays are below the runs that they continue or repeat, as a tree.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class TreeRow:
 
 
 def as_list(rows: Sequence[Row]) -> list[TreeRow]:
-    """Return the rows as they are."""
+    """Return the rows in their order, without indents."""
     return [TreeRow(row, origin=row.forked_from or "") for row in rows]
 
 
 def as_tree(rows: Sequence[Row]) -> list[TreeRow]:
-    """Return the rows in their order, but with each fork and replay indented below its run."""
+    """Return the rows as a tree: each fork and replay is indented below the run that it continues or repeats."""
     by_name = {_name(row.file): row for row in rows}
     forks: dict[str, list[Row]] = {}
     roots = []
@@ -87,7 +87,7 @@ def _origin(row: Row) -> str:
 
 
 def _name(file: str) -> str:
-    """Return the path of a run without the suffix, which both of its files share."""
+    """Return the path of a run without its suffix, so that both files of the run have the same name."""
     return file.removesuffix(".jsonl").removesuffix(".json")
 
 
@@ -143,7 +143,10 @@ def _errors(row: Row) -> str:
 
 
 def _cost(row: Row) -> str:
-    """Return a cost as one cell. As in `stats`, `~` marks an estimate and `+ ?` calls without a price."""
+    """Return a cost as one cell.
+
+    As in `stats`, `~` means that the cost is an estimate, and `+ ?` that some calls have no known price.
+    """
     amount = f"{row.cost:.4f}" if isinstance(row.cost, int | float) else text_of(row.cost)
     return f"{'~' if row.cost_estimated else ''}{amount}{' + ?' if amount and row.calls_without_price else ''}"
 

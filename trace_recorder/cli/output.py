@@ -1,8 +1,8 @@
 """How all commands print: text on the console, the message of a command that fails, JSON for machines, a progress bar.
 
-JSON is indented and made in parts, so that a document is never in memory as a whole. The text equals
-`json.dumps(value, indent=2)`. A message that is the same object in several lists of messages is encoded once. A lazy
-sequence is read element by element.
+JSON is indented and made in parts, so that a document is never in memory as a whole. The text equals `json.dumps(value,
+indent=2)`. A message object that occurs in several lists of messages is encoded once. A lazy sequence is read element
+by element.
 
 The progress bar appears on stderr if stderr is a terminal and the work takes more than a second. The bar shows only
 numbers, and no contents of a run. No thread draws the bar: it is updated between two files.
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PART_CHARACTERS = 256 * 1024
-"""About how many characters a part of the JSON has."""
+"""A part of the JSON text has about this many characters."""
 _INDENT = "  "
 _MAX_LEVEL = 3
-"""Lists at this depth hold messages, which may be shared objects. Other values at this depth are encoded as a whole."""
+"""In a document, the lists at this depth are lists of messages.
+
+The same message object may be in several of these lists. Any other value at this depth is encoded as a whole.
+"""
 
 
 def console() -> Console:
@@ -43,12 +46,15 @@ def console() -> Console:
 
 
 def table_width(out: Console) -> int | None:
-    """Return the largest width of a table. In a pipe it is $COLUMNS, or None for no limit if that is not set."""
+    """Return the largest width of a table, or None for no limit.
+
+    The width in a pipe is limited only if $COLUMNS is set.
+    """
     return out.width if out.is_terminal or "COLUMNS" in os.environ else None
 
 
 def print_lines(out: Console, lines: Iterable[str | Text], style: str = "") -> None:
-    """Print each text on one line. A `Text` has its own styles and no control characters."""
+    """Print each text on one line. A `Text` is printed with its own styles, and must not have control characters."""
     for line in lines:
         if isinstance(line, str) and not style:
             typer.echo(in_one_line(line), file=out.file)  # takes a tenth of the time of `Console.print`
@@ -89,14 +95,18 @@ def json_parts(value: Payload, *, ascii_only: bool = False) -> Iterator[str]:
 
 
 class _JsonWriter:
-    """Makes the JSON text of a value in small pieces. It keeps each shared object, together with the object's text."""
+    """Makes the JSON text of a value in small pieces.
+
+    The texts of shared objects are kept for their next occurrence. The objects are kept too, so that no new object gets
+    the `id` of a shared object.
+    """
 
     def __init__(self, *, ascii_only: bool) -> None:
         self._ascii_only = ascii_only
         self._texts: dict[tuple[int, int], tuple[Payload, str]] = {}
 
     def pieces(self, value: Payload, level: int) -> Iterator[str]:
-        """Yield the text of a value at this depth."""
+        """Yield the JSON text of a value at this depth."""
         if isinstance(value, Mapping) and value and level < _MAX_LEVEL:
             yield from self._object(value, level)
         elif isinstance(value, Sequence) and not isinstance(value, str) and level <= _MAX_LEVEL:
@@ -142,7 +152,7 @@ class _JsonWriter:
 
 
 SECONDS_WITHOUT = 1.0
-"""Shorter work has no bar."""
+"""Work that takes less time than this has no bar."""
 _SECONDS_BETWEEN = 0.1
 """The shortest time between two updates of the bar."""
 
@@ -150,7 +160,7 @@ _SECONDS_BETWEEN = 0.1
 class Progress:
     """A progress bar that counts files that are done. As a context manager, it removes the bar at the end of the block.
 
-    Without a `total`, the bar shows only how many files are done. `hide` must be called before anything is printed.
+    If `total` is None, the bar shows only how many files are done. `hide` must be called before anything is printed.
     """
 
     def __init__(
@@ -176,7 +186,7 @@ class Progress:
         self.hide()
 
     def over(self, results: Iterable[T]) -> Iterator[T]:
-        """Yield the results, one for each file, and count those that the caller has processed."""
+        """Yield the results, one for each file, and count the results that the caller has processed."""
         self._draw()
         for result in results:
             yield result
@@ -224,7 +234,10 @@ def _start_bar(file: TextIO, done: int, total: int | None) -> Bar:
 
 
 class RunLoop:
-    """A loop over the results of runs. It prints why a run has no result. `failed` counts the runs without a result."""
+    """A loop over the results of runs, with a progress bar.
+
+    It prints why a run has no result. `failed` counts the runs without a result.
+    """
 
     def __init__(self, total: int) -> None:
         self.failed = 0

@@ -1,4 +1,7 @@
-"""The runs at several paths. Indexes have the facts of the runs that they know. All other runs have to be read."""
+"""Finds the runs at several paths that may match a query.
+
+An index has the facts of the runs that it knows. All other runs have to be read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class PlannedRuns:
-    """The runs that may match a query, each once. `count` includes the runs that cannot match."""
+    """The runs that may match a query, each once.
+
+    `count` is how many runs the paths have, including runs that do not match.
+    """
 
     candidates: list[Planned] = field(default_factory=list)
     count: int = 0
@@ -33,7 +39,11 @@ class PlannedRuns:
 def planned_runs(
     paths: Sequence[Path], condition: Condition = EVERY_RUN, index: Path | None = None, what: Kept = "row"
 ) -> PlannedRuns:
-    """Return the runs at these paths that may match, as `Plan` does for a directory. Raises UnreadableError."""
+    """Return the runs at these paths that may match the condition.
+
+    `Plan` selects the runs of a directory. A run that is named itself always may match. `what` is the part of a run
+    that is taken from an index. Raises UnreadableError.
+    """
     plans: list[Plan] = []
 
     def runs_at(path: Path) -> Iterator[Planned]:
@@ -52,9 +62,10 @@ def planned_runs(
 
 
 def naming_in(paths: Sequence[Path]) -> Callable[[str], str]:
-    """Return a function that makes the shown name of a run from its path.
+    """Return a function that takes the path of a run and returns the name to show for the run.
 
-    If `paths` is one directory, the name is the path from this directory. Otherwise the name is the whole path.
+    If `paths` is one directory, the name is the run's path relative to this directory. Otherwise the name is the whole
+    path of the run.
     """
     if len(paths) != 1 or not is_directory(paths[0]):
         return str
@@ -69,7 +80,7 @@ def results(
     jobs: int | None,
     engine: Engine = LOCAL,
 ) -> Iterator[R]:
-    """Yield a result for each candidate, in their order.
+    """Yield a result for each candidate, in the order of the candidates.
 
     `work` is called with the path of each run that has to be read, in several processes if there is much to read.
     `known` is called with each run that an index knows.

@@ -1,4 +1,4 @@
-"""The command `proxy`: records the LLM calls of any program, which sends them through an HTTP proxy."""
+"""The command `proxy`: records the LLM calls of any program that sends them through an HTTP proxy on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ from trace_recorder.attach.lifecycle import is_disabled
 from trace_recorder.attach.subprocess.supervisor import run_process
 from trace_recorder.cli.arguments import default_directory
 from trace_recorder.cli.output import fail
-from trace_recorder.cli.run import Command, InDirectory, Quiet, Task, exit_as, recorded, report, starting, until_stopped
+from trace_recorder.cli.run import (
+    Command,
+    InDirectory,
+    Quiet,
+    Task,
+    exit_as,
+    recorded_lines,
+    report,
+    starting,
+    until_stopped,
+)
 from trace_recorder.loopback import HOST, LOOPBACK_NAMES
 from trace_recorder.proxy.sessions import Sessions
 from trace_recorder.proxy.upstreams import Upstream, UpstreamError, upstreams
@@ -28,15 +38,24 @@ TOKEN_VARIABLE = "TRACE_RECORDER_PROXY_TOKEN"  # noqa: S105 - the name of a vari
 
 Port = Annotated[int, typer.Option("--port", metavar="NUMBER", min=0, max=65535, help="The port. Default: a free one.")]
 Host = Annotated[
-    str, typer.Option("--host", metavar="ADDRESS", help="Where to listen. Beyond this machine, clients need a token.")
+    str,
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="The address to listen on. Unless it is a loopback address, clients need a token.",
+    ),
 ]
 Upstreams = Annotated[
     list[str] | None,
-    typer.Option("--upstream", metavar="NAME=URL", help="Add an upstream, or replace one. May be repeated."),
+    typer.Option(
+        "--upstream",
+        metavar="NAME=URL",
+        help="Add a provider's address, or replace the address of that name. May be repeated.",
+    ),
 ]
 SessionHeader = Annotated[
     str | None,
-    typer.Option("--session-header", metavar="NAME", help="A header whose value is the id of a session."),
+    typer.Option("--session-header", metavar="NAME", help="The HTTP header that has the id of a session."),
 ]
 Idle = Annotated[
     float | None,
@@ -44,7 +63,7 @@ Idle = Annotated[
         "--idle",
         metavar="SECONDS",
         min=1,
-        help="A run ends after this time without a request. Default: 3600; never with a command, which ends its runs.",
+        help="End a run after this time without a request. Default: 3600, or no limit if a command is given.",
     ),
 ]
 Join = Annotated[
@@ -68,12 +87,12 @@ def proxy(  # noqa: PLR0913, PLR0917 - one argument an option
     directory: InDirectory = None,
     quiet: Quiet = False,
 ) -> None:
-    """Record the LLM calls of any program by a proxy.
+    """Record the LLM calls of any program through a proxy.
 
-    The proxy runs on this machine, and passes the calls on to the provider. With a command, it runs until the command
-    ends. The variables that lead the command to the proxy are set for that command alone. Without a command, it runs
-    until Ctrl-C, for programs that use the addresses that it prints. Each session has a file of its own. For Python
-    programs `run` sees more: steps, tools and sub-agents.
+    The proxy runs on this machine, and forwards the calls to the provider. If a command is given, the proxy runs the
+    command with environment variables that name the proxy's addresses, and ends when the command ends. Without a
+    command, the proxy prints its addresses, and runs until Ctrl-C. Each session is recorded in its own file. For Python
+    programs, `trace-recorder run` records more: steps, tools and sub-agents.
     """
     if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
         fail("proxy needs httpx and uvicorn: pip install 'trace-recorder[proxy]'")
@@ -122,7 +141,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str], url: str) -> int:
-    """Run a program whose variables lead it to the proxy; return its exit code."""
+    """Run a program with environment variables that direct its calls to the proxy. Return the program's exit code."""
     with starting("proxy"):
         return run_process(_with_codex_options(command, url), {**os.environ, **variables})[1]
 
@@ -132,7 +151,10 @@ def _environment(targets: Mapping[str, Upstream], url: str) -> dict[str, str]:
 
 
 def _with_codex_options(command: Sequence[str], url: str) -> list[str]:
-    """Return the command. Codex gets options that lead it to the proxy, because it reads no variables."""
+    """Return the command line.
+
+    If the program is Codex, add options with the proxy's address, because Codex reads no environment variable for it.
+    """
     name, *arguments = command
     if Path(name).stem != "codex":
         return [*command]
@@ -161,7 +183,7 @@ def _serve(targets: Mapping[str, Upstream], url: str, token: str | None) -> None
 
 def _summary(documents: Sequence[Path]) -> list[str]:
     if documents:
-        return [*recorded(documents)]
+        return [*recorded_lines(documents)]
     if is_disabled(os.environ):
         return ["nothing was recorded: TRACE_RECORDER_DISABLED is set"]
     return ["nothing was recorded: no request to a model came through the proxy"]

@@ -1,8 +1,8 @@
 """Reading files for the command line: an unreadable file is reported in a sentence, never by a traceback.
 
-Any failure with a file, even an unexpected one, is reported for that file, and the command goes on with the next file.
-The modules that read journals are imported when the first run is read: `list` does not need them if all runs have
-ended.
+Any exception that a file causes, even an unexpected exception, is reported for that file. Then the command goes on with
+the next file. The modules that read journals are imported when the first run is read: `list` does not need them if all
+runs have ended.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class UnreadableError(Exception):
-    """A file that cannot be shown. The message names the file and the reason."""
+    """A file cannot be read or processed. The message names the file and the reason."""
 
 
 Load = Callable[[Path], Trajectory]
 
 
 def load(path: Path) -> Trajectory:
-    """Load a trajectory, as `trace_recorder.load` does."""
+    """Load a trajectory from a file, as `trace_recorder.load` does, or from an address of fsspec."""
     from trace_recorder.imports import loader  # noqa: PLC0415 - importing it takes longer than listing ended runs
     from trace_recorder.tables import remote_files  # noqa: PLC0415 - as above
 
@@ -46,7 +46,8 @@ def read(path: Path, load_run: Load = load) -> Trajectory:
 def process(path: Path, work: Callable[[], T], verb: str = "read") -> T:
     """Run `work` on a file and return its result.
 
-    Raises UnreadableError for any exception of `work`. `verb` completes its message: a file cannot be "read".
+    Raises UnreadableError for any exception of `work`. The message is like "FILE cannot be read", with `verb` as its
+    last word.
     """
     return try_call(work, partial(_raise_unreadable, path, verb))
 
@@ -78,13 +79,13 @@ def error_message(path: Path, error: Exception, verb: str = "read") -> str:
 
 
 _DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-"""The exceptions that reading raises if a member has an unexpected type."""
+"""The exceptions that reading a file raises if a member of its JSON has an unexpected type."""
 _SHOWN_ERRORS = 3
 """The message about a damaged file names at most this many errors."""
 
 
 def _damage_of(path: Path) -> str:
-    """Return the first errors that validation finds in a run's files, each with its place."""
+    """Return the first errors that validation finds in a run's files, each with its place in the files."""
     from trace_recorder.derive.validate import validate  # noqa: PLC0415 - only damaged files need it
 
     errors = (finding for finding in validate(path).findings if finding.severity == "error")
@@ -92,9 +93,11 @@ def _damage_of(path: Path) -> str:
 
 
 def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path]:
-    """Yield the runs at these paths, each once: files as they are named, and all runs in a directory and below it.
+    """Yield the runs at these paths, each once.
 
-    If `recursive` is False, runs below the directory are left out. Raises UnreadableError.
+    A path of a file is yielded as it is. For a directory, all runs in it and in its subdirectories are yielded.
+
+    If `recursive` is False, the subdirectories are left out. Raises UnreadableError.
     """
     return each_once(paths, partial(_runs_at, recursive=recursive), lambda run: run)
 
@@ -102,7 +105,7 @@ def find_runs(paths: Iterable[Path], *, recursive: bool = True) -> Iterator[Path
 def each_once(
     paths: Iterable[Path], runs_at: Callable[[Path], Iterable[T]], path_of: Callable[[T], Path]
 ) -> Iterator[T]:
-    """Yield the runs at all these paths, each run once."""
+    """Yield the runs that `runs_at` returns for these paths, each run once. `path_of` returns the path of a run."""
     yielded: set[str] = set()
     real_directory = lru_cache(maxsize=1000)(os.path.realpath)
     for path in paths:
@@ -122,7 +125,7 @@ def is_directory(path: Path) -> bool:
 
 
 def _identity(run: Path, real_directory: Callable[[str], str]) -> str:
-    """Return the real path of a run's journal, which identifies the run by either of its files."""
+    """Return the real path of a run's journal. The result is the same for the .json and the .jsonl of a run."""
     directory, name = os.path.split(run)
     path = os.path.join(real_directory(directory), journal_name(name))  # noqa: PTH118 - a Path for each run is slow
     return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - as above

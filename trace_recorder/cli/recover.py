@@ -19,15 +19,16 @@ def recover(
     paths: DefaultRuns = None,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Also replace a .json that has more than the journal.")
+        bool,
+        typer.Option("--force", help="Also replace a .json that has facts which are missing from a damaged journal."),
     ] = False,
     recursive: Recursive = False,
 ) -> None:
     """Rebuild the .json of runs from their journals.
 
-    After a crash the .json may be older than its .jsonl, or missing. A run that is still being written is refused, and
-    so is a run whose .json has more than its damaged journal. A run that cannot be rebuilt is reported and skipped; the
-    exit code is then 1.
+    After a crash the .json may be older than its .jsonl, or missing. A run that is still being written is refused. A
+    run is also refused if its journal is damaged and its .json has more than the journal. A run that cannot be rebuilt
+    is reported and skipped; the exit code is then 1.
     """
     runs = runs_of(paths_or_default(paths), recursive=recursive)
     loop, rebuilt = RunLoop(len(runs)), 0

@@ -1,7 +1,8 @@
 """The commands that answer LLM calls from the journal of a run: `replay`, `fork` and `serve`.
 
-`replay` runs a program. `fork` runs a program that repeats a run up to a call, and continues live. `serve` is a local
-provider for programs in any language. None of the programs has to use this package.
+`replay` runs a program, and answers all its calls from the run. `fork` runs a program, answers its calls from the run
+up to a given call, and sends that call and all later calls to the provider. `serve` is a local server that programs in
+any language use as their provider. No program has to import this package.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _MAX_MISMATCHES = 10
 
 
 class Tools(StrEnum):
-    """The behaviour when the program calls a recorded tool."""
+    """What happens when the program calls a tool: the recorded result is returned, or the tool runs."""
 
     recorded = "recorded"
     live = "live"
 
 
 class Match(StrEnum):
-    """Additional differences that are allowed between two requests."""
+    """Additional differences that are allowed between a request of the program and a recorded request."""
 
     results_in_any_order = "results-in-any-order"
 
@@ -75,7 +76,7 @@ Ignore = Annotated[
     typer.Option(
         "--ignore",
         metavar="PATH",
-        help="A member in which requests may differ, such as temperature or messages[0].content.",
+        help="A member in which a request may differ from the recorded request, such as messages[0].content.",
     ),
 ]
 MatchOption = Annotated[
@@ -83,7 +84,7 @@ MatchOption = Annotated[
     typer.Option(
         "--match",
         metavar="results-in-any-order",
-        help="Also allow another order of the tool results of one turn.",
+        help="Accept the tool results of one turn in any order.",
     ),
 ]
 AllowLive = Annotated[
@@ -107,8 +108,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one argument an option
 
     The command needs neither a key nor a network. Exits as the command did. The exit code is 1 if the command exited
     with 0 but made a call that was not recorded, or left out a recorded call. The differences are printed on stderr at
-    the end. Processes that `run` cannot record are not replayed either. HTTP clients of Python that are not replayed
-    may not connect to a model.
+    the end. A process that `trace-recorder run` cannot record is not replayed either. If an HTTP client of Python
+    cannot be replayed, it is kept from connecting to a model.
     """
     from trace_recorder.rerun.subprocess.supervisor import replay_program  # noqa: PLC0415 - only this command needs it
 
@@ -137,7 +138,7 @@ def check_speed(speed: float | None) -> None:
 
 @contextmanager
 def refusing_paths() -> Iterator[None]:
-    """Raise BadParameter for a value of `--ignore` that cannot be parsed."""
+    """Run the block. Raise BadParameter if it cannot parse a value of `--ignore`."""
     try:
         yield
     except TrajectoryFormatError:
@@ -165,20 +166,30 @@ def report(mismatches: Sequence[str], problem: str | None) -> None:
 At = Annotated[
     str,
     typer.Option(
-        "--at", metavar="STEP|ID", help="The first call that is made live: the number of its step, or its id."
+        "--at",
+        metavar="STEP|ID",
+        help="The first call that is sent to the provider: the number of its step, or its id.",
     ),
 ]
-Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model from that call on.")]
-System = Annotated[str | None, typer.Option("--system", metavar="PROMPT", help="The system prompt from that call on.")]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="The model of the --at call and all later calls.")
+]
+System = Annotated[
+    str | None,
+    typer.Option("--system", metavar="PROMPT", help="The system prompt of the --at call and all later calls."),
+]
 SystemFile = Annotated[
-    Path | None, typer.Option("--system-file", metavar="FILE", help="A file with the system prompt from that call on.")
+    Path | None,
+    typer.Option(
+        "--system-file", metavar="FILE", help="A file with the system prompt of the --at call and all later calls."
+    ),
 ]
 Answer = Annotated[
     Path | None,
     typer.Option(
         "--answer",
         metavar="FILE",
-        help="A file with the answer to that call: the JSON of a response, or the text of a stream.",
+        help="A file with the answer to the --at call: the JSON of a response, or the text of a stream.",
     ),
 ]
 Directory = Annotated[
@@ -186,7 +197,7 @@ Directory = Annotated[
     typer.Option(
         "--directory",
         metavar="DIR",
-        help="Where the new run is written. Default: the directory of the run that is continued.",
+        help="The directory to write the new run to. Default: the directory of the run that is continued.",
     ),
 ]
 
@@ -208,12 +219,13 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
-    """Repeat a run up to a call, and continue live from there.
+    """Run a command that repeats a run up to a call, and sends that call and all later calls.
 
-    Runs the command. Calls and tools before that call get their recorded answers. That call and all later ones are made
-    with the keys in the environment. All calls and tools are recorded in a new run, which names the run that it
-    continues. Exits as the command did, or with 1 if the command exited with 0 without repeating the run up to that
-    call. The help of `run` says which processes cannot be recorded; their calls cannot be answered either.
+    Calls and tools before the --at call get their recorded answers. The --at call and all later calls are sent to the
+    provider, with the keys in the environment. All calls and tools are recorded in a new run, which names the run that
+    it continues. Exits as the command did, or with 1 if the command exited with 0 without repeating the run up to the
+    --at call. `trace-recorder run --help` says which processes cannot be recorded; their calls cannot be answered
+    either.
     """
     from trace_recorder.rerun.subprocess.fork_supervisor import fork_program  # noqa: PLC0415 - as above
 

@@ -1,8 +1,8 @@
 """The command `run`: records an agent that does not use this package.
 
-At its end it prints what was recorded and where, or why nothing was recorded. Without this message, nobody would notice
-that an agent is not recorded until somebody looks for the file. Other commands that run a program report and exit
-by the functions of this file.
+At the end, the command prints what was recorded and in which files, or why nothing was recorded. Without this message,
+users would notice a missing recording only when they look for the file. The other commands that run a program, such as
+`proxy`, report and exit by the functions of this file.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from trace_recorder.guard import try_call
 from trace_recorder.values.metrics import metrics_of
 
 Command = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="What to run.", show_default=False)
+    list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="The command to run.", show_default=False)
 ]
 Task = Annotated[
-    str | None, typer.Option("--task", metavar="WORDS", help="The task of the agent, as the file states it.")
+    str | None, typer.Option("--task", metavar="WORDS", help="The task of the agent, to be recorded in the file.")
 ]
 TrajectoryFile = Annotated[
     Path | None,
     typer.Option(
         "--trajectory-file",
         metavar="FILE",
-        help="The path of the file. By default, the file is named by its start time.",
+        help="The path of the file to write. Default: a name with the start time.",
     ),
 ]
 InDirectory = Annotated[
@@ -59,9 +59,9 @@ def run(
 ) -> None:
     """Run a command, and record the LLM calls of its Python processes.
 
-    Each process that makes a call has its own file. The names of the files are printed on stderr at the end. Streams,
-    signals and the exit code pass through. Python processes that are started with -I, -E or -S are not recorded, and
-    neither are calls that use no client of httpx, httpx2, aiohttp, requests or urllib3.
+    Each process that makes a call has its own file. The names of the files are printed on stderr at the end. The
+    command keeps its standard streams, signals and exit code. Only calls by httpx, httpx2, aiohttp, requests or urllib3
+    are recorded. Python processes that are started with -I, -E or -S are not recorded.
     """
     command = required(command, "run")
     with starting("run"):
@@ -72,7 +72,7 @@ def run(
 
 
 def required(command: list[str] | None, usage: str) -> list[str]:
-    """Return the command to run. If there is no command, print the usage and exit."""
+    """Return the command to run. If there is no command, print how to give one, and exit."""
     if command:
         return command
     name = usage.partition(" ")[0]
@@ -82,7 +82,10 @@ def required(command: list[str] | None, usage: str) -> list[str]:
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Print why a command cannot be started, and exit with the code that a shell uses."""
+    """Run the block.
+
+    If it cannot start a program, print why, and exit with the code that a shell uses for this failure.
+    """
     try:
         yield
     except parent.CommandError as error:
@@ -91,7 +94,7 @@ def starting(name: str) -> Iterator[None]:
 
 
 def exit_as(code: int) -> NoReturn:
-    """Exit as a process did: with its exit code, or by the signal that ended it if the code is negative."""
+    """Exit as a process did: with the exit code `code`, or by signal n if `code` is -n."""
     if code < 0:
         _exit_by_signal(-code)
     raise typer.Exit(code)
@@ -113,14 +116,14 @@ def until_stopped() -> Iterator[None]:
 
 
 def report_recorded(result: parent.CommandResult, command: Sequence[str]) -> None:
-    """Print what was recorded."""
+    """Print on stderr what was recorded, or why nothing was recorded."""
     report(_lines(result, command))
 
 
 def report(lines: Iterable[str]) -> None:
     """Print lines on stderr. A failure to print, or Ctrl-C, does not change the exit code."""
 
-    def print_them() -> None:
+    def print_all() -> None:
         for line in lines:
             if line.startswith(" "):
                 typer.echo(in_one_line(line), err=True)
@@ -128,11 +131,14 @@ def report(lines: Iterable[str]) -> None:
                 warn(line)
 
     with suppress(KeyboardInterrupt):
-        try_call(print_them, lambda _: None)
+        try_call(print_all, lambda _: None)
 
 
 def _exit_by_signal(number: int) -> NoReturn:
-    """End by the signal that ended the agent, so that the caller sees it. A second core dump is prevented."""
+    """End this process by the signal that ended the agent, so that the caller sees the same signal.
+
+    Do not write a core dump, because the agent may have written one.
+    """
     if os.name == "posix":
         import resource  # noqa: PLC0415 - Windows does not have it
 
@@ -144,7 +150,7 @@ def _exit_by_signal(number: int) -> NoReturn:
 
 
 _MAX_LISTED = 10
-"""The message names at most this many files."""
+"""The message names at most this many files, and counts the others."""
 _PYTHON = re.compile(r"python[\d.]*w?(\.exe)?", re.IGNORECASE)
 _ISOLATING_OPTIONS = "ISE"
 """Options with which Python ignores PYTHONPATH or `sitecustomize` at its start."""
@@ -159,14 +165,14 @@ _METRICS = (
 def _lines(result: CommandResult, command: Sequence[str]) -> Iterator[str]:
     """Yield lines about what a command recorded, or why it recorded nothing."""
     if result.documents:
-        yield from recorded(result.documents)
+        yield from recorded_lines(result.documents)
         if result.unseen:
             yield f"some calls may be missing: {advice(result.unseen)}"
     else:
         yield f"nothing was recorded: {_reason(result, command)}"
 
 
-def recorded(documents: Sequence[Path]) -> Iterator[str]:
+def recorded_lines(documents: Sequence[Path]) -> Iterator[str]:
     """Yield lines that state how much was recorded, and in which files."""
     here = Path.cwd()
     files = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in documents]
@@ -180,7 +186,7 @@ def recorded(documents: Sequence[Path]) -> Iterator[str]:
 
 
 def _amount(documents: Sequence[Path]) -> str:
-    """Count runs, calls and tools, and how many of them failed."""
+    """Return how many runs, calls and tools the documents have, and how many calls and tools failed, as text."""
     figures: Counter[str] = Counter()
     for path in documents:
         figures.update(_figures(path))
@@ -205,7 +211,7 @@ def _reason(result: CommandResult, command: Sequence[str]) -> str:
     if result.disabled:
         return "TRACE_RECORDER_DISABLED is set"
     if result.has_recorder:
-        return "its files could not be created, or were removed; the agent's own output has the reason"
+        return "the files could not be created, or were removed; the agent's own output has the reason"
     if result.unseen:
         return advice(result.unseen)
     if result.imported_http_library:
@@ -214,9 +220,9 @@ def _reason(result: CommandResult, command: Sequence[str]) -> str:
     if option:
         return f"Python was started with -{option}, which keeps it from loading the recorder"
     return (
-        "no Python process in it used httpx, httpx2, aiohttp, requests or urllib3. It may start Python with -I, -S or "
-        "-E or in an environment of its own, call no model, or not be a Python program: `trace-recorder proxy` records "
-        "any program"
+        "no Python process of the command used httpx, httpx2, aiohttp, requests or urllib3. The command may start "
+        "Python with -I, -S or -E or in an environment of its own, call no model, or not be a Python program: "
+        "`trace-recorder proxy` records any program"
     )
 
 

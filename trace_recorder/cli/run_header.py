@@ -1,6 +1,6 @@
 """The header of a run: its task, how it ended, what it cost, and what is missing.
 
-Unknown facts are not mentioned. `show.py` describes the errors and tokens of steps by the functions of this file.
+Unknown facts are left out. `show.py` uses the functions of this file for the errors and tokens of steps too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUCCESS = {True: ", success", False: ", no success"}
 
 
 def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
-    """Yield the known facts about a whole run."""
+    """Yield the entries about the run as a whole. An entry about an unknown fact has no text."""
     metrics = trajectory.metrics or metrics_of(trajectory.llm_interactions, trajectory.agent_steps)
     origin = run_origin_of(trajectory.metadata)
     in_origin = origin.in_metadata() if origin else {}
@@ -44,7 +44,7 @@ def head(trajectory: Trajectory, name: str) -> Iterator[Entry]:
 
 
 def _models(trajectory: Trajectory) -> list[str]:
-    """Name the model of a run. If its calls asked several models, name each with the number of calls."""
+    """Return the model of a run. If its calls named several models, return each model with the number of its calls."""
     requested = Counter(
         _model(call.provider, call.model or call.response.model) for call in trajectory.llm_interactions
     )
@@ -63,7 +63,7 @@ def status_of(trajectory: Trajectory) -> str:
 
 
 def error_of(error: ErrorInfo | None) -> str:
-    """Describe an error: its HTTP status if it has one, its class, and its message."""
+    """Return an error as text: its HTTP status if it has one, its class, and its message."""
     if error is None:
         return ""
     status = f"HTTP {error.status}, " if error.status else ""
@@ -71,7 +71,10 @@ def error_of(error: ErrorInfo | None) -> str:
 
 
 def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
-    """Name the recorded call that gave the answer. `origin` is the run of which this run is a replay or a fork."""
+    """Return the name of the recorded call that gave the answer, or "" if the call was not replayed.
+
+    `origin` is the run of which this run is a replay or a fork.
+    """
     source = call.replayed_from
     if source is None:
         return ""
@@ -82,7 +85,7 @@ def replayed_text(call: LLMInteraction, origin: RunOrigin | None) -> str:
 
 
 def tokens_of(counts: Mapping[str, Payload]) -> str:
-    """Describe the known tokens, and the cost that the provider stated. Details that are 0 are left out."""
+    """Return the known token counts and the cost that the provider stated, as text. Details that are 0 are left out."""
     parts = [f"{number(counts[name])} {word}" for name, word in _TOKENS if counts.get(name) is not None]
     parts += [f"{number(counts[name])} {word}" for name, word in _DETAILS if counts.get(name)]
     return ", ".join(parts + ([f"{number(counts['cost'])} USD"] if counts.get("cost") is not None else []))
@@ -120,7 +123,7 @@ def _calls(metrics: Mapping[str, Payload]) -> str:
 
 
 def _not_stated(trajectory: Trajectory) -> str:
-    """Describe how many streams do not state their tokens, and how to request them."""
+    """Return how many streams do not state their token counts, and how to request the counts."""
     streams = sum(map(is_usage_left_out, trajectory.llm_interactions))
     return f"not stated by {pluralize(streams, 'stream')}: {USAGE_ADVICE}" if streams else ""
 

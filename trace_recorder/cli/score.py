@@ -108,7 +108,10 @@ def score(  # noqa: PLR0913, PLR0917 - one argument an option
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """A function that computes the reward of one run. In a separate process, it imports `reward` by name."""
+    """Computes the reward of one run when it is called.
+
+    If `function` is None, it imports the function that `reward` names.
+    """
 
     reward: str
     function: RewardFunction | None
@@ -118,7 +121,7 @@ class Scorer:
     again: bool
 
     def __call__(self, path: Path) -> float | Literal["scored before"] | UnreadableError | None:
-        """Return the reward, None if the function returned None, or the reason why the run is not scored."""
+        """Return the reward, or None if the function returned None. If the run is not scored, return the reason."""
         return process_or_error(path, partial(self._score, path), "scored")
 
     def is_scored(self, trajectory: Trajectory) -> bool:

@@ -1,11 +1,11 @@
-"""One run, step by step, for people: the new messages, the answer of the model, and the results of its tools.
+"""Makes the text of a run for people, step by step: the new messages, the answer of the model, and the tools' results.
 
 Steps and LLM calls are in the order of time. A derived step is shown together with its call. Steps that the agent
 recorded itself, and calls that belong to no step, are shown alone. Nothing is shown twice.
 
-Calls repeat the conversation, but people want to read each message once. So only the new messages of a prompt are
-shown. `views/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own answer and
-the tool results have been shown before too. All other messages are new.
+Each prompt repeats the conversation, but people want to read each message once. Therefore only the new messages of a
+prompt are shown. `views/conversations/compared_prompts.py` says which messages an earlier prompt has. The model's own
+answer and the tool results in a prompt have been shown before too. All other messages of the prompt are new.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.conversations.turns_of_run import TurnsOnDemand, side_calls_of
 
 _SHOWN_ELSEWHERE = frozenset({THOUGHTS, SIGNATURES, INTERLEAVING})
-"""Contents of an answer that are shown elsewhere or are not readable for people."""
+"""Kinds of content that are not listed under "beside": they are shown elsewhere, or people cannot read them."""
 _MAX_INLINE_ARGUMENTS = 100
-"""Arguments of up to this many characters are on one line."""
+"""Arguments of up to this many characters are shown on the line of the tool's name."""
 
 
 TurnOf = Callable[[LLMInteraction], Turn | None]
@@ -84,7 +84,10 @@ class Show:
         return ", ".join(filter(None, words))
 
     def _agent(self, source: AgentStep | LLMInteraction | None) -> str:
-        """Name an agent, with its id if other agents have the same name."""
+        """Return "agent" and the agent's name, with its id if several agents have this name.
+
+        Return "" for an unknown agent.
+        """
         if source is None or not source.agent:
             return ""
         identity = f" ({source.agent_id})" if source.agent_id and source.agent in self._shared_names else ""
@@ -137,9 +140,10 @@ class Show:
                 yield from self._tool(call, indent=4)
 
     def _answer(self, response: LLMResponse, prompt: int | None = None, *, replayed: bool = False) -> Iterator[Entry]:
-        """Yield an answer.
+        """Yield the entries of an answer.
 
-        `prompt` is the number of input tokens. If it is None, the number is taken from the usage of the answer.
+        `prompt` is how many input tokens the call had. If `prompt` is None, the count is taken from the usage of the
+        answer.
         """
         total = response.usage.input_tokens if prompt is None else prompt
         tokens = tokens_of({**asdict(response.usage), "total_input_tokens": total})
@@ -149,7 +153,10 @@ class Show:
         yield from self._other_contents(response)
 
     def _other_contents(self, response: LLMResponse, number: int = 0) -> Iterator[Entry]:
-        """Yield the contents of an answer besides its text: each refusal in full, and the number of others by kind."""
+        """Yield the contents of an answer besides its text.
+
+        Refusals are shown with their texts. Other contents are counted by kind.
+        """
         contents = [content for content in contents_of_answer(response, number) if content.kind not in _SHOWN_ELSEWHERE]
         for content in contents:
             if content.kind == REFUSALS:
@@ -245,19 +252,22 @@ def _attempt(attempt: Attempt, before: Attempt | None) -> str:
 
 
 _NamedAnswers = deque[tuple[str, LLMResponse]]
-"""The answers of calls and steps, each with the name of its prompt."""
+"""The answers of calls and steps, each with the name of its prompt, such as "llm_7" or "step 3"."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewMessages:
-    """The new messages of a prompt, and a summary of the others."""
+    """The new messages of a prompt, and a summary: how many messages it has, and where others were shown."""
 
     summary: str
     messages: list[Message]
 
 
 class ShownPrompts:
-    """The prompts of a run that were shown so far. With each next prompt, it finds the new messages of that prompt."""
+    """The prompts of a run that were shown so far.
+
+    It finds the messages of the next prompt that were not shown before.
+    """
 
     def __init__(self) -> None:
         self._prompts = ComparedPrompts()
@@ -275,7 +285,10 @@ class ShownPrompts:
         return next((name for name, other in answers if answer_text(answer) == answer_text(other)), None)
 
     def of_call(self, call: LLMInteraction, turn: Turn | None) -> NewMessages:
-        """Return the new messages of a call. `turn` is its place in a conversation, if it has one."""
+        """Return the new messages of a call.
+
+        `turn` is the call's place in a conversation, or None if the call is in no conversation.
+        """
         prompt = self._prompts.add_call(call, turn)
         new_messages = self._new_messages(prompt, call.input_messages, _stored_call_continued_by(turn))
         if call.answered:

@@ -167,7 +167,7 @@ def _print_run(trajectory: Trajectory, file: Path, *, full: bool, step: int | No
 
 
 def _parts_of_step(parts: Sequence[StepOrCall], step: int | None, file: Path) -> list[StepOrCall]:
-    """Return the parts of a step. Raises UnreadableError if there is no step of that number."""
+    """Return the step of this number and its calls. Raises UnreadableError if there is no such step."""
     numbers = dict.fromkeys(str(part.step_number) for part in parts if part.step_number is not None)
     if str(step) not in numbers:
         raise UnreadableError(f"{file} has no step {step}" + (f"; it has {', '.join(numbers)}" if numbers else ""))
@@ -180,7 +180,7 @@ _FIRST_HTTP_ERROR = 400
 def parts_with_errors(parts: Sequence[StepOrCall]) -> list[StepOrCall]:
     """Return the steps that have an error or a failed call, attempt or tool, with their calls.
 
-    Failed calls outside steps are included.
+    Failed calls that belong to no step are included.
     """
     failed = [part for part in parts if _has_error(part)]
     numbers = {str(part.step_number) for part in failed if part.step_number is not None}
@@ -201,9 +201,9 @@ def _has_error(part: StepOrCall) -> bool:
 
 
 def raw_calls(trajectory: Trajectory, parts: Iterable[StepOrCall]) -> list[Payload]:
-    """Return the request and response of each call in these parts, in order.
+    """Return the request and response of each call in these parts, as they were sent.
 
-    Raises UnreadableError if they are unknown.
+    Raises UnreadableError if there is no call, or if the run has no raw request of a call.
     """
     ids = {part.call.interaction_id for part in parts if part.call is not None}
     calls = [call for call in trajectory.llm_interactions if call.interaction_id in ids]

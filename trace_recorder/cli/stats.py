@@ -58,7 +58,7 @@ def stats(
 LABEL_WIDTH = 8
 """The width of the label of a line in the summary. The rest of the line is wrapped next to it."""
 MIN_NAME = 12
-"""The smallest number of characters that are shown of the name of a tool or a reward."""
+"""A longer name of a tool or a reward is not cut to fewer characters than this."""
 _GAP = 2
 
 Row = Sequence[str]
@@ -177,7 +177,10 @@ def _cost(cost: Mapping[str, Payload]) -> str:
 
 
 def _amount(cost: Mapping[str, Payload]) -> str:
-    """Return a cost as one cell. A tilde marks an estimate, a question mark calls of unknown cost."""
+    """Return a cost as one cell.
+
+    `~` means that the cost is an estimate, and `?` that the cost of some calls is unknown.
+    """
     amounts = [cost[name] for name in ("stated", "estimated") if name in cost]
     if not amounts:
         return "?"

@@ -44,7 +44,7 @@ MAX_TEXT_LINES = 8
 
 
 def waiting_for(part: StepOrCall, now: str) -> Iterator[Text]:
-    """Yield the lines for an open step or call: its waiting time, and its text so far."""
+    """Yield lines about a step or a call that has not ended: what it waits for, for how long, and the answer so far."""
     call = part.call
     if call is None or (call.answered and call.complete):
         names = [
@@ -78,7 +78,10 @@ def _arguments(response: LLMResponse) -> str:
 
 
 class WaitingArea:
-    """The lines at the end of a terminal that are redrawn. A pipe gets no such lines."""
+    """The last lines on a terminal, which are drawn again and again while runs wait.
+
+    In a pipe, these lines are not written.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -87,7 +90,10 @@ class WaitingArea:
         )
 
     def draw(self, texts: Iterable[Text]) -> None:
-        """Draw the last lines of each text in place of the earlier lines. In a pipe, the texts are not read."""
+        """Draw the last lines of each text in place of the lines that were drawn before.
+
+        In a pipe, the texts are not read.
+        """
         if not self._console.is_terminal:
             return
         if not self._live.is_started:
@@ -96,7 +102,7 @@ class WaitingArea:
         self._live.update(Text("\n").join(lines), refresh=True)
 
     def clear(self) -> None:
-        """Remove the lines."""
+        """Remove the lines that were drawn last."""
         self._live.stop()
 
     def _last_lines(self, text: Text) -> Sequence[Text]:
@@ -118,7 +124,7 @@ Files = Annotated[
 Last = Annotated[
     int,
     typer.Option(
-        "-n", "--last", metavar="NUMBER", min=0, help="How many of the steps that are already recorded are shown."
+        "-n", "--last", metavar="NUMBER", min=0, help="Show at most this many of the steps that are already recorded."
     ),
 ]
 
@@ -155,7 +161,7 @@ def _journal(path: Path) -> Path:
 
 
 def _follow(followers: Sequence[Follower], last: int, *, full: bool, wait: Callable[[], None]) -> list[Trajectory]:
-    """Show the steps of runs until all have ended, and return the runs.
+    """Show the steps of runs until all runs have ended, and return the runs.
 
     If there are several runs, the name of a run is printed before its steps.
     """
@@ -199,7 +205,10 @@ class _Printer:
         self._out.file.flush()
 
     def _name(self, path: Path) -> None:
-        """Clear the live lines. Print the name of the run if another run was printed before."""
+        """Remove the lines of the waiting area.
+
+        If `names` is True and the last printed line was of another run, print the name of this run.
+        """
         self.clear()
         if self._names and path != self._last:
             print_lines(self._out, ["", f"==> {path} <=="] if self._last else [f"==> {path} <=="], "bold")
@@ -222,11 +231,11 @@ class _FollowedRun:
 
     @property
     def may_continue(self) -> bool:
-        """Whether more records may follow."""
+        """Whether the journal may still grow."""
         return self.trajectory.status in {"running", "unknown"}
 
     def show_more(self) -> None:
-        """Print the steps that were recorded since the last time."""
+        """Print the steps that were settled since the last call of this method."""
         if self.may_continue:
             self.trajectory = self._follower.read()
             self._print([*self._shown.settled(self.trajectory)])
@@ -244,7 +253,7 @@ class _FollowedRun:
 
 
 class Follower:
-    """A reader of a growing journal, which reads only the records that were added since the last time."""
+    """A reader of a growing journal. Each `read` reads only the records that were added since the last `read`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -264,7 +273,7 @@ class Follower:
 
 
 class ShownSteps:
-    """Makes the entries of each step of a growing run once, when the step is settled (`_is_settled`)."""
+    """Makes the entries of each step of a growing run. A step is shown once, when it is settled (`_is_settled`)."""
 
     def __init__(self, trajectory: Trajectory, *, full: bool) -> None:
         self._chains = CallChains()
@@ -273,7 +282,7 @@ class ShownSteps:
         self._shown: set[Hashable] = set()
 
     def settled(self, trajectory: Trajectory) -> Iterator[list[Entry]]:
-        """Yield the steps that were settled since the last time."""
+        """Yield the entries of each step that was settled since the last call of this method."""
         self._show.update(trajectory)
         parts = steps_and_calls(trajectory)
         has_ended = trajectory.status not in {"running", "unknown"}
@@ -301,7 +310,7 @@ def _key(part: StepOrCall) -> Hashable:
 
 
 def _is_settled(part: StepOrCall, *, is_last: bool) -> bool:
-    """Return whether a step is settled: its call has ended, and its tools have returned or another step has begun."""
+    """Return whether a step is settled: its call has ended, and its tools have returned or a later step has begun."""
     call = part.call
     has_answer = call is not None and call.answered and call.complete and not is_in_progress(call.response)
     if call is not None and not (has_answer or call.error or call.ended_by):

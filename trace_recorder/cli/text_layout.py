@@ -1,7 +1,7 @@
 """Texts of a run for people: literal, with control characters made visible, and shortened.
 
-`EntryWriter` writes labelled texts, wrapped on a terminal, unchanged in a pipe. No text is interpreted as markup. The
-package's own words are ASCII, so that they can be read in any locale.
+`EntryWriter` writes labelled texts. On a terminal, it wraps long lines; in a pipe, it does not. No text is interpreted
+as markup. The package's own words are ASCII, so that they can be read in any locale.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _cut(text: str, size: int, between: str = "") -> str:
 
 
 def compact(value: Payload, *, full: bool) -> str:
-    """Return a value as JSON on one line. Unless `full`, long strings are shortened."""
+    """Return a value as JSON on one line. If `full` is False, long strings are shortened."""
     return json.dumps(value if full else _with_short_strings(value), ensure_ascii=False)
 
 
@@ -133,7 +133,7 @@ def heading(text: str) -> Entry:
 
 
 class EntryWriter:
-    """Writes entries to a console: wrapped on a terminal, shortened unless `full`."""
+    """Writes entries to a console. Lines are wrapped on a terminal. If `full` is False, long texts are shortened."""
 
     def __init__(self, console: Console, *, full: bool) -> None:
         self._full = full

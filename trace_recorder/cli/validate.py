@@ -28,8 +28,8 @@ def validate_(
 ) -> None:
     """Check that files are complete and consistent.
 
-    Checks each record, each restored request and stream, and the document against the journal. Exits with 1 if there is
-    an error.
+    Checks each record, restores each request and stream from the journal, and compares the document with the journal.
+    Exits with 1 if there is an error.
     """
     workers, runs = Engine(engine, address), runs_of(paths_or_default(files))
     with Progress(len(runs)) as progress:
@@ -45,7 +45,7 @@ def validate_(
 
 
 def report(file: Path) -> Report:
-    """Validate a file. The report has a finding if the file cannot be read or checked, or is of another tool."""
+    """Validate a file. The report has a finding if the file cannot be read or checked, or if another tool wrote it."""
 
     def failed(error: Exception) -> Report:
         why = error.strerror if isinstance(error, OSError) else f"it cannot be checked: {type(error).__name__}: {error}"
@@ -64,7 +64,7 @@ def _report_on(file: Path) -> Report:
 
 
 def _naming_other_format(report: Report) -> Report:
-    """Return the report. For a file of another tool, the only finding is the format of the file."""
+    """Return the report, or, for a file of another tool, a report whose only finding names the format of the file."""
     format_name = None if report.ok or report.records else foreign_format(report.path)
     if format_name is None:
         return report
