@@ -342,7 +342,7 @@ def test_help_names_the_commands() -> None:
         ["run", "Run a command, and record the LLM calls of its Python processes."],
         ["proxy", "Record the LLM calls of any program through a proxy."],
         ["replay", "Run a command whose LLM calls are answered from a run."],
-        ["fork", "Run a command that repeats a run up to a call, and sends that call and all later calls."],
+        ["fork", "Repeat a run up to a call, and send that call and later calls."],
         ["serve", "Answer LLM calls over HTTP on 127.0.0.1, from a run."],
     ]
 

@@ -219,7 +219,7 @@ def fork(  # noqa: PLR0913, PLR0917 - one argument an option
     allow_live: AllowLive = False,
     loose: Loose = False,
 ) -> None:
-    """Run a command that repeats a run up to a call, and sends that call and all later calls.
+    """Repeat a run up to a call, and send that call and later calls.
 
     Calls and tools before the --at call get their recorded answers. The --at call and all later calls are sent to the
     provider, with the keys in the environment. All calls and tools are recorded in a new run, which names the run that
