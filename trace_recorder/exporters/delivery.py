@@ -1,8 +1,8 @@
 """Delivers the spans of a run in batches, and notes which spans arrived.
 
 The notes are in a small file next to the journal, `<run>.delivered`. Each line is JSON: a target, and the ids of the
-spans that the target accepted. Lines are only appended, so a note costs the same in a long run. A damaged line is
-skipped, and its spans are sent again.
+spans that the target accepted. A line is appended for each batch, so its cost does not grow with the run. A damaged
+line is skipped, and its spans are sent again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from trace_recorder.views.otlp.tree import SpanTree
 
 MAX_SPANS = 256
 MAX_CHARACTERS = 2 * 1024 * 1024
-"""A batch has at most this many spans, and at most this many characters. A larger span is sent alone."""
+"""A batch has at most this many spans, and attributes of at most this many characters.
+
+A span with longer attributes is sent alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How many spans arrived, how many spans are missing, and how many scores are missing."""
+    """The result of a delivery: how many spans arrived, how many spans are missing, and how many scores are missing."""
 
     sent: int = 0
     missing: int = 0
@@ -43,9 +46,9 @@ def deliver(
 ) -> Delivery:
     """Send the spans that were not delivered yet, until a batch is refused.
 
-    The next call sends the rest. `additions` follow, except those that were already delivered, alone or inside another
-    span (`addition_ids`). A span is made together with its batch, so few spans are in memory. Raises OSError if the
-    delivery cannot be noted.
+    The next call sends the rest. Then send the `additions` that were not delivered yet. An addition may have been
+    delivered as its own span, or inside another span (that span's `addition_ids`). Spans are made batch by batch, so
+    that few spans are in memory. Raises OSError if the ids of the delivered spans cannot be written to their file.
     """
     names = {span.span_id: span.addition_ids for span in planned if span.addition_ids}
     sent = 0
@@ -62,7 +65,7 @@ def deliver(
 
 
 def batches(planned: Iterable[PlannedSpan]) -> Iterator[list[Span]]:
-    """Make spans, and yield them in batches."""
+    """Make the planned spans, and yield them in batches."""
     batch: list[Span] = []
     size = 0
     for planned_span in planned:
@@ -108,7 +111,7 @@ class Delivered:
             self.ids.update(_ids_in(line, self._target))
 
     def add(self, ids: Iterable[str]) -> None:
-        """Note delivered spans. Raises OSError if the file cannot be written."""
+        """Append the ids of delivered spans or scores to the file. Raises OSError if the file cannot be written."""
         new = [*ids]
         self.ids.update(new)
         line = json.dumps({"target": self._target, "ids": new}) + "\n"

@@ -1,8 +1,8 @@
 """The HTTP session of exporters, and the addresses that they send to.
 
-The session follows no redirects, and reads at most `MAX_ANSWER_BYTES` of an answer. A redirect counts as refused,
-because it may lead to a login page. `requests`, on which the clients of the services are built, is imported when a
-session is made.
+The session follows no redirects, and reads at most `MAX_ANSWER_BYTES` of an answer. A redirected request counts as
+refused, because a redirect may lead to a login page. The package `requests`, on which the services' clients are built,
+is imported when a session is made.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _PATH = "/v1/traces"
 
 
 def endpoint_of(url: str) -> str:
-    """Return the address for spans: OTLP's path is added to a URL without a path.
+    """Return the address to which spans are sent. A URL without a path gets OTLP's path.
 
-    Raises ValueError if the URL is not an address.
+    Raises ValueError if the URL is not an HTTP address.
     """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -30,18 +30,21 @@ def endpoint_of(url: str) -> str:
 
 
 def shown_address(endpoint: str) -> str:
-    """Return an address for messages and files, without its user, password and query."""
+    """Return an address without its user, password and query, as messages and files show it."""
     parts = urlsplit(endpoint)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""At most this many bytes of an answer are read, and at most this many bytes of it are decompressed."""
+"""At most this many bytes of an answer are read. They are decompressed to at most this many bytes."""
 _REFUSED = 400
 
 
 def session() -> Any:
-    """Return a `requests.Session`. Raises ImportError if requests is not installed."""
+    """Return a `requests.Session` that follows no redirects and limits answers.
+
+    Raises ImportError if requests is not installed.
+    """
     http_session = import_module("requests").Session()
     http_session.headers["Accept-Encoding"] = "identity"
     for scheme in ("http://", "https://"):

@@ -36,7 +36,8 @@ class LangfuseTarget(OtlpTarget):
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
         """Send a run, and then its rewards as scores.
 
-        If `resume` is True, send only spans and rewards that were not delivered yet.
+        If `resume` is True, send only spans that were not delivered yet. A score that was delivered is never sent
+        again.
         """
         delivery = OtlpTarget.send_run(self, path, trajectory, sender, resume=resume)
         delivered = self.delivered(path)
@@ -60,15 +61,15 @@ class LangfuseTarget(OtlpTarget):
 def langfuse(host: str | None = None, *, content: bool = True) -> LangfuseTarget:
     """Return an exporter to Langfuse.
 
-    The default host is LANGFUSE_HOST of the environment, or the public service. Raises MissingExtraError if Langfuse's
-    client is not installed, and PushError if there are no keys.
+    The default host is the environment's LANGFUSE_HOST or LANGFUSE_BASE_URL, or otherwise Langfuse's public service.
+    Raises MissingExtraError if Langfuse's client is not installed, and PushError if there are no keys.
     """
-    place = host or os.environ.get("LANGFUSE_HOST") or os.environ.get("LANGFUSE_BASE_URL") or _PUBLIC
+    address = host or os.environ.get("LANGFUSE_HOST") or os.environ.get("LANGFUSE_BASE_URL") or _PUBLIC
     _client_module()
     keys = base64.b64encode(":".join(_keys()).encode()).decode()
     headers = {"Authorization": f"Basic {keys}", "x-langfuse-ingestion-version": "4"}
-    endpoint = endpoint_of(place.rstrip("/") + _PATH)
-    target = LangfuseTarget(endpoint, headers, "langfuse", content, host=place.rstrip("/"))
+    endpoint = endpoint_of(address.rstrip("/") + _PATH)
+    target = LangfuseTarget(endpoint, headers, "langfuse", content, host=address.rstrip("/"))
     target.sender().close()  # raises at once if an extra is missing
     return target
 
@@ -93,7 +94,7 @@ def _keys() -> tuple[str, str]:
 
 
 def _scores(trajectory: Trajectory, *, with_texts: bool) -> Iterator[dict[str, Payload]]:
-    """Yield the rewards as scores of the trace or of their step. Each score has its own id."""
+    """Yield each reward with a numeric value as a score of its step, or of the trace if the reward names no step."""
     ids, tree = SpanIds.of(trajectory), SpanTree.of(trajectory)
     steps = {step.step_number: tree.step_span(step) for step in tree.steps}
     for number, reward in enumerate(trajectory.rewards):

@@ -1,7 +1,10 @@
-"""Sends runs to LangSmith by its own client, in batches: an LLM run for each call, tool runs, chains, and feedback.
+"""Sends runs to LangSmith by LangSmith's own client.
+
+LangSmith calls each span of a trace a run. A call becomes an LLM run, a tool's execution becomes a tool run, and other
+spans become chains. Rewards become feedback.
 
 The key is the environment's LANGSMITH_API_KEY. No message contains it. The client does not report failed requests, so a
-hook of its session reads the server's answers.
+hook of its session reads the status of each answer.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _RUN_TYPES = {"generation": "llm", "tool": "tool", "embedding": "embedding"}
 
 @dataclass(slots=True)
 class LangSmithSender:
-    """Sends runs through LangSmith's client. `places` has the start time and the parent of each span, by its id."""
+    """A sender of spans through LangSmith's client. `places` maps a span's id to its start time and its parent's id."""
 
     client: Any
     project: str
@@ -43,7 +46,7 @@ class LangSmithSender:
 
     @classmethod
     def to(cls, endpoint: str, key: str, project: str) -> LangSmithSender:
-        """Make the client. Raises MissingExtraError."""
+        """Return a sender with a new client. Raises MissingExtraError if LangSmith's client is not installed."""
         try:
             module = import_module("langsmith")
         except ImportError as error:
@@ -63,7 +66,7 @@ class LangSmithSender:
             self._statuses.append(answer.status_code)
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans as runs in one request, and return whether the server accepted them."""
+        """Send spans as LangSmith's runs in one request. Return whether the server accepted them."""
         self._statuses.clear()
         self.client.batch_ingest_runs(create=[self._run(span) for span in spans])
         return bool(self._statuses) and self._statuses[-1] < 300
@@ -104,20 +107,20 @@ class LangSmithSender:
         }
 
     def _dotted_order(self, span: Span) -> str:
-        """Return the path from the first run to this run: the time and the id of each run."""
-        way: list[str] = []
+        """Return LangSmith's path from the root span to this span: the start time and the run id of each span."""
+        levels: list[str] = []
         span_id, start, parent = span.span_id, span.start, span.parent_id
-        while len(way) < 100:
+        while len(levels) < 100:
             time = iso(start).replace("-", "").replace(":", "").replace(".", "").partition("+")[0]
-            way.append(f"{time}Z{run_id(span.trace_id, span_id, parent, self.places)}")
+            levels.append(f"{time}Z{run_id(span.trace_id, span_id, parent, self.places)}")
             if parent is None or parent not in self.places:
                 break
             span_id, (start, parent) = parent, self.places[parent]
-        return ".".join(reversed(way))
+        return ".".join(reversed(levels))
 
 
 def run_id(trace_id: str, span_id: str, parent: str | None, places: Mapping[str, tuple[int, str | None]]) -> str:
-    """Return the id of a run. The first run has the id of the trace."""
+    """Return LangSmith's run id of a span. For the root span, this is the id of the trace."""
     if parent is None or parent not in places:
         return str(UUID(trace_id))
     return _made_id(f"{trace_id}{span_id}")
@@ -138,7 +141,7 @@ class LangSmithTarget:
 
     @property
     def name(self) -> str:
-        """The name for messages."""
+        """The name of this target in messages."""
         return f"{shown_address(self.endpoint)} {self.project}"
 
     def sender(self) -> LangSmithSender:
@@ -146,7 +149,7 @@ class LangSmithTarget:
         return LangSmithSender.to(self.endpoint, self.key, self.project)
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the ids of the spans of a run that the project has."""
+        """Return a `Delivered` for a run and this project. Its ids are not read yet."""
         return Delivered(run, f"langsmith {self.name} {'content' if self.content else 'no content'}")
 
     def send_run(
@@ -154,7 +157,8 @@ class LangSmithTarget:
     ) -> Delivery:
         """Send a loaded run, and then its rewards.
 
-        If `resume` is True, send only spans and rewards that were not delivered yet. Raises OSError.
+        If `resume` is True, send only spans and rewards that were not delivered yet. Raises OSError if the file of
+        delivered ids cannot be read or written.
         """
         delivered = self.delivered(path)
         if resume:
@@ -202,16 +206,17 @@ class LangSmithTarget:
 def langsmith(endpoint: str | None = None, *, project: str | None = None, content: bool = True) -> LangSmithTarget:
     """Return an exporter to a project of LangSmith.
 
-    The defaults are LANGSMITH_ENDPOINT and LANGSMITH_PROJECT of the environment. Raises MissingExtraError if
-    LangSmith's client is not installed, and PushError if there is no key.
+    The defaults are the environment's LANGSMITH_ENDPOINT and LANGSMITH_PROJECT, or otherwise LangSmith's public service
+    and its project "default". Raises MissingExtraError if LangSmith's client is not installed, and PushError if there
+    is no key.
     """
     key = os.environ.get("LANGSMITH_API_KEY", "").strip()
     if not key:
         raise PushError("There is no key for LangSmith: put it into the environment variable LANGSMITH_API_KEY.")
-    place = endpoint or os.environ.get("LANGSMITH_ENDPOINT") or _PUBLIC
-    endpoint_of(place)  # raises ValueError if it is not an address
+    address = endpoint or os.environ.get("LANGSMITH_ENDPOINT") or _PUBLIC
+    endpoint_of(address)  # raises ValueError if it is not an address
     target = LangSmithTarget(
-        place.rstrip("/"), project or os.environ.get("LANGSMITH_PROJECT") or "default", key, content
+        address.rstrip("/"), project or os.environ.get("LANGSMITH_PROJECT") or "default", key, content
     )
     target.sender().close()
     return target
@@ -243,7 +248,7 @@ def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
 
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Payload]:
-    """Return tokens as LangSmith counts them: the input includes cached tokens."""
+    """Return LangSmith's token counts: the input includes cached tokens, and the output includes reasoning tokens."""
     read, write = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
     thought = usage.get("output_reasoning_tokens")
     return {

@@ -1,11 +1,11 @@
 """Sends a run while it is being recorded.
 
-A thread reads the growing journal and sends the spans that are final. The agent's calls do no work for this. The thread
-works for a small share of the time, and yields to other threads. If an endpoint does not answer, the thread tries again
-after a growing pause. Nothing waits in memory meanwhile, because the journal has everything. The end of a run waits a
-bounded time for the rest. After that, the log says how many spans did not arrive. `trace-recorder export --resume`
-sends these spans. `views/otlp/spans.py` makes the spans and decides which are final. `delivery.py` sends each span
-once, and `otlp.py` is the target.
+A thread reads the growing journal and sends the spans that are final. The agent's calls do no work for the export. The
+thread works for a small share of the time, and yields to other threads. If an endpoint does not answer, the thread
+tries again after a growing pause. Nothing waits in memory meanwhile, because the journal has everything. At the end of
+a run, the recorder waits a limited time for the remaining spans. Then the log says how many spans did not arrive.
+`trace-recorder export --resume` sends these spans. `views/otlp/spans.py` makes the spans and decides which are final.
+`delivery.py` sends each span once, and `otlp.py` is the target.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.spans import plan_spans
 
 POLL_SECONDS = 0.5
-"""The shortest pause between two looks at the journal."""
+"""The thread pauses at least this long between two readings of the journal."""
 MAX_SHARE = 0.05
-"""The largest share of the time in which the thread reads the journal and makes spans."""
+"""The thread reads the journal, and makes and sends spans, for at most this share of the time."""
 MAX_PAUSE_SECONDS = 30.0
-"""The longest pause after an endpoint did not answer."""
+"""After failures, the thread pauses at most this long before it tries again."""
 
 
 class SpanSender(Protocol):
-    """Sends spans in one request."""
+    """A sender of spans to one target."""
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans, and return whether they were accepted."""
+        """Send spans in one request. Return whether the target accepted them."""
 
     def close(self) -> None:
         """Give up a request that waits for another attempt."""
@@ -48,11 +48,11 @@ class SpanSender(Protocol):
 if TYPE_CHECKING:
 
     class LiveTarget(Protocol):
-        """The destination of spans, and the form of the spans."""
+        """A destination of spans, and the settings of the export."""
 
         @property
         def name(self) -> str:
-            """The name for messages."""
+            """The name of this target in messages."""
 
         @property
         def conventions(self) -> Conventions:
@@ -60,21 +60,21 @@ if TYPE_CHECKING:
 
         @property
         def content(self) -> bool:
-            """Whether contents are sent."""
+            """Whether prompts, answers, arguments and results are sent."""
 
         @property
         def new_messages(self) -> bool:
-            """Whether only new messages are sent."""
+            """Whether a call's span has only the new messages of its prompt."""
 
         @property
         def flush_seconds(self) -> float:
-            """How long the end of a run may wait for the export."""
+            """The end of a run waits at most this many seconds for the export."""
 
         def sender(self) -> SpanSender:
             """Return a sender."""
 
         def delivered(self, run: Path) -> Delivered:
-            """Return the ids of the spans of a run that the target has."""
+            """Return a `Delivered` for a run and this target. Its ids are not read yet."""
 
 
 class LiveExport:
@@ -98,10 +98,10 @@ class LiveExport:
         start_thread(partial(run_yielding, self._run), "trace_recorder export")
 
     def flush(self, seconds: float) -> int:
-        """Wait until the thread has sent the spans that are final now. Return how many spans are missing at least.
+        """Wait until the thread has sent the spans that are final now.
 
-        Wait at most `seconds`, and not at all if the endpoint did not answer the last time. The exact number is unknown
-        if the thread has not finished. The result is then at least 1. In a forked child the result is 0.
+        Return how many spans are missing. Wait at most `seconds`, and not at all if the last request failed. If the
+        thread has not finished then, the number may be too small, but it is at least 1. In a forked child, return 0.
         """
         if os.getpid() != self._pid:  # a forked child does not have the thread
             return 0
@@ -112,7 +112,7 @@ class LiveExport:
         return self._missing if done.is_set() or self._stopped else max(1, self._missing)
 
     def close(self, seconds: float) -> int:
-        """Flush, then stop the thread, even if spans are missing. Log and return the number of missing spans."""
+        """Call `flush`, and then stop the thread, even if spans are missing. Log and return how many are missing."""
         if os.getpid() != self._pid:
             return 0
         missing = self.flush(seconds)
@@ -155,7 +155,7 @@ class LiveExport:
                 self._requested = self._next_requests(self._pause(spent))
 
     def _next_requests(self, seconds: float) -> list[Event]:
-        """Wait at most this long for the next request to send the final spans. Return all requests that wait."""
+        """Wait at most `seconds` for a call of `flush`. Return the events of all calls that wait."""
         events = []
         with suppress(Empty):
             events.append(self._requests.get(timeout=seconds))
@@ -168,7 +168,7 @@ class LiveExport:
             logger.warning("could not export %s to %s: %s", self._journal.path, self.name, error, exc_info=error)
         return Delivery(missing=max(1, self._missing)), False
 
-    def _note(self, delivery: Delivery, is_over: bool) -> None:  # noqa: FBT001 - what was sent, and whether it is all
+    def _note(self, delivery: Delivery, is_over: bool) -> None:  # noqa: FBT001 - whether the run has ended
         self._missing = delivery.missing
         self._failures = self._failures + 1 if delivery.missing else 0
         self._is_over = is_over and not delivery.missing

@@ -1,10 +1,11 @@
 """`otlp(endpoint)`: sends a run's spans to an OTLP endpoint, during the run and afterwards.
 
-    TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
+TrajectoryRecorder(exporters=[otlp("http://localhost:4318")])
 
 The journal is the queue. If the endpoint does not answer, the spans are sent when it answers again, or later by
-`trace-recorder export --format otlp --endpoint … --resume`. OpenTelemetry's own exporter sends the spans. No tracer
-provider is set, so the process does not change. `opentelemetry` (the extra `otel`) is imported when a sender is made.
+`trace-recorder export --format otlp --endpoint … --resume`. OpenTelemetry's own exporter sends the spans. This module
+sets no tracer provider, so the agent's own tracing does not change. `opentelemetry` (the extra `otel`) is imported when
+a sender is made.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from trace_recorder.views.otlp.spans import SCHEMA_URL, SCOPE, plan_spans
 
 @dataclass(frozen=True, slots=True)
 class OtlpTarget:
-    """An OTLP endpoint and its settings, which `otlp` describes."""
+    """An OTLP endpoint and its settings. The function `otlp` explains the settings."""
 
     endpoint: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -43,7 +44,7 @@ class OtlpTarget:
 
     @property
     def name(self) -> str:
-        """The name for messages and annotations."""
+        """The name of this target in messages and annotations."""
         return shown_address(self.endpoint)
 
     def sender(self) -> OtlpSender:
@@ -56,12 +57,12 @@ class OtlpTarget:
         )
 
     def delivered(self, run: Path) -> Delivered:
-        """Return the ids of the spans of a run that this target has.
+        """Return a `Delivered` for a run and this target.
 
-        Targets with other settings have separate ids.
+        Its ids are not read yet. If a setting changes the spans, the target has its own ids.
         """
-        form = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
-        return Delivered(run, f"{self.name} {json.dumps(form)}")
+        settings = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
+        return Delivered(run, f"{self.name} {json.dumps(settings)}")
 
     def start(self, journal: Path) -> LiveExport:
         """Begin to send the run of a journal, in its own thread."""
@@ -70,7 +71,8 @@ class OtlpTarget:
     def send_run(self, path: Path, trajectory: Trajectory, sender: OtlpSender, *, resume: bool = False) -> Delivery:
         """Send a loaded run.
 
-        If `resume` is True, send only spans and rewards that were not delivered yet. Raises OSError.
+        If `resume` is True, send only spans and rewards that were not delivered yet. Raises OSError if the file of
+        delivered ids cannot be read or written.
         """
         delivered = self.delivered(path)
         if resume:
@@ -99,9 +101,9 @@ def otlp(  # noqa: PLR0913 - one keyword for each setting
     The default endpoint is OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT of the environment. The
     `conventions` are "genai" (OpenTelemetry), "genai-0.1" (its version 0.1 alone), "openinference" or "both". If
     `content` is False, prompts, answers, arguments and results are left out. If `new_messages` is True, each call has
-    only the new messages of its prompt. A request may take `timeout_seconds`, and the end of a run waits for
-    `flush_seconds` at most. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if the
-    endpoint is not an address.
+    only the new messages of its prompt. A request may take at most `timeout_seconds`. The end of a run waits at most
+    `flush_seconds` for the export. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if
+    the endpoint is not an address.
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),
@@ -125,7 +127,7 @@ def _endpoint_of_environment() -> str:
 
 
 class OtlpSender:
-    """Sends batches of spans. One thread at a time may use it."""
+    """A sender of batches of spans to an OTLP endpoint. Only one thread at a time may use it."""
 
     def __init__(
         self,

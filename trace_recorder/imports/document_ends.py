@@ -1,8 +1,8 @@
 """Reads the facts of a run from the beginning and the end of its document, without the calls and steps between them.
 
 A document has the facts of its run before its calls, and its figures after its steps (`Trajectory.head` and `tail`).
-Each of these members begins a line. The text between them is neither read nor checked. A document in another form, for
-example of another tool, must be read as a whole.
+Each of these members begins a line. The calls and steps are neither read nor checked. A document in another form than
+ours must be read as a whole.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from trace_recorder.values.messages import Payload
 HEAD_BYTES = 4096
 TAIL_BYTES = 8192
 MAX_BYTES = 1024 * 1024
-"""The largest number of bytes that are searched at either end of a file.
+"""After this many bytes, neither the search from the beginning nor the search from the end reads more.
 
-A task, a final result or annotations may be long.
+`document_ends` then returns None.
 """
 
 _BEGINNING = b"{\n"
@@ -30,7 +30,7 @@ _AFTER_STEPS = b'\n"success": '
 def document_ends(path: Path) -> dict[str, Payload] | None:
     """Return the members of a document before its calls and after its steps.
 
-    Return None for a document in another form.
+    Return None for a document in another form than ours.
 
     Raises OSError if the file cannot be read.
     """

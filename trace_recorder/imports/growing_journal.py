@@ -1,4 +1,6 @@
-"""Reads a journal that may still be growing. Each reading takes only the records that were added since the last one.
+"""Reads a journal that may still be growing.
+
+Each reading reads only the records that were added since the reading before.
 
 The last line may be incomplete. Such a line is read when the rest of it is written, or when its writer is gone. If the
 file became shorter or was replaced, it is another journal: `read_more` raises ReplacedError, and the caller starts
@@ -76,10 +78,10 @@ class GrowingJournal:
     def _add(self, data: bytes, *, is_final: bool) -> None:
         """Add the complete lines of new data.
 
-        If `is_final`, the writer is gone, and an incomplete last line is added, too. If more data follows such a line
-        later, the line is a damaged line in the middle of the file. The fold must get damaged lines in their order, so
-        ReplacedError is raised, and the caller starts again. A stale fold is made again from the whole file, because
-        recorded steps decide which tools belong to a step.
+        If `is_final` is True, the writer is gone, and an incomplete last line is added, too. If more data follows such
+        a line later, the line is a damaged line in the middle of the file. The fold must get damaged lines in their
+        order, so ReplacedError is raised, and the caller starts again. If the fold is stale, the whole file is folded
+        again, because recorded steps decide which tools belong to a step.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))

@@ -66,10 +66,10 @@ class NotOwnError(TrajectoryFormatError):
 def load(path: str | Path) -> Trajectory:
     """Load the trajectory of a `.json` or a `.jsonl`, whose run may still be running, or of another tool's file.
 
-    docs/import.md lists the tools. Parts of their files that a Trajectory cannot have are left out; `import` keeps
-    them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics` or `gaps` are
-    first used. So the task, the status and the rewards of many runs cost little. Raises FileNotFoundError, and
-    TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
+    docs/import.md lists the tools. Parts of their files that a Trajectory cannot have are left out; `trace-recorder
+    import` keeps them. The lines of a journal are parsed at once. Interactions and steps are read when they, `metrics`
+    or `gaps` are first used. So it costs little to read only the task, the status and the rewards of many runs. Raises
+    FileNotFoundError, and TrajectoryFormatError if the file is not a trajectory, has several, or has a newer version.
     """
     runs = list(islice(load_each(Path(path)), 2))
     if len(runs) == 1:
@@ -221,7 +221,7 @@ def status_without_end(path: Path, fold: Fold) -> Status:
 
 
 def folded(fold: Fold, status: Status, path: Path) -> Trajectory:
-    """Return the trajectory of a fold. Raises TrajectoryFormatError if its records do not make a trajectory."""
+    """Return the trajectory of a fold. Raises TrajectoryFormatError if the fold's records are damaged."""
     return try_call(fold.trajectory, partial(_refuse, path), status)
 
 
@@ -262,7 +262,7 @@ def refuse_others(fold: Fold, data: bytes, path: Path) -> None:
 
 @dataclass(slots=True)
 class Runs(Iterator[Trajectory]):
-    """The runs of files.
+    """An iterator over the runs of files.
 
     Each run is read when the iteration reaches it. `failures` has the files that could not be read.
     """

@@ -117,7 +117,7 @@ def test_lines_beyond_the_limit_of_a_run_are_one_gap(tmp_path: Path) -> None:
 
     ((what, why),) = whys(run)
     assert what.startswith("line ")
-    assert "this line and all later lines are left out: the earlier ones take 50000 bytes in memory" in why
+    assert "this line and all later lines are left out: the earlier lines take 50000 bytes in memory" in why
     assert not whys(*read_runs(Source(path)))
 
 

@@ -1,9 +1,9 @@
-"""Reads a document of ATIF, the Agent Trajectory Interchange Format, any version 1, as a `Trajectory`.
+"""Reads a document of ATIF, the Agent Trajectory Interchange Format, of any version 1.x, as a `Trajectory`.
 
 An agent step becomes an LLM interaction, and the steps before it become its prompt. The steps of a sub-agent become
 interactions of another agent. All interactions are in order of time. Members of `extra` that our own view wrote are
-read back, so that an exported run keeps its ids, times, finish reasons and token counts. Members that the classes of
-`values/` lack are kept separately (`members.py`). Images stay references to files.
+read back. So a run that was exported as ATIF keeps its ids, times, finish reasons and token counts. Members for which
+the classes of `values/` have no field are kept under the name `atif` (`members.py`). Images stay references to files.
 """
 
 from __future__ import annotations
@@ -36,10 +36,16 @@ def is_atif(document: Payload) -> bool:
 
 
 def from_atif(document: Mapping[str, Payload], name: str) -> Trajectory:
-    """Read an ATIF document. Error messages use `name`. Raises TrajectoryFormatError."""
+    """Read an ATIF document.
+
+    Error messages name the document `name`. Raises TrajectoryFormatError if the document is damaged, or of another
+    version than 1.x.
+    """
     version = document["schema_version"]
     if not version.startswith(f"{_PREFIX}1."):
-        raise TrajectoryFormatError(f"{name} is {version}, and this trace_recorder reads ATIF-v1. Install a newer one.")
+        raise TrajectoryFormatError(
+            f"{name} is {version}, and this trace_recorder reads ATIF-v1. Install a newer trace_recorder to read it."
+        )
     try:
         return _trajectory(document)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
@@ -87,7 +93,10 @@ def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[Age
 
 
 def _span(steps: Iterable[Mapping[str, Payload]]) -> tuple[str | None, str | None]:
-    """Return the times of the first and the last step. If the two are equal, return None as the end."""
+    """Return the times of the first and the last step.
+
+    If the two times are equal, return None instead of the second.
+    """
     timestamps = [step["timestamp"] for step in steps if step.get("timestamp")]
     if not timestamps:
         return None, None
@@ -108,7 +117,7 @@ def _readers(document: Mapping[str, Payload], parent: TrajectoryReader | None = 
 def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteraction]:
     """Return the calls of all agents, each with an id that no other call has.
 
-    They are in order of time if all have a time.
+    If every call has a time, the calls are in order of time.
     """
     own = [(reader, interaction) for reader in readers for interaction in reader.calls]
     if all(interaction.timestamp for _, interaction in own):
@@ -131,9 +140,9 @@ def _parsed_time(timestamp: str) -> datetime:
 
 
 def _extra_members(readers: Sequence[TrajectoryReader], model: str | None) -> dict[str, Payload]:
-    """Return the kept members of the root.
+    """Return the kept members (`members.py`) of the main agent's trajectory.
 
-    The kept members of sub-agents are in `subagents`, by the id of each agent's first call.
+    The member `subagents` has the kept members of each sub-agent, by the id of the sub-agent's first call.
     """
     root, *subs = readers
     members_of_subs = {
@@ -179,7 +188,7 @@ _STEP_MEMBERS = ("step_number", "timestamp", "state", "reflection", "error", "du
 
 
 def _tool_results(step: AgentStep) -> tuple[ToolResult, ...]:
-    """Return the results of a step's tools. ATIF has them in the step that called the tools."""
+    """Return the results of a step's tools. ATIF writes results into the step that called the tools."""
     source = step.interaction.source if step.interaction else None
     names = {call.call_id: call.name for call in step.tool_calls}
     observed = source.observed if isinstance(source, AtifSource) else ()

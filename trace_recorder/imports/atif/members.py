@@ -1,12 +1,12 @@
 """Reads parts of ATIF for `document.py` and `steps.py`: `extra` members, answers, and tool steps.
 
-The classes of `values/` lack some members of an ATIF document. These members are kept under the name `atif`: those of a
-trajectory in the run's metadata, those of a message in its `extra`, and those of an answer in the response's `extra`.
-The reader (`document.py`) puts them there, and the view (`views/atif/`) writes them into ATIF again. Members that the
-view can generate are not kept.
+The classes of `values/` have no field for some members of an ATIF document. These are the kept members. They are stored
+under the name `atif`: those of a trajectory in the run's metadata, those of a message in the message's `extra`, and
+those of an answer in the response's `extra`. The reader (`document.py`) puts them there, and the view (`views/atif/`)
+writes them into ATIF again. Members that the view can generate are not kept.
 
-Only ATIF documents that our view wrote have tool steps. A tool step is a run of a tool that no model asked for, and
-whose result no model saw.
+Only ATIF documents that our view wrote have tool steps. A tool step is the execution of a tool that no model asked for,
+and whose result no model saw.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def as_kept(members: Mapping[str, Payload]) -> dict[str, Payload]:
     return {EXTRA_KEY: dict(members)} if members else {}
 
 
-def of_message(step: Mapping[str, Payload], follows: str | None) -> dict[str, Payload]:
+def of_message(step: Mapping[str, Payload], next_request: str | None) -> dict[str, Payload]:
     """Return the kept members of a step that is not a call.
 
-    Its time is left out if it equals `follows`, the time of the next request.
+    Its time is left out if it equals `next_request`, the time of the next request.
     """
     remaining = {name: value for name, value in step.items() if name not in _OF_STEP and value is not None}
-    if remaining.get("timestamp") == follows:
+    if remaining.get("timestamp") == next_request:
         remaining.pop("timestamp", None)
     return remaining
 
@@ -91,8 +91,8 @@ def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, P
 def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_step: bool) -> dict[str, Payload]:
     """Return the kept members of a result, with its references to trajectories outside of the document.
 
-    `in_step` says whether the result is in a step of the agent. If such a result names no tool call, `in_step` is among
-    the kept members.
+    `in_step` is True if a step of the agent has the result. If such a result names no tool call, the kept members
+    include `in_step`.
     """
     alone = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
@@ -118,7 +118,7 @@ def of_document(
     remaining = _without(extra, _OF_RUN if is_root else frozenset())
     final_metrics = document.get("final_metrics")
     sums = with_costs(totals(document["steps"]), document.get("subagent_trajectories") or ())
-    # If our own view wrote the document, it has a status, and states all facts that are known.
+    # A document with a status was written by our own view, which writes all known facts. So no fact was derived.
     derived = [name for name in _DERIVED if name not in extra] if is_root and "status" not in extra else None
     return without_none(
         session_id=None if is_root or session == root.get("session_id") else session,
@@ -270,7 +270,7 @@ def read_response(
 ) -> LLMResponse:
     """Read the answer of an agent step.
 
-    `extra` has the members that our view wrote. `kept` has the members that the classes of `values/` lack.
+    `extra` has the step's members that our view wrote. `kept` has the step's kept members.
     """
     metrics = step.get("metrics") or as_dict(as_dict(extra.get("replayed_from")).get("metrics"))
     logprobs: list[float] | None = metrics.get("logprobs")

@@ -1,7 +1,7 @@
 """Reads the steps of one ATIF trajectory: its calls, each with its prompt and the results of its tools.
 
-Members that the classes of `values/` lack are kept separately (`members.py`). `document.py` joins the trajectories of a
-document into a run.
+Members for which the classes of `values/` have no field are kept under the name `atif` (`members.py`). `document.py`
+joins the trajectories of a document into a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
 @dataclass(slots=True)
 class AtifSource(WithoutRawData):
-    """The parts of a document that make one call.
+    """The request of one call, and the results that its tools returned.
 
     `recorded_steps` are the steps that the agent recorded for the call.
     """
@@ -62,10 +62,11 @@ class AtifSource(WithoutRawData):
 
 @dataclass(slots=True)
 class TrajectoryReader:
-    """Reads the steps of one ATIF trajectory. `parent` is the trajectory in which this one is embedded.
+    """A reader of the steps of one ATIF trajectory.
 
-    `embedded` has the ids of the trajectories that are embedded in this one. `execution_ids` has, for each of these
-    ids, the id of the execution that started the trajectory.
+    `parent` reads the trajectory in which this trajectory is embedded. `embedded` has the ids of the trajectories that
+    are embedded in this trajectory. `execution_ids` maps each of these ids to the id of the tool execution that started
+    the sub-agent.
     """
 
     document: Mapping[str, Payload]
@@ -77,7 +78,7 @@ class TrajectoryReader:
     execution_ids: dict[str, str] = field(default_factory=dict)
 
     def extra_members(self, root: Mapping[str, Payload], model: str | None) -> dict[str, Payload]:
-        """Return the kept members of the trajectory, with the steps after its last call."""
+        """Return the trajectory's kept members, its steps after its last call, and its sub-agents that made no call."""
         steps = self._steps()
         last = max((number for number, step in enumerate(steps, start=1) if _is_call(step)), default=0)
         kept = members.of_document(self.document, root=root, model=model, called=bool(self.calls))
@@ -91,11 +92,11 @@ class TrajectoryReader:
         declared, built_in = agent.get("tool_definitions") or (), _extra(agent).get("built_in_tools")
         tools = [manual.read_tool(tool) for tool in (*declared, *(built_in if isinstance(built_in, list) else ()))]
         is_call = False
-        for step, follows in _with_next_request(self._steps()):
+        for step, next_request in _with_next_request(self._steps()):
             is_after_call, is_call = is_call, _is_call(step)
             if is_after_call and step.get("is_copied_context") and not is_call:
                 self.messages = self.messages[:0]  # the agent rewrote its history, which the document repeats here
-            message = _message(step, follows)
+            message = _message(step, next_request)
             results = _observations(step)
             if is_call:
                 yield self._call(step, message, self._source(step, tools, results))
@@ -177,7 +178,8 @@ class TrajectoryReader:
     def _needs_id(self, parent: TrajectoryReader, siblings: Sequence[Mapping[str, Payload]]) -> bool:
         """Return whether a sub-agent needs an id, because its name may be ambiguous.
 
-        It needs an id if it has sub-agents, if another sub-agent started it, or if a sibling has the same name.
+        It needs an id if it has sub-agents, if a sub-agent started it instead of the main agent, or if a sibling has
+        the same name.
         """
         if self.document.get("subagent_trajectories") or parent.parent is not None:
             return True
@@ -232,25 +234,25 @@ def _is_call(step: Mapping[str, Payload]) -> bool:
 
 
 def _origin(step: Mapping[str, Payload]) -> ReplayedFrom | None:
-    """Return the origin of a step's answer if our view marked the answer as a recorded one, and otherwise None."""
+    """Return the origin of a step's answer, or None if our view did not mark the answer as one that a replay gave."""
     return ReplayedFrom.of_document(members.written_by_view(_extra(step)).get("replayed_from"))
 
 
 def _with_next_request(steps: Sequence[Mapping[str, Payload]]) -> list[tuple[Mapping[str, Payload], str | None]]:
     """Return each step with the time of the next call's request, or with None if our view did not write that time."""
-    follows: str | None = None
+    next_request: str | None = None
     pairs = []
     for step in reversed(steps):
-        pairs.append((step, follows))
+        pairs.append((step, next_request))
         if _is_call(step):
-            follows = members.written_by_view(_extra(step)).get("requested_at")
+            next_request = members.written_by_view(_extra(step)).get("requested_at")
     return pairs[::-1]
 
 
-def _message(step: Mapping[str, Payload], follows: str | None) -> Message:
+def _message(step: Mapping[str, Payload], next_request: str | None) -> Message:
     calls = tuple(map(call_of, step.get("tool_calls") or ()))
     content = step.get("message") or None
-    extra = {} if _is_call(step) else members.as_kept(members.of_message(step, follows))
+    extra = {} if _is_call(step) else members.as_kept(members.of_message(step, next_request))
     return Message(_ROLES[step["source"]], content, calls, reasoning=step.get("reasoning_content"), extra=extra)
 
 

@@ -1,9 +1,9 @@
 """The messages and calls of one agent, for formats that list line by line what happened in a session.
 
 An answer of the model is a call that saw the messages before it. A tool's result is a message. If no later call saw the
-result, the result is in an execution of the tool. Messages of the user after the last call are an annotation of the
-run. Any other message that no call saw is kept unchanged. A session that goes back to an earlier message continues a
-fork of the conversation. A session that was compacted continues with a new conversation.
+result, the run gets an execution of the tool with the result. Messages of the user after the last call are an
+annotation of the run. Any other message that no call saw is kept unchanged. A session that goes back to an earlier
+message continues a fork of the conversation. A session that was compacted continues with a new conversation.
 
 `AnswerParts` joins the parts of an answer that come as a stream of events. `add_message` and `add_answer` read messages
 that are made of Anthropic's blocks.
@@ -38,7 +38,10 @@ from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCa
 from trace_recorder.values.structs import replace
 
 MAX_FORKS = 500
-"""The largest number of forks of a session. Each fork copies the numbers of its items."""
+"""A session may go back at most this many times, because each fork copies the numbers of its items.
+
+Then the run gets a gap.
+"""
 
 
 @dataclass(slots=True)
@@ -73,14 +76,14 @@ class AgentHistory:
         """The number of tool calls with a made-up id."""
         return self._numbering.made_up
 
-    def add(self, message: Message, time: str, *, is_stated: bool = False) -> None:
+    def add(self, message: Message, time: str, *, has_event: bool = False) -> None:
         """Add a message that the next call sees.
 
-        `is_stated` is true for a result that the run also has as an event of its own.
+        `has_event` is true for a result that the run also has as an event of its own.
         """
         members = self._numbering.number(message).to_document()
         self.conversation.add(members)
-        if not is_stated:
+        if not has_event:
             self._unseen.append((members, time))
         if message.role == "tool":
             self._results.setdefault(message.call_id or "", (members, time))
@@ -293,7 +296,7 @@ class AnswerParts:
 
 
 def add_message(history: AgentHistory, content: Payload, time: str, extra: Members | None = None) -> None:
-    """Add a user's message. Tool results in it become messages of their own. All of them get `extra`."""
+    """Add a user's message. Tool results in it become messages of their own. All of these messages get `extra`."""
     messages = anthropic_messages.read_message({"role": "user", "content": content})
     history.add_all([replace(message, extra=message.extra | (extra or {})) for message in messages], time)
 

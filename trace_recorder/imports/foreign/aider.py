@@ -2,7 +2,8 @@
 
 `.aider.chat.history.md` has the chats of a directory, one after another. Each chat is a run. A line of the user begins
 with `#### `, a line that aider printed begins with `> `, and both end with two spaces. All other lines are the model's.
-aider rounds token counts from a thousand on before it prints them. A rounded count is kept as text.
+aider rounds token counts from a thousand on before it prints them. A rounded count is kept as the text that aider
+printed.
 
 `.aider.llm.history` (`--llm-history-file`) has each request with its answer, as text. A line `TO LLM <time>` begins a
 request; a line of dashes begins each of its messages. A line `LLM RESPONSE <time>` begins the answer. Each other line
@@ -55,7 +56,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     for number, chat in enumerate(_chats(source), start=1):
         run = _run(f"{source.path.parent.absolute().name or 'aider'}-{number}", chat)
         first = first or run
-        if chat.has_words or chat.missing:
+        if chat.has_prompt or chat.missing:
             has_yielded = True
             yield run
     if first is not None and not has_yielded:
@@ -64,12 +65,12 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Chat:
-    """The lines of one chat, and the time in its heading. `has_words` is true if a line is the user's."""
+    """The lines of one chat, and the time in its heading. `has_prompt` is true if a line is the user's."""
 
     started: str
     lines: list[str] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
-    has_words: bool = False
+    has_prompt: bool = False
 
     def add(self, line: Line) -> None:
         if line.why is not None:
@@ -77,7 +78,7 @@ class _Chat:
             return
         text = as_text(line.value) or ""
         self.lines.append(text)
-        self.has_words = self.has_words or text.startswith(_USER)
+        self.has_prompt = self.has_prompt or text.startswith(_USER)
 
 
 def _chats(source: Source) -> Iterator[_Chat]:
@@ -95,19 +96,19 @@ def _chats(source: Source) -> Iterator[_Chat]:
 
 def _run(name: str, chat: _Chat) -> ForeignRun:
     run = ForeignRun(identity=f"{name}-{chat.started[:19]}", start_time=chat.started, events=[*chat.missing])
-    reading = _ChatReader(run)
+    reader = _ChatReader(run)
     blocks = [*_blocks(chat.lines), ("", "")]
     for (kind, text), (following, _) in pairwise(blocks):
         if kind == "user" and text.startswith(("/", "!")) and following != "answer":
             run.events.append(Kept(what="command", value=text))
         elif kind == "user":
-            reading.history.add(Message("user", text), "")
+            reader.history.add(Message("user", text), "")
             run.task = run.task or text or None
         elif kind == "answer":
-            reading.answered = reading.history.call("", LLMResponse(text, model=run.model))
+            reader.answered = reader.history.call("", LLMResponse(text, model=run.model))
         else:
-            reading.read_printed(text)
-    reading.history.finish()
+            reader.read_printed(text)
+    reader.history.finish()
     return run
 
 
@@ -131,7 +132,7 @@ def _blocks(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 class _ChatReader:
-    """Reads one chat. `answered` is the last call, or None if aider has already printed the call's usage."""
+    """A reader of one chat. `answered` is the last call, or None if aider has already printed the call's usage."""
 
     def __init__(self, run: ForeignRun) -> None:
         self.run = run
@@ -178,7 +179,7 @@ _ROLE = re.compile(r"(SYSTEM|USER|ASSISTANT|TOOL|FUNCTION|DEVELOPER)(?: |$)")
 
 
 def recognizes_requests(source: Source) -> bool:
-    """Return whether the file begins with a request or an answer."""
+    """Return whether the file begins with the line of a request or of an answer."""
     head = source.head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     return _ENTRY.fullmatch(head.decode("utf-8", "replace").rstrip("\r")) is not None
 

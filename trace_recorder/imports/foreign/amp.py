@@ -21,7 +21,7 @@ from trace_recorder.values.token_counts import CACHE_APART
 
 _FAILED = {"error": True, "cancelled": True, "rejected-by-user": True, "done": False}
 _UNFINISHED = {"cancelled", "error", "streaming"}
-"""The types of the `state` of an incomplete answer."""
+"""An answer whose `state` has one of these types is incomplete."""
 _READ = {"messages", "id", "created", "title"}
 
 
@@ -90,7 +90,7 @@ def _add_answer(run: ForeignRun, history: AgentHistory, message: Members, times:
 
 
 def _block(block: Payload) -> Payload:
-    """Return a block as Anthropic writes it. Amp's results of tools have another form."""
+    """Return a block in Anthropic's form. Amp has its own form of tool results."""
     members = as_dict(block)
     if members.get("type") != "tool_result" or "toolUseID" not in members:
         return block

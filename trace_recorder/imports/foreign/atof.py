@@ -1,8 +1,9 @@
-"""NeMo Relay's ATOF 0.1: an event in each line. Events of kind `scope` begin and end agents, calls and tools.
+"""NeMo Relay's ATOF 0.1: each line is an event. Events of kind `scope` begin and end agents, calls and tools.
 
-Source: nemo-relay 0.10 (`AtofExporter`). A scope's `start` has its input and its `end` its output, in the provider's
-own form. Scopes become spans, whose attributes `read_atof` of `spans/vocabularies/services.py` reads. A `mark` becomes
-an event of the span around it. `propagation_root_uuid` is the id of the trace.
+Source: nemo-relay 0.10 (`AtofExporter`). The `start` event of a scope has the scope's input, and its `end` event has
+the output, both in the provider's own form. Scopes become spans, whose attributes `read_atof` of
+`spans/vocabularies/services.py` reads. A `mark` becomes an event of the span around it. `propagation_root_uuid` is the
+id of the trace.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
         trace = as_text(event.get("propagation_root_uuid")) or identity
         parent = as_text(event.get("parent_uuid"))
         span = spans[identity] = ForeignSpan(trace, identity, parent, as_text(event.get("name")) or "")
-        if identity == trace:  # a root states the stack of scopes as its parent, which is not a scope
+        if identity == trace:  # the parent that a root states is the stack of scopes, which is not a scope
             span.parent_id = None
     profile = as_dict(span.attributes.get("atof.category_profile")) | as_dict(event.get("category_profile"))
     span.attributes |= {"atof.category": category, "atof.category_profile": profile}
@@ -82,7 +83,7 @@ _STATUS = ("otel.status_code", "otel.status_description", "exception.type", "err
 
 
 def _add_mark(spans: dict[str, ForeignSpan], mark: Members) -> Kept | None:
-    """Add a mark to the scope around it. A mark outside of all scopes is kept."""
+    """Add a mark to the scope around it, and return None. Return a mark outside of all scopes as a `Kept` event."""
     time, name = utc_time(mark.get("timestamp")), as_text(mark.get("name")) or "mark"
     span = spans.get(as_text(mark.get("parent_uuid")) or "")
     if span is None:

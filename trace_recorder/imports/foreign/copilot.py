@@ -133,7 +133,7 @@ class _CopilotSessionReader:
         failed = {"is_error": not success} if isinstance(success, bool) else {}
         execution = self._running.pop(call_id, None)
         message = Message("tool", text, call_id=call_id or None, extra=failed)
-        history.add(message, time, is_stated=execution is not None)
+        history.add(message, time, has_event=execution is not None)
         if execution is not None:
             execution.ended = time
             execution.success = success if isinstance(success, bool) else None

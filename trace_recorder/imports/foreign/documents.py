@@ -104,9 +104,9 @@ DOCUMENT = ImportFormat(
 
 
 class _TrajectoryEvents:
-    """Makes events from the calls and steps of a trajectory.
+    """A maker of events from the calls and steps of a trajectory.
 
-    Each step follows its calls, and its tools follow the step.
+    Each step follows its calls, and the executions of its tools follow the step.
     """
 
     def __init__(self, run: Trajectory) -> None:

@@ -3,7 +3,7 @@
 They are the same records as capture writes: requests as items, the text of streams, and the headers on the allow-list.
 So the imported run can be replayed like a run that capture recorded. Keys in the headers and the address of an exchange
 are masked in that exchange and in all later ones. A request that equals an earlier failed request is the next attempt
-of that request. Requests that do not go to a model are only counted.
+of that request. Requests that do not go to a model are only counted, in an annotation of the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Key = tuple[str, int, int]
 
 
 class ExchangeRecords:
-    """Makes the records of one run's exchanges. `numbers` has the number of the next item of each kind."""
+    """A maker of the records of one run's exchanges. `numbers` has the number of the next item of each kind."""
 
     def __init__(self, numbers: dict[str, int]) -> None:
         self._items = ItemEncoder(numbers=numbers)
@@ -136,10 +136,10 @@ def _ending(exchange: HttpExchange, joined: JoinedStream | None) -> Members:
 
 
 OTHER_REQUESTS = "other_requests"
-"""The key of the annotation with the number of requests that did not go to a model."""
+"""The key of the annotation that counts the requests that did not go to a model."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_MEMBERS = 100
-"""The largest number of consecutive gzip members in a body."""
+"""At most this many consecutive gzip members of a body are decompressed. The body is then cut, with a gap."""
 _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
@@ -158,7 +158,10 @@ def other_requests(count: int) -> list[Event]:
 
 
 def with_gap(exchange: HttpExchange, name: str, why: str | None = None) -> list[Event]:
-    """Return an exchange, and a gap if its response is incomplete or has no status or no body."""
+    """Return an exchange, and a gap if its response is incomplete, or has no status or no body.
+
+    `name` names the exchange in the gap.
+    """
     has_body = exchange.response is not None or exchange.answer is not None
     if has_body and exchange.status is None:
         why = "it has no status"
@@ -197,10 +200,10 @@ def from_base64(text: str) -> bytes | None:
 
 
 def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, str | None]:
-    """Return a body without its Content-Encoding, and the reason if the encoding cannot be undone.
+    """Decode a body as its Content-Encoding states.
 
-    A body may already be decoded, although its header states an encoding. The result is cut at 100 times the size of
-    the body, or at 64 MB if this is more.
+    Return the body, and the reason if it cannot be decoded completely. A body may already be decoded, although its
+    header states an encoding. The decoded body is cut at 100 times the size of the body, or at 64 MB if this is more.
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())

@@ -1,4 +1,4 @@
-"""Recognises the format of another tool's file by the file's content, and reads its runs."""
+"""Recognises the format of another tool's file by the file's content, and reads the file's runs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,23 @@ from trace_recorder.values.token_counts import Counting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportFormat:
-    """A format of another tool. Every member is required."""
+    """An import format: how to recognise and read the files of another tool. Every member is required."""
 
     name: str
-    """The name of the format in journals, and the `api` of the calls that the format's module makes."""
+    """The name of the format in journals. It is also the `api` of each imported call whose own `api` is ""."""
     recognizes: Callable[[Source], bool]
-    """Returns whether a file has this format. It reads only the first lines of the file, or its document."""
-    read: Callable[[Source], Iterator[ForeignRun]]
-    """Yields the runs of a file. A part that cannot be read is a `Missing` event of its run.
+    """Returns whether a file has this format.
 
-    Raises TrajectoryFormatError if the file as a whole cannot be read.
+    The function reads only the file's first lines, or the file as one document.
+    """
+    read: Callable[[Source], Iterator[ForeignRun]]
+    """Yields the runs of a file.
+
+    A part that cannot be read becomes a `Missing` event of the run. Raises TrajectoryFormatError if the file as a whole
+    cannot be read.
     """
     counting: Counting
-    """Which tokens the tool's counts of input and output include."""
+    """Which tokens the tool's counts of input and output leave out: cached tokens, tokens of thoughts, or no tokens."""
 
 
 IMPORT_FORMATS: registry.Records[ImportFormat] = registry.IMPORT_FORMATS
@@ -110,9 +114,9 @@ def masked_name(name: str) -> str:
 
 
 def _without_secret_name(identity: str, path: Path) -> str:
-    """Return an identity with its secrets masked.
+    """Return a run's identity with the secrets of the file's name masked.
 
-    A format may have made the identity from the file's name and a number.
+    A format may have made the identity from that name and a number.
     """
     for name in (path.name, path.name.removesuffix(path.suffix), path.name.partition(".")[0]):
         if name and (masked := masked_name(name)) != name:

@@ -108,7 +108,7 @@ def _is_ours(tree: Members) -> bool:
 
 @dataclass(slots=True)
 class _TreeReader:
-    """Reads one tree. `unseen` has the results that no call has seen yet, by the ids of their tool calls."""
+    """A reader of one tree. `unseen` has the tool results that no call has seen yet, by the ids of their tool calls."""
 
     run: ForeignRun
     is_ours: bool
@@ -118,7 +118,7 @@ class _TreeReader:
     unseen: dict[str, ToolRun] = field(default_factory=dict)
 
     def read_step(self, number: int, step: Members) -> None:
-        """Add the new messages of a step."""
+        """Add the calls, results and rewards of a step to the run."""
         info = as_dict(step.get("info"))
         agent = ForeignAgent(name=as_text(info.get("agent")), agent_id=as_text(info.get("agent_id")))
         messages = [message for message in map(as_dict, as_list(step.get("messages"))) if _role(message) is not None]
@@ -147,7 +147,7 @@ class _TreeReader:
         self.run.events += _scores(as_dict(step.get("reward")), info.get("step_numbers"))
 
     def finish(self) -> None:
-        """Add the results that no call saw."""
+        """Add the tool results that no call saw to the run."""
         self.run.events += self.unseen.values()
 
     def _is_call(self, message: Members, *, is_new: bool) -> bool:
@@ -250,7 +250,7 @@ def _call(call: Payload) -> Members:
 
 
 def _usage(counts: Members) -> Usage:
-    """Read token counts under OpenAI's names. The SDK adds up counts under these names."""
+    """Read the SDK's token counts, which have OpenAI's names."""
     return read_usage({_COUNTS.get(name, name): count for name, count in counts.items() if name != "total_tokens"})
 
 

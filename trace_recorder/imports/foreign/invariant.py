@@ -174,7 +174,7 @@ class _TraceReader:
         is_shown = metadata.get("shown_to_model") is not False
         recorded = metadata.get("result")
         if is_shown:
-            history.add(message, "", is_stated=recorded is not None)
+            history.add(message, "", has_event=recorded is not None)
         if is_shown and recorded is None:
             return
         call = self.calls.get(message.call_id or "", {})

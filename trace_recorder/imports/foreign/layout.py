@@ -1,4 +1,4 @@
-"""Writes a foreign run as the lines of a journal.
+"""Writes a `ForeignRun`, a run that another tool recorded, as the lines of a journal.
 
 `load` folds these lines in memory, and `trace-recorder import` writes the same lines to a file. Secrets are masked as
 in every journal. The messages of a conversation are consecutive items. So a call refers to them by one range, and the
@@ -38,7 +38,10 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
 IMPORTED_FROM = "imported_from"
-"""The member of a run's metadata with its origin: `format`, `id`, `file`, and facts about the tool."""
+"""The member of a run's metadata that says where the run comes from:
+
+`format`, `id`, `file`, and facts about the tool.
+"""
 
 
 def journal_lines(run: ForeignRun) -> Iterator[bytes]:
@@ -52,10 +55,10 @@ def journal_lines(run: ForeignRun) -> Iterator[bytes]:
     for position, event in enumerate(run.events):
         yield from writer.lines(event)
         if isinstance(event, ToolRun) and last_events.get(event.execution_id, 0) > position:
-            writer.open_runs.setdefault(last_events[event.execution_id], []).append(event)
+            writer.open_executions.setdefault(last_events[event.execution_id], []).append(event)
         elif isinstance(event, ToolRun):
             yield from writer.result(event)
-        for tool_run in writer.open_runs.pop(position, ()):
+        for tool_run in writer.open_executions.pop(position, ()):
             yield from writer.result(tool_run)
     outcome = {"status": run.status, "success": run.success, "final_result": run.final_result}
     seconds = {"execution_time": seconds_between(start, end)}
@@ -78,7 +81,7 @@ def _start(run: ForeignRun) -> Members:
 
 @dataclass(slots=True)
 class _ItemList:
-    """The items of a list: the ranges of their numbers, and the check value of each prefix of the list."""
+    """The items of a list of messages or tools: their numbers as ranges, and the check value of each prefix of the list."""
 
     ranges: list[list[int]]
     checks: list[int]
@@ -97,7 +100,7 @@ class _ItemList:
 
 @dataclass(slots=True)
 class _JournalWriter:
-    """Writes the lines of one run. Numbers its records, items and executions."""
+    """A writer of the journal lines of one run. It numbers the run's records, items and executions."""
 
     format: str
     seq: int = 1
@@ -105,14 +108,14 @@ class _JournalWriter:
     """The number of the next item of each kind."""
     calls: int = 0
     interaction_ids: dict[str, int] = field(default_factory=dict)
-    """The ids of the calls so far. The value is the number of calls for which the source states this id."""
+    """The ids of the calls so far. Each value counts the calls that have this id in the source."""
     executions: int = 0
     conversations: dict[int, tuple[ForeignConversation, _ItemList]] = field(default_factory=dict)
     tool_lists: dict[str, _ItemList] = field(default_factory=dict)
     written: dict[int, tuple[int, int, Payload]] = field(default_factory=dict)
     last_crc: int = 0
-    open_runs: dict[int, list[ToolRun]] = field(default_factory=dict)
-    """Executions that have not ended, by the position of the last event of their sub-agents."""
+    open_executions: dict[int, list[ToolRun]] = field(default_factory=dict)
+    """Executions whose result is not yet written, by the position of the last event of their sub-agents."""
     execution_ids: dict[int, str] = field(default_factory=dict)
     exchanges: ExchangeRecords = field(init=False)
 
@@ -223,8 +226,8 @@ class _JournalWriter:
             ranges, check = messages.first(step.length)
             body |= {"items": {"llm_messages": ranges}, "check": {"llm_messages": check}}
         facts = dict.fromkeys(("llm_response", "tool_calls", "tool_results", "reflection", "error")) | step.members
-        place = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
-        yield from self.record("agent_step", {**place, **facts, **body}, step.time)
+        identity = {"step_number": step.step_number, "state": step.state, **step.agent.members()}
+        yield from self.record("agent_step", {**identity, **facts, **body}, step.time)
 
     @lines.register
     def _(self, annotation: Annotation) -> Iterator[bytes]:
@@ -282,9 +285,9 @@ class _JournalWriter:
     def _items(
         self, elements: list[Payload], ranges: list[list[int]], checks: list[int], time: str
     ) -> Generator[bytes, None, _ItemList]:
-        """Yield records of the elements that are not yet written as items, and return the list.
+        """Yield records of the elements that are not yet written as items, and return the list's items.
 
-        A shared element is written once.
+        An element that several lists share is written once.
         """
         for element in elements:
             if id(element) not in self.written:

@@ -35,8 +35,9 @@ Members = dict[str, Payload]
 class ForeignConversation:
     """A history that grows during a run.
 
-    A call refers to the first messages of a conversation. `fork` begins another conversation with the same first
-    messages, for a rewritten history or a branch. Conversations share these messages, and each message is stored once.
+    A call refers to the first messages of a conversation, the messages that the model saw. `fork` begins another
+    conversation with the same first messages, for a rewritten history or a branch. Conversations share these messages,
+    and each message is stored once.
     """
 
     def __init__(self, base: ForeignConversation | None = None, length: int = 0) -> None:
@@ -80,7 +81,10 @@ class ForeignConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignAgent:
-    """The agent that an event belongs to. `parent_execution_id` is the id of the `ToolRun` that started a sub-agent."""
+    """The agent that an event belongs to.
+
+    If the agent is a sub-agent, `parent_execution_id` is the id of the `ToolRun` that started it.
+    """
 
     name: str | None = None
     agent_id: str | None = None
@@ -105,9 +109,10 @@ class Call:
     """One call to a model, which saw the first `length` messages of `conversation`.
 
     `response` is None if there was no response. `time` is the time of the request, or the time of the answer if the
-    source has no other. Durations are in seconds. `conversation` is None if no history is known. `api` is the dialect
-    that the source states. It is None for a call that was recorded by hand, and "" if the name of the format is the
-    dialect. If the call was not made, `replayed_from` is the origin of its answer.
+    source states only that. Durations are in seconds. `conversation` is None if no history is known. `api` is the
+    dialect that the source states. It is None for a call that was recorded by hand. It is "" if the source states no
+    dialect; the journal then names the import format. If a replay gave the answer, `replayed_from` is the answer's
+    origin.
     """
 
     time: str
@@ -206,7 +211,7 @@ class Annotation:
 
 @dataclass(slots=True, kw_only=True)
 class Summary:
-    """A summary of the step with this number."""
+    """The source's summary of the step with the number `step_number`."""
 
     step_number: int
     value: Payload
@@ -227,7 +232,7 @@ class Score:
 
 @dataclass(slots=True, kw_only=True)
 class Missing:
-    """A part of the source that cannot be read: what, and why."""
+    """A part of the source that cannot be read. `what` names the part, and `why` is the reason."""
 
     what: str
     why: str
@@ -236,7 +241,10 @@ class Missing:
 
 @dataclass(slots=True, kw_only=True)
 class Kept:
-    """A part of the source that has no place in a run. The journal keeps `value` unchanged, with `what` as its name."""
+    """A part of the source for which a trajectory has no member.
+
+    The journal keeps `value` unchanged, with `what` as its name.
+    """
 
     what: str
     value: Payload
@@ -246,7 +254,7 @@ class Kept:
 UNSEEN = "unseen message"
 """The `what` of a `Kept` message that no call saw."""
 UNANSWERED = "unanswered"
-"""The key of the annotation with the user's messages after the last call: waiting prompts, or an interruption."""
+"""The key of the annotation with the user's messages after the last call, such as prompts that the model never saw."""
 Event = Call | HttpExchange | ToolRun | SourceStep | Annotation | Summary | Score | Missing | Kept
 
 
@@ -281,8 +289,8 @@ class ForeignRun:
     def times(self) -> tuple[str, str]:
         """Return the times of the start and the end.
 
-        If the source does not state the start or the end, return the first or the latest time of an event. If the
-        source has a single time, the end is unknown.
+        If the source does not state the start, it is the first time of an event. If the source does not state the end,
+        it is the latest time of an event, or "" if that equals the start.
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
         times = [time for time in chain((event.time for event in self.events), ends) if time]
@@ -292,7 +300,7 @@ class ForeignRun:
 
 
 _MAX_OPEN = 16
-"""The number of newest conversations that a prompt is compared with. A run seldom has more sub-agents at once."""
+"""A prompt is compared with at most this many of the newest conversations. A run seldom has more sub-agents at once."""
 
 
 @dataclass(slots=True)
@@ -300,18 +308,18 @@ class NumberedHistories:
     """The conversations of a run whose source repeats the whole history with each call, as spans and call logs do.
 
     A prompt continues the conversation with which it has the longest common beginning, so each message is stored once.
-    Prompts are lists of numbers of messages, and the work is linear in the size of the source. `read` returns a message
-    by its number.
+    A prompt is a list of message numbers, and the work is linear in the size of the source. `read` returns the message
+    with a number.
     """
 
     read: Callable[[int], Members]
     _known: EarlierLists[ForeignConversation] = field(default_factory=lambda: EarlierLists(_MAX_OPEN))
 
     def add(self, numbers: Numbers) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and the number of messages that were added to it.
+        """Return a conversation that begins with these messages, and how many messages were added to it.
 
-        The messages extend the conversation with which they share the longest beginning. If they contradict the rest of
-        that conversation, they extend a fork of it.
+        The conversation is the one with which the messages share the longest beginning. If that conversation continues
+        differently, a fork of it is returned.
         """
         conversation, shared = self._known.longest_beginning(numbers)
         if conversation is None:
@@ -338,12 +346,12 @@ class Histories:
         self._histories = NumberedHistories(self._messages.__getitem__)
 
     def add(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and the number of these messages."""
+        """Return a conversation that begins with these messages, and how many messages were given."""
         conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
 
     def add_counted(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and the number of messages that were added to it."""
+        """Return a conversation that begins with these messages, and how many messages were added to it."""
         return self._histories.add(array("q", map(self._number, messages)))
 
     def _number(self, message: Members) -> int:

@@ -1,4 +1,6 @@
-"""Reads a file of another tool within limits: as text, as JSON, or as lines of JSON. It may be compressed with zstd.
+"""Reads a file of another tool within limits: as text, as JSON, or as lines of JSON.
+
+The file may be compressed with zstd.
 
 Nothing in the file is trusted. A line may be too long, too deep, or not JSON, or have too many values. Such a line has
 a reason in place of a value, and the other lines are read. A document with such a fault is not read at all. Reading is
@@ -25,9 +27,9 @@ from trace_recorder.values.json_text import MAX_DOCUMENT_DEPTH, check_depth
 from trace_recorder.values.messages import Payload
 
 MAX_RATIO = 100
-"""A file may decompress to this many times its size. Logs of agents reach 20 times."""
+"""A file may decompress to at most this many times its size. Logs of agents reach 20 times."""
 FREE_BYTES = 64 * 1024 * 1024
-"""The number of bytes to which any file may decompress, however small it is."""
+"""Every file may decompress to this many bytes, however small the file is."""
 ZSTD_MODULES = ("compression.zstd", "backports.zstd", "zstandard")
 """The modules that read zstd: Python's own from 3.14 on, its backport, and a package. One of them is enough."""
 _MAGIC = b"\x28\xb5\x2f\xfd"
@@ -61,7 +63,10 @@ def open_file(path: Path) -> BinaryIO:
 
 
 class _BoundedStream(io.RawIOBase):
-    """A file that is decompressed while it is read. Reading raises where the file is damaged or exceeds its limit."""
+    """A file that is decompressed while it is read.
+
+    Reading raises TrajectoryFormatError if the file is damaged or too large.
+    """
 
     def __init__(self, path: Path, decompress: Callable[[BinaryIO], Reader]) -> None:
         self._path = path
@@ -73,7 +78,7 @@ class _BoundedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        """Read into a buffer. Raises TrajectoryFormatError if the file is damaged or too large."""
+        """Read into a buffer, and return how many bytes were read."""
         data = try_call(partial(self._reader.read, len(buffer)), self._refuse)
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
@@ -94,7 +99,7 @@ class _BoundedStream(io.RawIOBase):
 def zstd_reader(path: Path, modules: tuple[str, ...] = ZSTD_MODULES) -> Callable[[BinaryIO], Reader]:
     """Return a function that decompresses an open file.
 
-    Raises TrajectoryFormatError if no module for it is installed.
+    Raises TrajectoryFormatError if none of the modules is installed.
     """
     name = next(filter(_is_installed, modules), None)
     if name is None:
@@ -122,24 +127,30 @@ def _zstandard_reader(file: BinaryIO) -> Reader:
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 MAX_VALUES = 5_000_000
-"""The largest number of values in one line or document. Each takes some 100 bytes of memory, however short it is."""
-MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
-"""The largest number of bytes that the lines of one run may take.
+"""A line or a document with more values than this is not read.
 
-A line counts as its length, plus `LINE_BYTES`, plus `VALUE_BYTES` for each value.
+Each value takes some 100 bytes of memory, however short it is.
+"""
+MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
+"""The lines of one run may take at most this many bytes.
+
+The lines beyond are not read. A line takes its length, plus `LINE_BYTES`, plus `VALUE_BYTES` for each value.
 """
 VALUE_BYTES = 100
 LINE_BYTES = 400
 """Bytes that each line costs, however short."""
 HEAD_LINES = 20
-"""The number of lines that are read to recognise a format."""
+"""At most this many lines are read to recognise a format."""
 HEAD_BYTES = 1024
 _CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a file: its number, counted from 1, and its JSON value. If it has no value, `why` is the reason."""
+    """One line of a file: its number, counted from 1, and its JSON value or text.
+
+    `why` says why a line could not be read.
+    """
 
     number: int
     value: Payload
@@ -150,7 +161,10 @@ class Line:
 
 @dataclass
 class Source:
-    """One file. `read_too` has other files that a format reads with it, such as those of sub-agents."""
+    """A file to import.
+
+    `read_too` has the other files that were read with this file, such as the files of sub-agents.
+    """
 
     path: Path
     max_line_bytes: int = MAX_LINE_BYTES
@@ -160,7 +174,7 @@ class Source:
     read_too: set[Path] = field(default_factory=set)
 
     def neighbour(self, path: Path) -> Source:
-        """Return the source of another file, with the same limits."""
+        """Return a `Source` for the file at `path`, with the limits of this source."""
         return Source(path, self.max_line_bytes, self.max_document_bytes, self.max_values, self.max_run_bytes)
 
     @cached_property
@@ -176,7 +190,7 @@ class Source:
 
     @cached_property
     def _head_lines(self) -> list[Line]:
-        """The first lines that are not blank: twenty, or fewer if they are long."""
+        """The first `HEAD_LINES` lines that are not blank, or fewer if the lines are long."""
         head_lines: list[Line] = []
         for line in self.each_line():
             head_lines.append(line)
@@ -192,7 +206,7 @@ class Source:
         return self._within_limit(self.each_line())
 
     def text_lines(self) -> Iterator[Line]:
-        """Yield the lines of a file as texts, with its blank lines, within the limit of a run."""
+        """Yield the lines of a file as strings, blank lines too. The limit of a run applies as in `lines`."""
         return self._within_limit(self._each_text_line())
 
     def _each_text_line(self) -> Iterator[Line]:
@@ -212,7 +226,7 @@ class Source:
                 yield Line(
                     line.number,
                     None,
-                    "this line and all later lines are left out: the earlier ones take "
+                    "this line and all later lines are left out: the earlier lines take "
                     f"{self.max_run_bytes} bytes in memory, the most that is read of one run. Split the file.",
                 )
                 return
@@ -247,7 +261,7 @@ class Source:
 
     @property
     def why_no_document(self) -> str | None:
-        """The reason why the whole file is not a JSON value, or None if it is one."""
+        """The reason why the whole file could not be read as a JSON value, or None if it could."""
         return self._parsed[1]
 
     @cached_property
@@ -301,7 +315,7 @@ def line_values(lines: Iterable[Line], add_missing: Callable[[Missing], object])
 
 
 def session_lines(lines: Iterable[Line], add_missing: Callable[[Missing], object]) -> Iterator[Members]:
-    """Yield the objects in lines. Call `add_missing` with a gap for each line that is not an object."""
+    """Yield the JSON objects in lines. Call `add_missing` with a gap for each line that is not a JSON object."""
     for line in lines:
         if line.why is None and isinstance(line.value, dict):
             yield line.value

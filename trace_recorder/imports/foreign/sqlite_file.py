@@ -19,27 +19,27 @@ from trace_recorder.values.messages import Payload
 
 MAGIC = b"SQLite format 3\x00"
 MAX_VALUE_BYTES = 64 * 1024 * 1024
-"""The largest number of bytes of a text or a blob. It is the limit for a line of a file, too."""
+"""A text or a blob may have at most this many bytes, like a line of a file. SQLite refuses to read a longer value."""
 _FREE_BYTES = 16 * 1024 * 1024
 _MAX_READINGS = 50
-"""The rows that are read may have this many times the bytes of the file.
+"""All rows that are read may together have this many times the bytes of the file, and `_FREE_BYTES` more.
 
 Tables are read more than once, and attachments are read at each reference.
 """
 _OPERATIONS = 1_000
 _MAX_ROUNDS = 10_000_000
-"""The largest number of rounds for one file, which take some minutes.
+"""Reading one file may take at most this many rounds, which last some minutes.
 
-A round is `_OPERATIONS` instructions of SQLite.
+A round is `_OPERATIONS` instructions of SQLite. After the last round, SQLite raises an error.
 """
 
 
 @dataclass(slots=True)
 class Database:
-    """An open file, and the columns of each of its tables, without computed columns.
+    """An open SQLite file, and the columns of each of its tables, without computed columns.
 
     `bytes_left` is the number of bytes that may still be read from rows. In a damaged file, many rows may share the
-    same pages, so that its rows have far more bytes than the file.
+    same pages, so that the rows have far more bytes than the file.
     """
 
     connection: sqlite3.Connection
@@ -113,5 +113,5 @@ def _quoted(name: str) -> str:
 
 
 def json_of(text: Payload) -> Members:
-    """Return the object in a column of JSON, or an empty object."""
+    """Return the object in the JSON text of a column, or an empty object if the text is not an object."""
     return as_dict(json_value(text) if isinstance(text, str) else text)

@@ -15,14 +15,14 @@ from trace_recorder.values.messages import Payload, Usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND = (1, 1_000, 1_000_000, 1_000_000_000)
-"""How many units a second has, if a time is a number of seconds, milli-, micro- or nanoseconds."""
+"""How many seconds, milliseconds, microseconds and nanoseconds a second has."""
 
 
 def stated_time(value: Payload) -> str:
     """Return a time of a source as ISO 8601, or "" if the value is not a time.
 
-    A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. Its size shows which. A
-    text without an offset is the local time of an unknown place, and is taken as UTC.
+    A number, or a text of digits, counts seconds, milli-, micro- or nanoseconds since 1970. The size of the number
+    shows the unit. A text without an offset is a local time in an unknown time zone, and is taken as UTC.
     """
     if isinstance(value, str) and not value.isdecimal():
         time = parse_time(value)
@@ -48,7 +48,7 @@ def stated_time(value: Payload) -> str:
 
 _MAX_DIGITS = 24
 _MAX_PLAUSIBLE_SECONDS = 10_000_000_000
-"""The year 2286. A larger number counts a smaller unit than seconds."""
+"""This many seconds after 1970 is the year 2286. So a larger number does not count seconds, but a smaller unit."""
 
 
 def seconds_between(start: str, end: str) -> float | None:
@@ -58,7 +58,7 @@ def seconds_between(start: str, end: str) -> float | None:
 
 
 def time_after(time: str, seconds: float | None) -> str:
-    """Return the time that is `seconds` after another time, or "" if one of the two is unknown."""
+    """Return the time that is `seconds` after `time`, or "" if `time` or `seconds` is unknown."""
     start = parse_time(stated_time(time))
     if start is None or seconds is None or not abs(seconds) < _MAX_PLAUSIBLE_SECONDS:
         return ""
@@ -82,7 +82,10 @@ def counts_at(members: Members, names: CountNames) -> dict[str, Payload]:
 
 
 def usage_at(remaining: Remaining, names: CountNames, extra: Members | None = None, **more: Payload) -> Usage:
-    """Return a usage with the counts in `names`, and with `more` members. Its `extra` has all other members."""
+    """Return a usage with the counts in `names`, and with the members `more`.
+
+    Its `extra` gets all other members of `remaining`.
+    """
     counts: dict[str, Payload] = {name: remaining.integer(member) for name, member in names.items()}
     return Usage(**counts, **more, extra=remaining.rest() | (extra or {}))
 
@@ -97,7 +100,7 @@ def _first_count(members: Members, names: Iterable[str]) -> int | None:
 
 
 def other_counts(members: Members, details: Iterable[str], names: CountNames) -> Members:
-    """Return the counts in the members `details` that are not in `names`. Counts of 0 are left out."""
+    """Return the counts of the objects `details` that `names` does not read. Counts of 0 are left out."""
     known = {name.partition("/")[2] for alternatives in names.values() for name in alternatives.split(" ")}
     counts = chain.from_iterable(as_dict(members.get(detail)).items() for detail in details)
     return {name: count for name, count in counts if name not in known and count}

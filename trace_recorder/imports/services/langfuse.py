@@ -2,8 +2,8 @@
 
 LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL have the keys and the address. The keys belong to one
 project, so a project of another name is refused. The newest client lists observations only, and not traces. A trace is
-therefore made of its observations, its scores, and the facts of the trace in its first observation. Source: the
-client's `api.observations.get_many` (`GET /api/public/v2/observations`), which the server has from version 4 on.
+therefore made of its observations, its scores, and the facts of the trace in its root observation. Source: the client's
+`api.observations.get_many` (`GET /api/public/v2/observations`), which the server has from version 4 on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Langfuse:
         return f"langfuse:{self.project}"
 
     def traces(self) -> Iterator[ListedTrace]:
-        """Yield the traces that have a first observation, the newest first."""
+        """Yield the traces that have a root observation, the newest first."""
         self._check_project()
         seen: set[str] = set()
         observations = self._connected().observations
@@ -114,7 +114,7 @@ def _client() -> Payload:
 
 
 def _version(root: Members) -> str:
-    """Return the times of the last change and the end of a trace's first observation, or "" if it has not ended."""
+    """Return when a trace's root observation last changed and when it ended, or "" if the observation has not ended."""
     ended = root.get("endTime")
     return f"{root.get('updatedAt') or ''} {ended}".strip() if ended else ""
 
@@ -146,9 +146,9 @@ def _exported_trace(identity: str, observations: list[Members], scores: list[Mem
 
 
 def _nested(metadata: Members) -> Members:
-    """Return metadata with an object for each prefix.
+    """Return metadata in which `attributes`, `resourceAttributes` and `scope` are objects.
 
-    The server stores metadata flat, as `attributes.gen_ai.system`.
+    The server writes their members flat, as `attributes.gen_ai.system`.
     """
     nested: Members = {}
     for name, value in metadata.items():

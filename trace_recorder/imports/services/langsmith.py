@@ -21,7 +21,7 @@ from trace_recorder.imports.services.traces import FetchError, ListedTrace, clie
 from trace_recorder.values.messages import Payload
 
 _BEGINNING = datetime(2022, 1, 1, tzinfo=UTC)
-"""A time before the service existed. Without a time, the service lists only the last 24 hours."""
+"""A time before the service existed. Without a start time, the service lists only the last 24 hours."""
 _TRACES_A_PAGE = 100
 _LISTED = ["ID", "TRACE_ID", "END_TIME", "FEEDBACK_STATS"]
 _SELECTED = [
@@ -60,7 +60,7 @@ class LangSmith:
         self._project_id = str(client.read_project(project_name=self.project).id)
         self._resource = None if _is_old(client) else _newer_client(client).traces
         if self._resource is None:
-            yield from (ListedTrace(root["trace_id"], _version(root)) for root in self._listed_before(is_root=True))
+            yield from (ListedTrace(root["trace_id"], _version(root)) for root in self._runs_of_old_server(is_root=True))
             return
         roots = self._resource.query(
             project_id=self._project_id, min_start_time=_BEGINNING, page_size=_TRACES_A_PAGE, selects=_LISTED
@@ -71,14 +71,14 @@ class LangSmith:
     def run(self, trace: ListedTrace) -> ForeignRun | None:
         """Fetch the runs of a trace."""
         if self._resource is None:
-            return next(runs_of(self._listed_before(trace_id=trace.identity)), None)
+            return next(runs_of(self._runs_of_old_server(trace_id=trace.identity)), None)
         listed = self._resource.list_runs(trace.identity, project_id=self._project_id, selects=_SELECTED)
         return next(runs_of(_exported_run(_members(run)) for run in listed.items or ()), None)
 
-    def _listed_before(self, **which: Payload) -> Iterator[Members]:
-        """Yield runs from a server that is older than the resource `traces`."""
+    def _runs_of_old_server(self, **filters: Payload) -> Iterator[Members]:
+        """Yield LangSmith's runs from a server without the resource `traces`."""
         with warnings.catch_warnings(action="ignore"):  # the client warns that `list_runs` is deprecated
-            runs = self._connected().list_runs(project_id=self._project_id, **which)
+            runs = self._connected().list_runs(project_id=self._project_id, **filters)
         yield from (as_dict(json.loads(run.model_dump_json())) for run in runs)
 
     def _connected(self) -> Payload:

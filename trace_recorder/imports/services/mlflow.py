@@ -1,8 +1,8 @@
 """The traces of an experiment of MLflow, fetched with its own client (`pip install 'trace-recorder[mlflow]'`).
 
 The client takes its address from MLFLOW_TRACKING_URI, which names a server or a database, and its key from
-MLFLOW_TRACKING_TOKEN. Traces are listed without their spans but with their assessments. A later assessment is therefore
-a new version of the trace.
+MLFLOW_TRACKING_TOKEN. Traces are listed without their spans but with their assessments. So a later assessment changes
+the `version` of the trace.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MLflow:
     def traces(self) -> Iterator[ListedTrace]:
         """Yield the traces of the experiment, the newest first."""
         client, location, token = self._connected(), self._experiment(), None
-        # The server counts traces to find a page. If a trace is added meanwhile, the next page repeats a trace.
+        # The server finds a page by counting traces. If a trace is added meanwhile, the next page repeats a trace.
         progress = ListedIds(self.address)
         while True:
             page = client.search_traces(

@@ -1,6 +1,7 @@
 """The traces of a project of Phoenix, fetched with its own client (`pip install 'trace-recorder[phoenix]'`).
 
-The client takes its address and key from PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY. It fetches all pages itself.
+The client takes its address and key from PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY. The client itself fetches all
+pages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from trace_recorder.imports.services.traces import ListedTrace, client_module
 from trace_recorder.values.messages import Payload
 
 _MAX_SPANS = 1_000_000
-"""The largest number of spans of a trace, or of traces of a project, that are fetched. The client requires a limit."""
+"""At most this many spans of a trace, and at most this many traces of a project, are fetched.
+
+The client requires a limit.
+"""
 _NO_PARENT = "null"
 
 
@@ -36,7 +40,7 @@ class Phoenix:
         return f"phoenix:{self.project}"
 
     def traces(self) -> Iterator[ListedTrace]:
-        """Yield the traces of the project, in the order of its root spans."""
+        """Yield the traces of the project, in the order in which the service lists their root spans."""
         seen: set[str] = set()
         for root in self._spans(parent_id=_NO_PARENT):
             identity = str(root["context"]["trace_id"])
@@ -48,9 +52,9 @@ class Phoenix:
         """Fetch the spans of a trace."""
         return next(runs_of_spans(iter(self._spans(trace_ids=[trace.identity]))), None)
 
-    def _spans(self, **which: Payload) -> list[Payload]:
+    def _spans(self, **filters: Payload) -> list[Payload]:
         if self.client is None:
             self.client = client_module("phoenix.client", "phoenix").Client()
         get_spans = self.client.spans.get_spans
-        spans: list[Payload] = get_spans(project_identifier=self.project, limit=_MAX_SPANS, timeout=60, **which)
+        spans: list[Payload] = get_spans(project_identifier=self.project, limit=_MAX_SPANS, timeout=60, **filters)
         return spans

@@ -1,7 +1,7 @@
 """Traces that a service keeps: the interface that lists and fetches them, and errors that explain a failure.
 
 `ListedTrace.version` changes when a trace changes, so an unchanged trace is not fetched again. If a service sends the
-same pages again and again, or empty pages, the import ends.
+same pages again and again, or empty pages, the import ends with an error.
 
 A failure is explained in one sentence, which never contains a key. The services' clients have exceptions of their own,
 which this module does not import. It recognises an exception by its HTTP status, or by its name.
@@ -24,7 +24,7 @@ from trace_recorder.values.messages import Payload
 
 @dataclass(frozen=True, slots=True)
 class ListedTrace:
-    """One trace of a list. Its `version` is "" if the trace has not ended, or may still change."""
+    """One trace of a service's list. Its `version` is "" if the trace has not ended, or may still change."""
 
     identity: str
     version: str
@@ -85,8 +85,8 @@ class TraceFetchError(FetchError):
 def refuse(service: TraceService, error: Exception, *, trace: str | None = None) -> NoReturn:
     """Raise a FetchError that explains a client's exception.
 
-    Raise a TraceFetchError if only `trace` cannot be fetched. An exception that is not about the connection or the key
-    is about the data that the service sent.
+    Raise a TraceFetchError if only `trace` cannot be fetched. Any exception that is not about the connection or the key
+    is taken to be about the data that the service sent.
     """
     if isinstance(error, FetchError):
         raise error
@@ -103,7 +103,7 @@ def refuse(service: TraceService, error: Exception, *, trace: str | None = None)
     raise kind(f"{where}: it cannot be read ({why}){f': {text}' if text else ''}") from error
 
 
-_RESUME = "What was imported stays: run the command again to continue."
+_RESUME = "The imported runs stay. Run the command again to continue."
 
 
 def _refusal(error: Exception) -> str | None:
@@ -157,11 +157,11 @@ def _text_of(error: Exception) -> str:
 
 
 MAX_STALE = 100
-"""After this many consecutive pages without anything new, the list counts as endless."""
+"""After this many consecutive pages without a new id, the list counts as endless."""
 
 
 class ListedIds:
-    """The ids that were listed so far. Counts the consecutive pages without a new id. Error messages name `address`."""
+    """The ids that were listed so far, and how many of the last pages had no new id. Error messages name `address`."""
 
     def __init__(self, address: str) -> None:
         self._address = address

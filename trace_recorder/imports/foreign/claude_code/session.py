@@ -244,7 +244,7 @@ class _ClaudeSessionReader:
         self._result_bytes_left -= len(text or "")
         if self._result_bytes_left < 0:
             text = None
-        history.add(message, time, is_stated=text is not None)
+        history.add(message, time, has_event=text is not None)
         if name is None:
             return
         execution = history.execution_of(message.call_id or "")

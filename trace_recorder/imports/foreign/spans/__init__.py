@@ -1,4 +1,4 @@
-"""Spans as runs, for all formats that have spans.
+"""Reads spans as runs, for all formats whose files have spans.
 
 `span.py` has the classes for a span and its meaning. `span_files.py` and the formats' own modules make spans from
 files. A vocabulary (`vocabularies/`) reads the meaning of a span's attributes. `messages.py` and `payloads.py` read

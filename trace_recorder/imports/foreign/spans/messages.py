@@ -1,6 +1,6 @@
-"""Reads lists of messages in attributes, in the form of any provider or framework.
+"""Reads lists of messages in the attributes of spans, in the form of any provider or framework.
 
-The form is recognised for each element: OpenAI's chats and response items, Anthropic's blocks, Google's contents,
+The form of each element is recognised: OpenAI's chats and response items, Anthropic's blocks, Google's contents,
 LangChain's messages, and the parts of the GenAI conventions (`{"role", "parts", "finish_reason"}`). A part for which a
 message has no field stays a part of the message's content.
 
@@ -43,7 +43,7 @@ def kind_of(part: Payload) -> str:
 
 
 def has_parts(element: Payload) -> bool:
-    """Return whether an element is a message in the form of the conventions."""
+    """Return whether an element is a message in the form of the GenAI conventions."""
     parts = element.get("parts") if isinstance(element, dict) else None
     return isinstance(parts, list) and all(map(_is_part, parts))
 
@@ -53,7 +53,7 @@ def _is_part(value: Payload) -> bool:
 
 
 def read_message(element: Payload) -> list[Message]:
-    """Read one message.
+    """Read one message in the form of the GenAI conventions.
 
     Each tool result becomes a message of role "tool". The parts between two tool results become one message. The order
     is kept.
@@ -73,12 +73,15 @@ def read_message(element: Payload) -> list[Message]:
 
 
 def blocks_of(parts: Iterable[Members], calls: Iterable[ToolCall]) -> tuple[Block, ...]:
-    """Return the blocks of an answer in their order, or () if it is reasoning, text, tool calls."""
+    """Return the blocks of an answer in their order, or () if the order is reasoning, text, tool calls."""
     return _gather(parts)[0].interleaved(calls)
 
 
 def joined_outputs(outputs: Iterable[Members]) -> Members:
-    """Join outputs that are the items or the chunks of one answer. An output without a finish reason is a chunk."""
+    """Join outputs that are the items or the chunks of one answer into one message.
+
+    An output without a finish reason is a chunk.
+    """
     whole: Members = {}
     parts: list[Members] = []
     is_chunk = False
@@ -153,9 +156,9 @@ def _result_content(result: Payload) -> str | list[Payload]:
 
 
 def content_part(part: Members) -> Members:
-    """Return a part of a content in the form that most formats share.
+    """Return a part of a content in the form of OpenAI's chats.
 
-    A part that is neither text nor an image is unchanged.
+    Return a part that is neither text nor an image unchanged.
     """
     kind, content = kind_of(part), part.get("content")
     if kind in _TEXT and isinstance(text := part.get("text", content), str):
@@ -180,7 +183,7 @@ def _image_address(part: Members) -> str | None:
 
 
 def parts_in(text: Payload) -> list[Members]:
-    """Return the parts in a list of parts, which may be a JSON text. System instructions are such lists."""
+    """Return the parts of system instructions, which are a list of parts or the JSON text of such a list."""
     value = parsed(text)
     if isinstance(value, str):
         return [text_part(value)]
@@ -215,7 +218,7 @@ def _flat(value: Payload) -> list[Payload]:
 
 
 def is_message(element: Payload) -> bool:
-    """Return whether a value is a message in one of the forms."""
+    """Return whether a value is a message in one of the forms that this module reads."""
     if not isinstance(element, dict):
         return False
     if isinstance(element.get("role"), str):
@@ -267,7 +270,7 @@ def _unified(element: Members) -> Members:
 
 
 def _written_calls(content: Payload) -> list[Payload]:
-    """Return the tool calls in a content that is their JSON text, as koog writes it for any role.
+    """Return the tool calls of a content that is only the JSON text of calls, as koog writes for messages of any role.
 
     Return [] for other contents.
     """

@@ -1,4 +1,4 @@
-"""Reads requests and responses in attributes, in the JSON of a provider's dialect or of a framework."""
+"""Reads requests and responses in the attributes of spans, in the JSON of a provider's dialect or of a framework."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trace_recorder.dialects.call_ids import count_made_up, number_calls
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import is_message, kind_of, read_messages
-from trace_recorder.imports.foreign.spans.span import Reading, parsed
+from trace_recorder.imports.foreign.spans.span import SpanReading, parsed
 from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import LLMResponse, Message, Payload, RequestReading
 from trace_recorder.values.structs import replace
@@ -20,22 +20,22 @@ _RESPONSE_SIGNS = ("choices", "candidates", "done", "stop_reason")
 _NO_PARAMETERS = {"messages", "tools", "functions", "model", "stream"}
 
 
-def read_input(value: Payload) -> Reading:
+def read_input(value: Payload) -> SpanReading:
     """Read the input of a call: a request, a list of messages, or a prompt.
 
-    Return an empty reading for other values.
+    Return an empty reading for any other value.
     """
     value = parsed(value)
     if isinstance(value, str):
-        return Reading(messages=[Message("user", value)] if value else None)
+        return SpanReading(messages=[Message("user", value)] if value else None)
     if isinstance(value, dict) and not is_message(value):
         return _read_request(value)
     messages = read_messages(value)
     if messages is None:
-        return Reading()
+        return SpanReading()
     schemas = [message.content for message in messages if _is_declaration(message)]
     rest = [message for message in messages if not _is_declaration(message)]
-    return Reading(messages=rest, tools=[tool for listed in schemas for tool in as_list(listed)] or None)
+    return SpanReading(messages=rest, tools=[tool for listed in schemas for tool in as_list(listed)] or None)
 
 
 def _is_declaration(message: Message) -> bool:
@@ -48,11 +48,11 @@ def _is_declaration(message: Message) -> bool:
     )
 
 
-def _read_request(body: Members) -> Reading:
+def _read_request(body: Members) -> SpanReading:
     reading = _request_of(body)
     if reading is None:
-        return Reading()
-    return Reading(
+        return SpanReading()
+    return SpanReading(
         messages=[*reading.messages] or None,
         tools=[tool.raw for tool in reading.tools] or None,
         model=as_text(body.get("model")),
@@ -66,7 +66,7 @@ def _read_request(body: Members) -> Reading:
 
 
 def _request_of(body: Members) -> RequestReading | None:
-    """Read a request in the dialect that has its members, or return None if there is no such dialect."""
+    """Read a request in the dialect that its members show, or return None if they show no dialect."""
     if "contents" in body:
         config = as_dict(body.get("config"))
         own = {name: config[name] for name in _GOOGLE_CONFIG if name in config}
@@ -85,7 +85,10 @@ def _request_of(body: Members) -> RequestReading | None:
 
 
 def _chat(body: Members) -> RequestReading | None:
-    """Read a request with `messages`, which may be in any form. Return None if they are not messages."""
+    """Read a request whose `messages` may be in any form that `messages.py` reads.
+
+    Return None if they are not messages.
+    """
     messages = read_messages(body["messages"])
     if messages is None:
         return None
@@ -96,7 +99,7 @@ def _chat(body: Members) -> RequestReading | None:
     return RequestReading([*reading.messages, *messages], [*reading.tools, *functions], parameters, reading.model)
 
 
-def read_exchange(request: Payload, response: Payload) -> Reading:
+def read_exchange(request: Payload, response: Payload) -> SpanReading:
     """Read the request and the response of a call. If the request has no messages, it becomes the reading's `input`."""
     reading = read_input(request)
     reading.kind = "call"

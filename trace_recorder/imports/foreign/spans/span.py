@@ -5,8 +5,8 @@ are kept unchanged. Several vocabularies may read the same span. `merged` joins 
 
 Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Our own export
 (`views/otlp/span_maker.py`) writes attributes whose names begin with `trace_recorder.`. In its root span, they state
-the task, the status, the success, the metadata and the annotations. In the span of a call that was not made, they state
-the origin and the usage of the answer.
+the task, the status, the success, the metadata and the annotations. In the span of a call that a replay answered, they
+state the origin and the usage of the answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Status
 
 MAX_ATTRIBUTE_DEPTH = 100
-"""The largest number of levels of JSON in the text of an attribute. Deeper JSON remains text."""
+"""JSON in the text of an attribute may have at most this many levels. Deeper JSON remains text."""
 
 
 def parsed(value: Payload) -> Payload:
@@ -74,7 +74,7 @@ class ForeignSpanEvent:
 
 @dataclass(slots=True)
 class ForeignSpan:
-    """One span.
+    """One span of a source, and which of its attributes and events were read.
 
     Times are ISO 8601 with an offset, or "". An `end` of "" means that the span did not end. `failed` is None if the
     source does not say whether the operation succeeded.
@@ -112,7 +112,10 @@ class ForeignSpan:
         return parsed(self.take(*names))
 
     def take_number(self, *names: str) -> float | None:
-        """Return the first of these attributes that the span has, if it is a number or its text, and otherwise None."""
+        """Return the first of these attributes that the span has, if it is a number or a number's text.
+
+        Otherwise return None.
+        """
         value = self.take(*names)
         if isinstance(value, str):
             try:
@@ -138,7 +141,7 @@ class ForeignSpan:
         return {name: value for name, value in parts.items() if value}
 
     def seconds_until(self, time: str) -> float | None:
-        """Return the seconds from the start to another time, or None if one of the two times is unknown."""
+        """Return the seconds from the span's start to `time`, or None if one of the two times is unknown."""
         start, end = parse_time(self.start), parse_time(time)
         if start is None or end is None:
             return None
@@ -149,7 +152,7 @@ Kind = Literal["call", "tool", "agent"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class SpanReading:
     """The meaning of a span.
 
     A fact that the vocabulary does not state is None. A span without a `kind` only groups other spans. For a call,
@@ -199,15 +202,15 @@ def if_known(usage: Usage) -> Usage | None:
 _MERGED_APART = ("parameters", "continues", "api", "usage", "messages")
 
 
-def merged(readings: Iterable[Reading]) -> Reading:
+def merged(readings: Iterable[SpanReading]) -> SpanReading:
     """Join the readings of one span.
 
     Each member is taken from the first reading that has the member. The longest list of messages is taken, because some
     vocabularies leave out the instructions.
     """
-    whole = Reading()
+    whole = SpanReading()
     for reading in readings:
-        for member in fields(Reading):
+        for member in fields(SpanReading):
             if member.name not in _MERGED_APART and getattr(whole, member.name) is None:
                 setattr(whole, member.name, getattr(reading, member.name))
         _add_usage(whole, reading)
@@ -218,7 +221,7 @@ def merged(readings: Iterable[Reading]) -> Reading:
     return whole
 
 
-def _add_usage(whole: Reading, more: Reading) -> None:
+def _add_usage(whole: SpanReading, more: SpanReading) -> None:
     """Add missing counts from another reading of the same span, if both readings count by the same dialect."""
     if whole.usage is None:
         whole.usage, whole.api = more.usage, more.api
@@ -258,10 +261,10 @@ def scores(span: ForeignSpan) -> Iterator[Score]:
 
 
 def origin_of(span: ForeignSpan) -> tuple[ReplayedFrom, Usage, str] | None:
-    """Return the origin of a call's answer, the usage of the answer, and the dialect of this usage.
+    """Return the origin of an answer that a replay gave, the usage of the answer, and the dialect of this usage.
 
-    Return None for a call that was made. Only our own export states such origins. In every form of spans, this usage
-    counts tokens as the GenAI conventions do.
+    Return None if the model itself answered. Only our own export states such origins. In every form of spans, this
+    usage counts tokens as the GenAI conventions do.
     """
     value = span.take_json(f"{OURS}replayed_from")
     origin = ReplayedFrom.of_document(value)

@@ -2,8 +2,8 @@
 
 OTLP has `resourceSpans`, and `resourceLogs` whose records belong to spans, in a document or in each line. Ids are hex
 as in OTLP, or base64 as in protobuf's own JSON. Enums are numbers or names. Names of members may be in snake_case.
-Parts in another form are ignored. Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding and
-`opentelemetry/proto/trace/v1`.
+Parts of a file in any other form are ignored. Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+and `opentelemetry/proto/trace/v1`.
 
 Console exporters print spans with a `context`, and Phoenix and MLflow list such spans. A file of MLflow or Langfuse has
 one trace, a list of traces, or a trace in each line.

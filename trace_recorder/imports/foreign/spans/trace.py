@@ -1,8 +1,8 @@
 """Makes one run from the spans of one trace: its calls, tools and agents in the order of time.
 
 The source may state a call twice: a framework and its client have both recorded the call (`tree.py`), or the call's
-stream ended in a separate span. The run has such a call once. An agent's span may sum up its calls. These sums are not
-read, so nothing is counted twice. The members of a span that have no place in the run are kept.
+stream ended in a separate span. The run has such a call once. An agent's span may state the sums of the agent's calls.
+These sums are not read, so no token is counted twice. The members of a span that have no place in the run are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trace_recorder.imports.foreign.run import (
     ToolRun,
 )
 from trace_recorder.imports.foreign.spans.payloads import read_input
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, add_own_facts, merged, origin_of, scores
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, SpanReading, add_own_facts, merged, origin_of, scores
 from trace_recorder.imports.foreign.spans.tree import Node, Tree, tree_of
 from trace_recorder.imports.foreign.spans.vocabularies.frameworks import read_logfire, read_openllmetry, read_vercel
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_events, read_genai
@@ -43,19 +43,22 @@ _VOCABULARIES = (
     *(read_atof, read_mlflow, read_langsmith, read_langfuse, read_genai, read_events, read_openinference),
     *(read_openllmetry, read_vercel, read_logfire),
 )
-"""All vocabularies, the more specific first. If two of them state a fact differently, the first one counts."""
+"""All vocabularies, the more specific first.
+
+If two vocabularies state a fact differently, the vocabulary that comes first counts.
+"""
 _CANCELLED = ("CancelledError", "KeyboardInterrupt", "AbortError")
 _OF_THE_RUN = ("session.id", "user.id", "gen_ai.conversation.id")
 """Attributes of spans that are about the run as a whole."""
 
 _MAX_NAMES = 12
-"""The largest number of span names that a gap lists."""
+"""A gap lists at most this many names of spans, and says how many more there are."""
 
 
 def traces(spans: Iterable[ForeignSpan]) -> Iterator[list[ForeignSpan]]:
     """Yield the spans of each trace, in the order in which the traces appear.
 
-    If a span occurs twice, the last one counts.
+    If a span occurs twice, the last occurrence counts.
     """
     by_trace: dict[str, dict[str, ForeignSpan]] = {}
     for span in spans:
@@ -107,7 +110,7 @@ def run_of(spans: Iterable[ForeignSpan]) -> ForeignRun:
     return run
 
 
-def _read_span(span: ForeignSpan) -> Reading:
+def _read_span(span: ForeignSpan) -> SpanReading:
     """Return the meaning of a span. If several vocabularies read the span, their readings complete each other."""
     readings = (read(span) for read in _VOCABULARIES)
     return merged(reading for reading in readings if reading is not None)
@@ -125,14 +128,14 @@ def _unknown(tree: Tree) -> Missing:
     return Missing(what="the meaning of the spans", why=why)
 
 
-def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[ForeignSpan, Reading]]:
-    """Return the spans.
+def _joined_streams(pairs: list[tuple[ForeignSpan, SpanReading]]) -> list[tuple[ForeignSpan, SpanReading]]:
+    """Join each span that has only the end of a streamed call to the span in which the call began.
 
-    A span that has only the end of a streamed call is joined to the span in which the call began.
+    Return the remaining spans.
     """
     if not any(reading.continues for _, reading in pairs):
         return pairs
-    kept: list[tuple[ForeignSpan, Reading]] = []
+    kept: list[tuple[ForeignSpan, SpanReading]] = []
     begun: dict[str, list[int]] = {}
     for span, reading in pairs:
         key = to_json([span.parent_id, reading.model, [message.to_document() for message in reading.messages or ()]])
@@ -146,7 +149,7 @@ def _joined_streams(pairs: list[tuple[ForeignSpan, Reading]]) -> list[tuple[Fore
     return kept
 
 
-def _join_stream(kept: list[tuple[ForeignSpan, Reading]], position: int, span: ForeignSpan, reading: Reading) -> None:
+def _join_stream(kept: list[tuple[ForeignSpan, SpanReading]], position: int, span: ForeignSpan, reading: SpanReading) -> None:
     first_span, request = kept[position]
     first_span.end = max(first_span.end, span.end)
     first_span.more |= without_none(stream_span=span.unread_parts() or None)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trace_recorder.imports.foreign.run import MAIN, ForeignAgent
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, Reading, merged
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, SpanReading, merged
 
 
 @dataclass(eq=False, slots=True)
@@ -25,7 +25,7 @@ class Node:
     """
 
     span: ForeignSpan
-    reading: Reading
+    reading: SpanReading
     agent: Node | None = None
     tool: Node | None = None
     call: Node | None = None
@@ -67,7 +67,7 @@ def _agent_name(agent: Node) -> str | None:
     return agent.reading.name or (name if name != agent.span.attributes.get("gen_ai.operation.name") else None) or None
 
 
-def tree_of(pairs: Sequence[tuple[ForeignSpan, Reading]]) -> Tree:
+def tree_of(pairs: Sequence[tuple[ForeignSpan, SpanReading]]) -> Tree:
     """Return the tree of a trace's spans, of which there is at least one."""
     nodes = _linked([Node(span, reading) for span, reading in pairs])
     known = {node.span.span_id for node in nodes}
@@ -134,10 +134,10 @@ def _join_calls(nodes: Iterable[Node]) -> None:
             continue
         if len(node.inner_calls) == 1:
             _fill(node.inner_calls[0], node.reading)
-        node.reading = Reading(input=node.reading.input, output=node.reading.output)
+        node.reading = SpanReading(input=node.reading.input, output=node.reading.output)
 
 
-def _fill(inner: Node, outer: Reading) -> None:
+def _fill(inner: Node, outer: SpanReading) -> None:
     own = inner.reading
     if own.usage is not None:
         outer.usage = None

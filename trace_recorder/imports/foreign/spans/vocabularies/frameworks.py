@@ -17,7 +17,7 @@ from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import read_messages
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, Reading, if_known, merged, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_call
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import take_nested
 from trace_recorder.values.messages import LLMResponse, Payload, Usage
@@ -27,7 +27,7 @@ _KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent"}
 _ENTITY = "traceloop.entity."
 
 
-def read_openllmetry(span: ForeignSpan) -> Reading | None:
+def read_openllmetry(span: ForeignSpan) -> SpanReading | None:
     """Read a span of OpenLLMetry."""
     kind = as_text(span.attributes.get("traceloop.span.kind"))
     if kind is not None:
@@ -41,7 +41,7 @@ def read_openllmetry(span: ForeignSpan) -> Reading | None:
     completion = read_messages(listed[:1]) if listed else None
     reason = as_text(as_dict(as_list(answers)[0]).get("finish_reason")) if listed else None
     tools = as_list(take_nested(span, "llm.request.functions"))
-    reading = Reading(
+    reading = SpanReading(
         kind="call",
         messages=messages,
         response=of_messages(completion) if completion else None,
@@ -51,14 +51,14 @@ def read_openllmetry(span: ForeignSpan) -> Reading | None:
     return merged([reading, read_call(span)])
 
 
-def _entity(span: ForeignSpan, kind: str) -> Reading:
+def _entity(span: ForeignSpan, kind: str) -> SpanReading:
     """Read the span of a workflow, a task, an agent or a tool. The input may be the arguments of a Python function."""
     if kind in _KINDS:
         span.take("traceloop.span.kind")
     value = span.take_json(_ENTITY + "input")
     inputs = as_dict(value).get("inputs", as_dict(value).get("kwargs")) or value
     output = span.take_json(_ENTITY + "output")
-    return Reading(kind=_KINDS.get(kind), name=span.take_text(_ENTITY + "name"), input=inputs, output=output)
+    return SpanReading(kind=_KINDS.get(kind), name=span.take_text(_ENTITY + "name"), input=inputs, output=output)
 
 
 def _message(element: Payload) -> Members:
@@ -82,7 +82,7 @@ def _message(element: Payload) -> Members:
 _DESCRIBED = ("logfire.json_schema", "logfire.msg", "logfire.span_type", "logfire.level_num", "logfire.tags", "async")
 
 
-def read_logfire(span: ForeignSpan) -> Reading | None:
+def read_logfire(span: ForeignSpan) -> SpanReading | None:
     """Read a call that Logfire's integrations recorded."""
     if not isinstance(span.attributes.get("request_data"), str | dict):
         return None
@@ -93,7 +93,7 @@ def read_logfire(span: ForeignSpan) -> Reading | None:
     span.mark_read(*_DESCRIBED)
     if is_log:
         span.mark_read("duration")
-    reading = read_input(request) if len(request) > 1 else Reading()
+    reading = read_input(request) if len(request) > 1 else SpanReading()
     reading.kind = "call"
     reading.model = as_text(request.get("model"))
     text = as_text(response.get("combined_chunk_content"))
@@ -108,7 +108,7 @@ def read_logfire(span: ForeignSpan) -> Reading | None:
 _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 
 
-def read_vercel(span: ForeignSpan) -> Reading | None:
+def read_vercel(span: ForeignSpan) -> SpanReading | None:
     """Read a span of the AI SDK.
 
     The outer span of a call is read as a call, too, because its inner span may be missing.
@@ -116,7 +116,7 @@ def read_vercel(span: ForeignSpan) -> Reading | None:
     operation = as_text(span.attributes.get("ai.operationId")) or ""
     if operation == "ai.toolCall":
         span.take("ai.operationId")
-        return Reading(
+        return SpanReading(
             kind="tool",
             name=span.take_text("ai.toolCall.name"),
             call_id=span.take_text("ai.toolCall.id"),
@@ -126,13 +126,13 @@ def read_vercel(span: ForeignSpan) -> Reading | None:
     return _call(span, operation) if operation.startswith(_CALLS) else None
 
 
-def _call(span: ForeignSpan, operation: str) -> Reading:
+def _call(span: ForeignSpan, operation: str) -> SpanReading:
     span.take("ai.operationId")
     reading = read_input(span.take("ai.prompt"))
     messages = read_messages(span.take("ai.prompt.messages"))
     counts: dict[str, Payload] = {name: as_int(span.take_number(*names)) for name, names in _COUNTS.items()}
     milliseconds = span.take_number("ai.response.msToFirstChunk", "ai.stream.msToFirstChunk")
-    return Reading(
+    return SpanReading(
         kind="call",
         messages=messages or reading.messages,
         response=_response(span),

@@ -2,12 +2,12 @@
 
 Attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and gen-ai-agent-spans; pydantic_ai's
 `InstrumentationSettings`, versions 2 to 6. An agent's span repeats and adds up its calls (`gen_ai.aggregated_usage`,
-`gen_ai.usage`, `pydantic_ai.all_messages`). These attributes are not read, because the calls state the same.
+`gen_ai.usage`, `pydantic_ai.all_messages`). These attributes are not read, because the calls state the same facts.
 
-Events belong to a span, or are log records that name a span. Up to version 1.36 of the conventions, they are
-`gen_ai.user.message`, `gen_ai.choice` and others; in the first versions, `gen_ai.content.prompt`. Newer versions have
-`gen_ai.client.inference.operation.details`, with the same attributes as spans. pydantic-ai up to version 1 has the
-events as JSON in the attribute `events`.
+Events belong to a span, or are log records that name a span. Up to version 1.36 of the conventions, the events are
+named `gen_ai.user.message`, `gen_ai.choice` and so on. In the first versions, an event is named
+`gen_ai.content.prompt`. Newer versions have the event `gen_ai.client.inference.operation.details`, with the same
+attributes as spans. pydantic-ai up to version 1 has the events as JSON in the attribute `events`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.spans.messages import (
     read_messages,
 )
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_output
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, Kind, Reading, if_known, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, Kind, SpanReading, if_known, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
@@ -45,7 +45,7 @@ _REQUEST = "gen_ai.request."
 _REPEATED = ("gen_ai.aggregated_usage.", _USAGE, "pydantic_ai.all_messages", "gen_ai.response.", "logfire.json_schema")
 
 
-def read_genai(span: ForeignSpan) -> Reading | None:
+def read_genai(span: ForeignSpan) -> SpanReading | None:
     """Read a span with attributes of `gen_ai`."""
     if not any(name.startswith("gen_ai.") for name in span.attributes):
         return None
@@ -72,8 +72,8 @@ def _kind(span: ForeignSpan) -> Kind | None:
     return "call" if any(name in span.attributes for name in names) else None
 
 
-def _tool(span: ForeignSpan) -> Reading:
-    return Reading(
+def _tool(span: ForeignSpan) -> SpanReading:
+    return SpanReading(
         kind="tool",
         name=span.take_text("gen_ai.tool.name"),
         call_id=span.take_text("gen_ai.tool.call.id"),
@@ -83,13 +83,13 @@ def _tool(span: ForeignSpan) -> Reading:
     )
 
 
-def _agent(span: ForeignSpan) -> Reading:
+def _agent(span: ForeignSpan) -> SpanReading:
     result = span.take_json("final_result")
     answers = read_messages(span.take("gen_ai.output.messages"))
     if result is None and answers:
         result = of_messages(answers[-1:]).content
     span.mark_read(*_REPEATED)
-    return Reading(
+    return SpanReading(
         kind="agent",
         name=span.take_text("gen_ai.agent.name", "agent_name"),
         output=result,
@@ -97,11 +97,11 @@ def _agent(span: ForeignSpan) -> Reading:
     )
 
 
-def read_call(span: ForeignSpan) -> Reading:
+def read_call(span: ForeignSpan) -> SpanReading:
     """Read a span that is a call."""
     outputs = _outputs(span)
     stream = span.take("gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")
-    return Reading(
+    return SpanReading(
         kind="call",
         messages=_messages(span),
         response=_response(outputs),
@@ -122,7 +122,7 @@ def read_call(span: ForeignSpan) -> Reading:
 def _tools(span: ForeignSpan) -> list[Payload] | None:
     """Return the tools that the model was offered.
 
-    Older releases of pydantic-ai have them among the request's parameters.
+    Older releases of pydantic-ai write the tools into the request's parameters.
     """
     tools = as_list(span.take_json("gen_ai.tool.definitions"))
     parameters = as_dict(span.take_json("model_request_parameters"))
@@ -208,7 +208,7 @@ _CHOICE = "gen_ai.choice"
 _NOT_MESSAGE = ("gen_ai.", "event.name", "logfire.")
 
 
-def read_events(span: ForeignSpan) -> Reading | None:
+def read_events(span: ForeignSpan) -> SpanReading | None:
     """Read the messages in a span's events."""
     events = [*_events_of(span)]
     older = _older(span)
@@ -217,13 +217,13 @@ def read_events(span: ForeignSpan) -> Reading | None:
     if messages is None and not choices:
         return older
     if not choices:
-        return Reading(kind="call", messages=messages)
+        return SpanReading(kind="call", messages=messages)
     message = parsed(choices[0].get("message"))
     body = {**(message if isinstance(message, dict) else choices[0]), "role": "assistant"}
     answer = read_messages(_event_message("gen_ai.assistant.message", body))
     reason = as_text(choices[0].get("finish_reason"))
     response = of_messages(answer) if answer else None
-    return Reading(kind="call", messages=messages, response=response, finish_reason=reason)
+    return SpanReading(kind="call", messages=messages, response=response, finish_reason=reason)
 
 
 def _events_of(span: ForeignSpan) -> Iterator[tuple[str, Members]]:
@@ -261,9 +261,9 @@ def _event_message(name: str, body: Members) -> Members:
     return message
 
 
-def _older(span: ForeignSpan) -> Reading | None:
+def _older(span: ForeignSpan) -> SpanReading | None:
     """Read `gen_ai.content.prompt` and `gen_ai.content.completion`."""
-    reading = Reading()
+    reading = SpanReading()
     for position, event in enumerate(span.events):
         prompt, completion = event.attributes.get("gen_ai.prompt"), event.attributes.get("gen_ai.completion")
         if event.name == "gen_ai.content.prompt" and prompt is not None:

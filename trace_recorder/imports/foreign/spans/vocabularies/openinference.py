@@ -1,4 +1,6 @@
-"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix. Also reads attributes with dotted names.
+"""OpenInference, the vocabulary of Arize's instrumentations and of Phoenix.
+
+`take_nested` reads attributes with dotted names, for `frameworks.py` too.
 
 Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md. `input.value` and
 `output.value` of a call repeat its messages. They are read if the span has no messages, and for facts that the messages
@@ -11,14 +13,14 @@ from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import blocks_of, read_message
 from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, Reading, if_known, merged, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at, other_counts
 from trace_recorder.storage.redaction.text_masking import default_redactor
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
 from trace_recorder.values.structs import replace
 
 _MAX_NAMES = 24
-"""The largest number of dots at which a name is split. The rest of a longer name is one level."""
+"""A name is split at most at this many dots. The rest of the name is one level."""
 
 
 def take_nested(span: ForeignSpan, prefix: str) -> Payload:
@@ -65,7 +67,7 @@ _PREFIXES = ("llm.input_messages.", "llm.output_messages.", "llm.token_count.")
 _NO_PARAMETERS = {"model", "messages", "tools", "stream", "input", "contents"}
 
 
-def read_openinference(span: ForeignSpan) -> Reading | None:
+def read_openinference(span: ForeignSpan) -> SpanReading | None:
     """Read a span that has OpenInference's kind, or OpenInference's attributes of a call."""
     stated_kind = as_text(span.attributes.get(_KIND))
     if stated_kind is None and not any(name.startswith(_PREFIXES) for name in span.attributes):
@@ -77,7 +79,7 @@ def read_openinference(span: ForeignSpan) -> Reading | None:
         return _call(span)
     span.mark_read("input.mime_type", "output.mime_type")
     name = {"tool": "tool.name", "agent": "agent.name", None: ""}[kind]
-    return Reading(
+    return SpanReading(
         kind=kind,
         name=span.take_text(name) if name else None,
         call_id=span.take_text("tool_call.id", "tool.id") if kind == "tool" else None,
@@ -86,10 +88,10 @@ def read_openinference(span: ForeignSpan) -> Reading | None:
     )
 
 
-def _call(span: ForeignSpan) -> Reading:
+def _call(span: ForeignSpan) -> SpanReading:
     parameters = as_dict(span.take_json("llm.invocation_parameters"))
     response_model = span.take_text("llm.response.model_name", "llm.model_name")
-    reading = Reading(
+    reading = SpanReading(
         kind="call",
         messages=[message for element in _elements(span, "llm.input_messages") for message in _message(element)]
         or None,
@@ -110,10 +112,10 @@ def _call(span: ForeignSpan) -> Reading:
     return whole
 
 
-def _raw(span: ForeignSpan, reading: Reading) -> Reading:
+def _raw(span: ForeignSpan, reading: SpanReading) -> SpanReading:
     """Read the SDK's own request and response, for facts that the span's messages lack."""
     request = span.take_json("input.value")
-    raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else Reading()
+    raw_input = read_input(request) if reading.messages is None or isinstance(request, dict) else SpanReading()
     if reading.messages is None and raw_input.messages is None:
         raw_input.input = request
     raw_input.parameters = {} if reading.parameters else raw_input.parameters

@@ -1,7 +1,7 @@
 """The attributes of services: Langfuse, LangSmith, MLflow, and the scopes of NeMo Relay (ATOF).
 
-In files that Langfuse, LangSmith and NeMo Relay export, facts are not attributes. The modules of these formats
-(`langfuse.py`, `langsmith.py`, `atof.py`) make the attributes of spans from them. Sources:
+In files that Langfuse, LangSmith and NeMo Relay export, facts are members of objects and not attributes. The modules of
+these formats (`langfuse.py`, `langsmith.py`, `atof.py`) make attributes of spans from these facts. Sources:
 
 - https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of Langfuse's SDK. If
   there are counts named `input_…` and `output_…`, `input` leaves out cached tokens, and `output` leaves out tokens of
@@ -21,7 +21,7 @@ import json
 from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_number, as_text
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.spans.payloads import read_exchange
-from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, Reading, if_known, parsed
+from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import FIRST_TOKEN, first_token
 from trace_recorder.imports.foreign.stated_values import counts_at, other_counts, stated_time
 from trace_recorder.values.messages import Payload, Usage
@@ -29,7 +29,7 @@ from trace_recorder.values.messages import Payload, Usage
 API = "langfuse"
 _PREFIX = "langfuse.observation."
 _LANGSMITH = "langsmith.span.kind"
-"""An attribute of LangSmith's integrations. They put the arguments of a tool into an object `{"input": …}`."""
+"""An attribute of LangSmith's integrations, which put the arguments of a tool into an object `{"input": …}`."""
 _LANGFUSE_KINDS: dict[str, Kind] = {"generation": "call", "tool": "tool", "agent": "agent"}
 _LANGFUSE_COUNTS = {
     "input_tokens": "input",
@@ -40,7 +40,7 @@ _LANGFUSE_COUNTS = {
 }
 
 
-def read_langfuse(span: ForeignSpan) -> Reading | None:
+def read_langfuse(span: ForeignSpan) -> SpanReading | None:
     """Read an observation of Langfuse."""
     if not any(name.startswith(_PREFIX) for name in span.attributes):
         return None
@@ -52,7 +52,7 @@ def read_langfuse(span: ForeignSpan) -> Reading | None:
     failed = True if level == "ERROR" else None
     if kind != "call":
         is_wrapped = kind == "tool" and _LANGSMITH in span.attributes and as_dict(request).keys() == {"input"}
-        return Reading(
+        return SpanReading(
             kind=kind,
             input=as_dict(request)["input"] if is_wrapped else request,
             output=answer,
@@ -93,7 +93,7 @@ _INPUTS = ("langsmith.inputs", "gen_ai.prompt")
 _OUTPUTS = ("langsmith.outputs", "gen_ai.completion")
 
 
-def read_langsmith(span: ForeignSpan) -> Reading | None:
+def read_langsmith(span: ForeignSpan) -> SpanReading | None:
     """Read a run of LangSmith."""
     run_type = as_text(span.attributes.get(_LANGSMITH))
     if run_type is None:
@@ -103,7 +103,7 @@ def read_langsmith(span: ForeignSpan) -> Reading | None:
         span.take(_LANGSMITH)
     request, answer = span.take_json(*_INPUTS), span.take_json(*_OUTPUTS)
     if kind != "call":
-        return Reading(kind=kind, input=request, output=_function_result(answer))
+        return SpanReading(kind=kind, input=request, output=_function_result(answer))
     metadata = as_dict(span.take("langsmith.metadata"))
     reading = read_exchange(request, None if as_dict(answer) == {"output": None} else answer)
     usage = as_dict(metadata.pop("usage_metadata", None)) or as_dict(as_dict(answer).get("usage_metadata"))
@@ -141,7 +141,7 @@ _TYPE = "mlflow.spanType"
 _MLFLOW_KINDS: dict[str, Kind] = {"CHAT_MODEL": "call", "LLM": "call", "TOOL": "tool", "AGENT": "agent"}
 
 
-def read_mlflow(span: ForeignSpan) -> Reading | None:
+def read_mlflow(span: ForeignSpan) -> SpanReading | None:
     """Read a span of MLflow."""
     if not any(name.startswith("mlflow.span") for name in span.attributes):
         return None
@@ -152,7 +152,7 @@ def read_mlflow(span: ForeignSpan) -> Reading | None:
     request, answer = _json_value(span.take("mlflow.spanInputs")), _json_value(span.take("mlflow.spanOutputs"))
     if kind != "call":
         name = as_text(_json_value(span.take("mlflow.spanFunctionName")))
-        return Reading(kind=kind, name=name if kind == "tool" else None, input=request, output=answer)
+        return SpanReading(kind=kind, name=name if kind == "tool" else None, input=request, output=answer)
     reading = read_exchange(request, answer)
     reading.tools = as_list(_json_value(span.take("mlflow.chat.tools"))) or reading.tools
     reading.model = reading.model or as_text(_json_value(span.take("mlflow.llm.model")))
@@ -195,7 +195,7 @@ _APIS = {
 _REPEATED = {"annotated_request", "annotated_response", "model_name", "time_to_first_chunk", "tool_call_id"}
 
 
-def read_atof(span: ForeignSpan) -> Reading | None:
+def read_atof(span: ForeignSpan) -> SpanReading | None:
     """Read a scope of NeMo Relay."""
     category = as_text(span.attributes.get("atof.category"))
     if category is None:
@@ -210,7 +210,7 @@ def read_atof(span: ForeignSpan) -> Reading | None:
     error_type = span.take_text("error.type")
     if kind != "call":
         call_id = as_text(profile.get("tool_call_id"))
-        return Reading(
+        return SpanReading(
             kind=kind, name=span.name, input=scope_input, output=scope_output, call_id=call_id, error_type=error_type
         )
     reading = read_exchange(as_dict(scope_input).get("content", scope_input), scope_output)
