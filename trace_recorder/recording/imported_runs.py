@@ -21,7 +21,7 @@ from trace_recorder.derive.live_document.whole_document import WholeDocument
 from trace_recorder.guard import try_call
 from trace_recorder.imports.foreign.documents import runs_in
 from trace_recorder.imports.foreign.formats import masked_name
-from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
+from trace_recorder.imports.foreign.journal_writer import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import ForeignRun, Members
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.services.traces import (

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trace_recorder.clocks import parse_time
-from trace_recorder.imports.foreign.layout import IMPORTED_FROM
+from trace_recorder.imports.foreign.journal_writer import IMPORTED_FROM
 from trace_recorder.tables.columns import TABLES, TableName, cell, json_text
 from trace_recorder.values.llm_interaction import ErrorInfo, LLMInteraction
 from trace_recorder.values.message_equality import json_key

@@ -23,7 +23,7 @@ from tests.secrets.corpus import Key, keys
 from trace_recorder import TrajectoryFormatError
 from trace_recorder.imports.foreign.documents import runs_in
 from trace_recorder.imports.foreign.formats import format_of
-from trace_recorder.imports.foreign.layout import journal_lines
+from trace_recorder.imports.foreign.journal_writer import journal_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.imports.loader import load_lines
 from trace_recorder.values.messages import Payload

@@ -16,7 +16,7 @@ from tests.imports.foreign.fuzzing import one
 from tests.imports.foreign.test_every_real_file import check_exports
 from trace_recorder.imports.foreign.documents import runs_in
 from trace_recorder.imports.foreign.formats import format_of
-from trace_recorder.imports.foreign.layout import journal_lines
+from trace_recorder.imports.foreign.journal_writer import journal_lines
 from trace_recorder.imports.foreign.source import Source
 from trace_recorder.values.messages import Payload
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 from trace_recorder import registry
 from trace_recorder.errors import TrajectoryFormatError
 from trace_recorder.guard import try_call
-from trace_recorder.imports.foreign.layout import IMPORTED_FROM, journal_lines
+from trace_recorder.imports.foreign.journal_writer import IMPORTED_FROM, journal_lines
 from trace_recorder.imports.foreign.run import (
     UNANSWERED,
     UNSEEN,

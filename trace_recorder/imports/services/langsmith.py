@@ -60,7 +60,9 @@ class LangSmith:
         self._project_id = str(client.read_project(project_name=self.project).id)
         self._resource = None if _is_old(client) else _newer_client(client).traces
         if self._resource is None:
-            yield from (ListedTrace(root["trace_id"], _version(root)) for root in self._runs_of_old_server(is_root=True))
+            yield from (
+                ListedTrace(root["trace_id"], _version(root)) for root in self._runs_of_old_server(is_root=True)
+            )
             return
         roots = self._resource.query(
             project_id=self._project_id, min_start_time=_BEGINNING, page_size=_TRACES_A_PAGE, selects=_LISTED

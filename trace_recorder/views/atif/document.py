@@ -18,7 +18,7 @@ from pathlib import Path
 from trace_recorder.dialects.json_access import as_dict
 from trace_recorder.errors import EmptyTrajectoryError
 from trace_recorder.imports.atif.members import EXTRA_KEY, UNKNOWN_VERSION, kept_in, totals, with_costs
-from trace_recorder.imports.foreign.layout import IMPORTED_FROM
+from trace_recorder.imports.foreign.journal_writer import IMPORTED_FROM
 from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.media import AtifMediaWriter, has_audio

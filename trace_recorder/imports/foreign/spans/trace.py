@@ -149,7 +149,9 @@ def _joined_streams(pairs: list[tuple[ForeignSpan, SpanReading]]) -> list[tuple[
     return kept
 
 
-def _join_stream(kept: list[tuple[ForeignSpan, SpanReading]], position: int, span: ForeignSpan, reading: SpanReading) -> None:
+def _join_stream(
+    kept: list[tuple[ForeignSpan, SpanReading]], position: int, span: ForeignSpan, reading: SpanReading
+) -> None:
     first_span, request = kept[position]
     first_span.end = max(first_span.end, span.end)
     first_span.more |= without_none(stream_span=span.unread_parts() or None)

@@ -81,7 +81,7 @@ def _start(run: ForeignRun) -> Members:
 
 @dataclass(slots=True)
 class _ItemList:
-    """The items of a list of messages or tools: their numbers as ranges, and the check value of each prefix of the list."""
+    """The items of a list of messages or tools: their numbers as ranges, and a check value for each prefix."""
 
     ranges: list[list[int]]
     checks: list[int]

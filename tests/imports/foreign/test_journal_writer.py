@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.imports.foreign.files import check_run
-from trace_recorder.imports.foreign.layout import journal_lines
+from trace_recorder.imports.foreign.journal_writer import journal_lines
 from trace_recorder.imports.foreign.run import (
     Annotation,
     Call,
