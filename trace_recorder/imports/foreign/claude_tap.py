@@ -1,4 +1,6 @@
-"""Traces of claude-tap, a proxy for the programs that call models: lines, or a compact bundle.
+"""Traces of claude-tap, a proxy for programs that call models.
+
+A trace has a record in each line, or is a compact bundle.
 
 Source: claude-tap 0.1.146. A record has `request` (`method`, `path`, `headers`, `body` as JSON), `response` (`status`,
 `headers`, `body`), `timestamp`, which is the time of the response's end, `duration_ms`, and `upstream_base_url`. The
@@ -22,12 +24,15 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import WHOLE
 
 _BUNDLE, _RECORD, _BLOB = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
-_INSIDE = 4
-"""How many levels deep a record is searched for blobs. The deepest level is an element of a list in a body."""
+_MAX_LEVELS = 4
+"""A record is searched for references to blobs at most this many levels deep.
+
+The deepest level is an element of a list in a body.
+"""
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the first line is such a record, or the document is such a bundle."""
+    """Return whether the first line is a record of claude-tap, or the document is a bundle."""
     first = as_dict(next((line.value for line in source.first_lines), None))
     if {"request", "response", "duration_ms", "timestamp"} <= first.keys() and "path" in as_dict(first["request"]):
         return True
@@ -73,8 +78,8 @@ class _Blobs:
         self._blobs = blobs
         self._sizes: dict[str, int] = {}
 
-    def put_into(self, value: Payload, depth: int = _INSIDE) -> Payload:
-        """Return a value with blobs in place of the references to them. Beyond the limit, references stay."""
+    def put_into(self, value: Payload, depth: int = _MAX_LEVELS) -> Payload:
+        """Return a value in which blobs replace the references to them. After `remaining` bytes, references stay."""
         if isinstance(value, dict) and _BLOB in value:
             return self._payload(value, as_text(as_dict(value[_BLOB]).get("hash")) or "")
         return map_inside(lambda member: self.put_into(member, depth - 1), value) if depth else value
@@ -88,7 +93,10 @@ class _Blobs:
 
 
 def _events(line: Line) -> list[Event]:
-    """Return the exchange of a record, and gaps for its unreadable parts. Return [] if it is not a call to a model."""
+    """Return the exchange of a record, and gaps for its unreadable parts.
+
+    Return [] if the record is not a call to a model.
+    """
     record = as_dict(line.value)
     if line.why is not None or not isinstance(record.get("request"), dict):
         return [Missing(what=f"line {line.number}", why=line.why or "it has no request")]

@@ -1,10 +1,10 @@
 """Tasks of Cline and Roo.
 
-A task's folder has the history for the model, and a list of the messages that the window showed.
+A task's folder has the history that the model gets, and a list of the messages that the window showed.
 
 `api_conversation_history.json` is a conversation in Anthropic's form, with the time `ts` of each message.
 `ui_messages.json` is a list of `{"ts", "type", "text"}`, and has the times, tokens and failures of requests. `type` is
-"say" or "ask", and the member of this name is the kind of the message. The text of an `api_req_started` message is
+"say" or "ask", and the member `say` or `ask` has the kind of the message. The text of an `api_req_started` message is
 JSON. It has the last message of the prompt and, after the answer has come, the token counts or the error. Both files
 are read if both exist.
 
@@ -35,7 +35,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _REQUEST = "api_req_started"
 _TOOLS = {"tool": "tool", "command": "execute_command", "use_mcp_server": "use_mcp_tool"}
-"""The kinds of messages that show a tool, each with the tool's name if the message does not state one."""
+"""The kinds of messages that show a tool. The value is the tool's name if the message states no name."""
 _OUTPUTS = ("command_output", "mcp_server_response")
 
 
@@ -221,7 +221,10 @@ def _is_history(source: Source) -> bool:
 
 
 def _neighbour(source: Source, name: str) -> Source | None:
-    """Return the file with this name in the same directory, or None if its content does not fit its name."""
+    """Return the file with this name in the same directory.
+
+    Return None if it does not exist, or if its content is not what the name says.
+    """
     path = source.path.with_name(name)
     if path == source.path or not path.is_file():
         return None
@@ -310,7 +313,7 @@ def _add_request(call: Call, request: ShownRequest) -> None:
 
 
 def _read_shown(run: ForeignRun, screen: ShownTask) -> None:
-    """Read a task from its shown messages alone. They have only the last message of each prompt."""
+    """Read a task from its shown messages alone, which have only the last message of each prompt."""
     history = AgentHistory(run.events)
     for request in screen.requests:
         if request.prompt:

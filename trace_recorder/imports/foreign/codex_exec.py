@@ -25,7 +25,7 @@ _OF_AN_ITEM = {"id", "type", "status"}
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines are events of a thread."""
+    """Return whether one of the first lines is an event of a thread."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(
         (line.get("type") == "thread.started" and "thread_id" in line) or as_text(line.get("type")) in _TURNS

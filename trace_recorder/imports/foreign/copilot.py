@@ -34,7 +34,7 @@ _EXTRA = ("reasoningOpaque", "encryptedContent", "interactionId", "turnId", "req
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines are events of this protocol."""
+    """Return whether one of the first lines is an event of Copilot CLI."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(as_text(line.get("type")) in _EVENTS and isinstance(line.get("data"), dict) for line in lines)
 

@@ -41,7 +41,7 @@ INITIAL, _SET, _PUSH, _DELETE = range(4)
 
 
 def is_initial(value: Payload) -> bool:
-    """Return whether a line has the whole object."""
+    """Return whether a line has the whole session as an object."""
     line = as_dict(value)
     return as_int(line.get("kind")) == INITIAL and isinstance(line.get("v"), dict)
 
@@ -140,7 +140,7 @@ def tool_call(value: Payload) -> ToolCall:
 def result_content(parts: Payload) -> str | list[Payload] | None:
     """Return the content of a tool's result.
 
-    A part that is a tree of nodes becomes its text. Parts of other kinds are unchanged.
+    A part that is a tree of nodes becomes the text of the nodes. Parts of other kinds are unchanged.
     """
     return content_of([_result_part(part) for part in as_list(parts)])
 
@@ -182,9 +182,9 @@ def shown_answers(parts: list[Payload]) -> Iterator[ShownAnswer]:
 
 
 def _shown_text(part: Payload, members: dict[str, Payload], kind: str | None) -> str | None:
-    """Return the text of a part that the model wrote:
+    """Return the text of a part that the model wrote, or None for other parts.
 
-    Markdown, a reference or a thought. Return None for other parts.
+    Markdown, references and thoughts are such parts.
     """
     if kind is None or kind in ("markdownContent", "markdownVuln"):
         content = members.get("content", members.get("value"))
@@ -342,7 +342,7 @@ def _set_usage(run: ForeignRun, calls: list[Call], result: Members, metadata: Me
 
 
 def _end(run: ForeignRun, request: Members, is_failed: bool) -> None:
-    """Set the status of the run to that of its last request."""
+    """Set the run's status to the status of this request. So the last request of a session decides."""
     state = as_dict(request.get("modelState")).get("value")
     number = state if type(state) is int else None
     run.status = _STATES.get(number, "failed" if is_failed else "unknown")

@@ -1,4 +1,4 @@
-"""Factory Droid's sessions: a `session_start` line, then messages of blocks as a tree by `id` and `parentId`.
+"""Factory Droid's sessions: a `session_start` line, then messages of blocks. `id` and `parentId` make them a tree.
 
 The lines state neither the model nor tokens.
 """

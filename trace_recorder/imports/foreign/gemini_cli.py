@@ -1,14 +1,14 @@
-"""Gemini CLI's sessions, in an older and a newer form, and its recorded answers.
+"""Gemini CLI's sessions, in an older and a newer form, and answers that Gemini CLI recorded.
 
 The older form is one document, `{"sessionId", "messages": [...]}`. The newer form is a file of lines. A line may have
 members of that document, or a message. A later line with the same `id` replaces a message. `{"$set": {...}}` sets
-members. `{"$rewindTo": id}` goes back to the place before that message.
+members. `{"$rewindTo": id}` goes back to the position before the message with that id.
 
 Each message of type "gemini" is a call. The message also has the results of the call's tools, which the next call sees.
-The model saw `result`, and the terminal showed `resultDisplay`. Tokens are counted as Google does: `input` includes
+The model saw `result`, and the terminal showed `resultDisplay`. Tokens are counted as in Google's API: `input` includes
 cached tokens, and `output` leaves out the tokens of thoughts.
 
-Recorded answers are lines of `{"method", "response"}`. Their requests are unknown.
+Recorded answers are lines of `{"method", "response"}`, without the requests.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class _GeminiSessionReader:
 
 
 def _parts(content: Payload) -> Payload:
-    """Return a content with its text parts in the form that most formats share."""
+    """Return a content with its text parts in OpenAI's form."""
     if not isinstance(content, list):
         return content
     texts = [as_text(as_dict(part).get("text")) if {*as_dict(part)} == {"text"} else None for part in content]

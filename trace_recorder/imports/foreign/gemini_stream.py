@@ -65,7 +65,7 @@ class _GeminiStreamReader:
                 self._answer.add_call(_tool_call(line), time)
 
     def finish(self) -> None:
-        """End the last answer, and add the call that gave it."""
+        """Add the call that gave the last answer, and the messages that no call saw."""
         self._close()
         self._answer.history.finish()
 

@@ -188,7 +188,7 @@ class _UpdateReader:
         self.run.events.append(Kept(what=kind, value=update, time=time))
 
     def finish(self) -> None:
-        """End the last answer, and add the call that gave it."""
+        """Add the call that gave the last answer, and the messages that no call saw."""
         self._close()
         self._close_prompt()
         self._answer.history.finish()

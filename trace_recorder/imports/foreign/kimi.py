@@ -31,7 +31,7 @@ _COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines are events of this protocol."""
+    """Return whether one of the first lines is an event of Copilot CLI."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any("protocol_version" in line for line in lines) and any(
         as_text(line.get("type")) in _KINDS for line in lines
