@@ -69,7 +69,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _events(interaction: Members, number: int) -> list[Event]:
     """Return the exchange of an interaction, and gaps for its unreadable parts.
 
-    Return [] if it is not a call to a model.
+    Return [] if the interaction is not a call to a model.
     """
     request, response = as_dict(interaction.get("request")), as_dict(interaction.get("response"))
     url = request.get("uri")

@@ -214,7 +214,7 @@ class _GooseSessionReader:
 def _set_usage(run: ForeignRun, ledger: list[Members]) -> None:
     """Add the rows of the usage ledger to the calls.
 
-    If the numbers of rows and calls differ, the ledger becomes an annotation of the run.
+    If there are more or fewer rows than calls, the ledger becomes an annotation of the run.
     """
     calls = [event for event in run.events if isinstance(event, Call)]
     rows = [row for row in ledger if not row.get("is_compaction")]

@@ -3,10 +3,10 @@
 `chat_history.jsonl` has messages, each with a type and without a time. The reasoning of an answer is a separate line
 before the answer, and so is a search that the server ran (`backend_tool_call`).
 
-`updates.jsonl` has the updates of the same session, one a line. An import of a directory ignores this file if
-`chat_history.jsonl` is beside it. Texts and thoughts come in pieces. An answer ends when `streamStartMs` changes, or
-when a part follows a result. While a tool runs, updates repeat the tool's output so far. These updates are left out.
-Tokens are stated for each turn.
+`updates.jsonl` has an update of the same session in each line. An import of a directory ignores this file if
+`chat_history.jsonl` is beside it. A text or a thought may come in several updates. An answer ends when `streamStartMs`
+changes, or when a text, a thought or a tool call follows a tool's result. While a tool runs, updates repeat the tool's
+output so far. These updates are left out. Tokens are stated for each turn.
 
 Source: grok 0.2.111, and https://agentclientprotocol.com (`session/update`).
 """
@@ -78,7 +78,10 @@ def _add(run: ForeignRun, history: AgentHistory, kind: str, members: Members) ->
 
 
 def _answer(run: ForeignRun, history: AgentHistory, members: Members, before: list[Members]) -> None:
-    """Add a call. `before` has the lines before its answer. If `members` is empty, the answer ended early."""
+    """Add the call that gave an answer.
+
+    `before` has the lines before the answer. If `members` is empty, no answer follows these lines.
+    """
     thoughts = [join_texts(_texts(line), "\n") for line in before if line.get("type") == "reasoning"]
     calls = tuple(map(_call, as_list(members.get("tool_calls"))))
     model = as_text(members.get("model_id"))
@@ -200,7 +203,7 @@ class _UpdateReader:
             call.model = self.run.model
 
     def _close_prompt(self) -> None:
-        """Add the prompt that came in pieces."""
+        """Add the prompt whose text came in several updates."""
         if self._prompt:
             text = join_texts([text for text, _ in self._prompt])
             self.run.task = self.run.task or text

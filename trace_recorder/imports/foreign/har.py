@@ -50,7 +50,10 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _events(entry: Members, number: int) -> list[Event]:
-    """Return the exchange of an entry, and gaps for its unreadable parts. Return [] if it is not a call to a model."""
+    """Return the exchange of an entry, and gaps for its unreadable parts.
+
+    Return [] if the entry is not a call to a model.
+    """
     request, response = as_dict(entry.get("request")), as_dict(entry.get("response"))
     url = as_text(request.get("url")) or ""
     endpoint = model_endpoint(request.get("method"), url)

@@ -1,4 +1,4 @@
-"""Hermes Agent's exported sessions: one JSON object a line, with `messages` in OpenAI's form.
+"""Hermes Agent's exported sessions. Each line is a session as a JSON object, with `messages` in OpenAI's form.
 
 Tokens are stated for the session as a whole. A session may have more calls than answers, because `api_call_count` also
 counts retries, and requests that make titles. A message whose `active` is 0 was withdrawn.
@@ -25,7 +25,7 @@ _USAGE = (*_TOTALS, "api_call_count", "estimated_cost_usd", "actual_cost_usd", "
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the lines are sessions."""
+    """Return whether one of the first lines is a session."""
     return any({*as_dict(line.value)} >= _SIGNS for line in source.first_lines)
 
 

@@ -23,7 +23,7 @@ _SOURCE_MEMBERS = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines have the ids of iFlow's sessions and answers."""
+    """Return whether the first lines have the ids of iFlow's sessions and answers."""
     lines = [as_dict(line.value) for line in source.first_lines]
     answers = [as_text(as_dict(line.get("message")).get("id")) for line in lines if line.get("type") == "assistant"]
     sessions = [as_text(line.get("sessionId")) or "" for line in lines]
@@ -89,7 +89,7 @@ class _IflowSessionReader:
                 self._seen.add(identity)
 
     def close(self) -> None:
-        """End the open answer, and add the call that gave it."""
+        """Add the call that gave the open answer, if an answer is open."""
         answer, self._answer = self._answer, None
         if answer is not None and answer["content"]:
             call = add_answer(self.history, answer, self._time)

@@ -93,7 +93,7 @@ class _QwenSessionReader:
         self.run.events.append(Kept(what=" ".join(filter(None, kinds)), value=line, time=time))
 
     def close(self) -> None:
-        """End the open answer, and add the call that gave it."""
+        """Add the call that gave the open answer, if an answer is open."""
         line, self._answer = self._answer, None
         if line is None:
             return

@@ -1,19 +1,19 @@
 """Reads the lines of a session in each of their forms, joins the lines of an answer, and rebuilds the exact requests.
 
-The forms: a session's own file, the export of the web page (`{"loglines": [...]}`), the messages that the SDK exchanges
-with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines (`--output-format
-stream-json`).
+There are four forms: a session's own file, the export of the web page (`{"loglines": [...]}`), the messages that the
+SDK exchanges with the program (`{"messages": [{"direction", "message"}]}`), and the same messages as lines
+(`--output-format stream-json`).
 
 An answer is several lines with the same `message.id`. Results of its tools may be between them. Each line repeats the
 usage, but only the last line has all counts. Lines of `stream-json` are written before an answer has ended, so their
-`output_tokens` are those that the answer's first event states. `--include-partial-messages` adds the events, and the
-last event states the whole usage.
+`output_tokens` are only the count in the first event of the answer's stream. `--include-partial-messages` adds the
+events of the stream, and the last event states the whole usage.
 
 A line `api-request-shape` has the system blocks and the tools of requests, under a hash. A line `api-request-blob` has
 one message as it was sent. A line `api-request` has the rest of a request: its time, its parameters, and its messages.
-These are the first `keep` messages of an earlier request (`base`) and the blobs that `tail` names. An answer names its
-request (`requestRef`). The files of sub-agents share blobs with the file of the session. The positions of cache marks
-(`cacheControl`) are kept in the journal only.
+The messages are the first `keep` messages of an earlier request (`base`) and the blobs that `tail` names. An answer
+names its request (`requestRef`). The files of sub-agents share blobs with the file of the session. The positions of
+cache marks (`cacheControl`) are kept in the journal only.
 """
 
 from __future__ import annotations
@@ -194,7 +194,10 @@ def _blocks(entry: SessionEntry) -> list[Payload]:
 
 SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
 MAX_COPIED = 5_000_000
-"""A request that keeps only a part of an earlier request copies this part. At most this many messages are copied."""
+"""A request that keeps only a part of an earlier request copies this part.
+
+At most this many messages are copied. The messages of later requests that need a copy are unknown. The messages of later requests that need a copy are unknown.
+"""
 
 
 @dataclass(slots=True)
@@ -261,7 +264,7 @@ class SessionRequests:
         return None
 
     def _messages_of(self, identity: str) -> tuple[_RequestMessages, int] | None:
-        """Return the messages of a request, and their number. Later requests may add messages to the same object.
+        """Return the messages of a request, and how many they are. Later requests may add messages to the same object.
 
         Return None if some messages are unknown.
         """

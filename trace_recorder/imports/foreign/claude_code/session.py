@@ -78,7 +78,7 @@ def is_interruption(text: str) -> bool:
 _SYNTHETIC = "<synthetic>"
 """The `model` of messages that the program itself wrote."""
 _MARKS = ("isMeta", "isCompactSummary", "origin", "promptSource")
-"""Members of a user's line that name its author."""
+"""Members of a user's line that say who wrote the text."""
 _SOURCE_MEMBERS = ("version", "cwd", "gitBranch", "slug", "entrypoint")
 """The members of a line that state the program's version, its directory and the branch."""
 _RESULT = ("total_cost_usd", "usage", "modelUsage", "num_turns", "duration_ms", "duration_api_ms")

@@ -79,14 +79,17 @@ class CompletedTools:
         self._events: dict[str, dict[str, Payload]] = {}
 
     def read_event(self, event: dict[str, Payload]) -> None:
-        """Remember an event."""
+        """Remember an event if it completes a tool."""
         item = as_dict(event.get("item")) if event.get("type") == "item_completed" else event
         call_id = as_text(item.get("id" if item is not event else "call_id"))
         if call_id is not None and (item is not event or str(event.get("type")).endswith("_end")):
             self._events[call_id] = event
 
     def refine(self, executions: list[ToolRun]) -> list[ToolRun]:
-        """Add the results, times and durations of events to executions. Return the executions."""
+        """Set the results, times and durations of executions from the events that completed their tools.
+
+        Return the executions.
+        """
         for execution in executions:
             event = self._events.get(execution.call_id or "", {})
             item = as_dict(event.get("item")) or event

@@ -65,7 +65,7 @@ class _RolloutAnswer:
 
 
 class RolloutReader:
-    """Reads one file."""
+    """A reader of one rollout."""
 
     def __init__(self, run: ForeignRun, history: AgentHistory) -> None:
         self.run = run
@@ -113,7 +113,7 @@ class RolloutReader:
 
     @staticmethod
     def _item(members: Members) -> Members:
-        """Return the item of a line, or an empty object."""
+        """Return the item of a line, or an empty object if the line has no item."""
         if members.get("type") == "response_item":
             item = as_dict(members.get("payload"))
             return {} if item.get("type") == "ghost_snapshot" else item
@@ -148,7 +148,7 @@ class RolloutReader:
         self.run.task = self.run.task or text or None
 
     def _close(self) -> None:
-        """End the open answer, and add the call that gave it."""
+        """Add the call that gave the open answer, if an answer is open."""
         answer, self._answer = self._answer, None
         if answer is None:
             return
@@ -171,7 +171,7 @@ class RolloutReader:
         self.run.model = self.run.model or answer.model
 
     def _end_answers(self, time: str) -> None:
-        """Close the open answer. A token count that comes later is not added to this answer or an earlier one."""
+        """Close the open answer. Token counts that come later are not added to this answer or to earlier answers."""
         self._close()
         self._last = None
         usage, self._next_usage = self._next_usage, None
@@ -304,7 +304,7 @@ def _kind(members: Members) -> str:
 
 
 def _item_of_event(members: Members) -> Members:
-    """Return the item that an event repeats, or an empty object."""
+    """Return the item that an event repeats, or an empty object if the event repeats no item."""
     payload = as_dict(members.get("payload")) if members.get("type") == "event_msg" else {}
     kind = as_text(payload.get("type"))
     if kind in {"user_message", "agent_message"}:

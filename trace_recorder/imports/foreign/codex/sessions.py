@@ -41,15 +41,15 @@ _ENVELOPES = {
     "token_usage_record",
 }
 _MAX_DEPTH = 8
-"""The largest number of levels of sub-agents that are read."""
+"""At most this many levels of sub-agents are read. Deeper sub-agents are left out."""
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES = (".jsonl", ".jsonl.zst")
 _MAX_BASES = 64
-"""The largest number of rollouts from which a fork of forks takes its history."""
+"""A fork of forks inherits lines from at most this many rollouts. The lines before are a gap."""
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines have Codex's envelopes, or are items of the oldest rollouts without envelopes."""
+    """Return whether the first lines have Codex's envelopes, or are items of the oldest rollouts without envelopes."""
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(as_text(line.get("type")) in _ENVELOPES and isinstance(line.get("payload"), dict) for line in lines):
         return True
