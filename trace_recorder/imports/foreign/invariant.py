@@ -1,4 +1,4 @@
-"""Traces of Invariant: each message once, in OpenAI's form, in the order in which the messages were sent or answered.
+"""Traces of Invariant. A trace has each message once, in OpenAI's form, in the order of the conversation.
 
 Source: `invariant-ai` 0.3.5. Its datasets have a trace in each line, after a line with metadata. Our own
 `views/invariant.py` writes facts for which the form has no member into the `metadata` of messages and lines. The prompt

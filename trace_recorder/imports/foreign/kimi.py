@@ -1,4 +1,4 @@
-"""Kimi Code's sessions (`wire.jsonl`): the requests to the model, and the events of each step of its loop.
+"""Kimi Code's sessions (`wire.jsonl`): the requests to the model, and the events of each step of the agent's loop.
 
 `llm.request` is a call. The parts of the answer follow as `content.part` and `tool.call`. `step.end` has the tokens and
 durations of the call. `inputOther` leaves out cached tokens. After a compaction, the history has the newest prompts of
@@ -25,13 +25,16 @@ _KINDS = {"config.update", "context.append_message", "context.append_loop_event"
 _PARAMETERS = ("maxTokens", "thinkingEffort", "thinkingKeep")
 _MAX_MILLISECONDS = 10**15
 _MAX_KEPT = 100
-"""The largest number of the user's prompts that a compaction keeps."""
+"""A compaction keeps at most this many of the user's prompts.
+
+If a file states a larger number, the prompts are a gap.
+"""
 _NOT_KEPT = {"context.append_message", "context.append_loop_event"}
 _COMPACTION = ForeignAgent(name="compaction", agent_id="compaction")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether one of the first lines is an event of Copilot CLI."""
+    """Return whether the first lines are events of Kimi Code."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any("protocol_version" in line for line in lines) and any(
         as_text(line.get("type")) in _KINDS for line in lines
@@ -146,7 +149,7 @@ class _KimiSessionReader:
             self.run.events.append(Kept(what=kind or "loop event", value=event, time=time))
 
     def close(self) -> None:
-        """End the open step, and add its call. If the step has no `step.end`, the answer is incomplete."""
+        """Add the call of the open step, if a step is open. If the step has no `step.end`, the call is incomplete."""
         step, self._step = self._step, None
         if step is None:
             return

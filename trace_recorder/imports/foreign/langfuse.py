@@ -1,8 +1,8 @@
 """Langfuse's traces as its web interface exports them: `{"trace", "observations"}`, or a trace with its observations.
 
 Source: https://api.reference.langfuse.com (traces, observations, scores). `input`, `output` and `metadata` are JSON
-values or JSON texts. If an instrumentation made the trace, its own attributes are in `metadata.attributes`. They are
-read, too.
+values or JSON texts. If an instrumentation made the trace, `metadata.attributes` has the attributes that the
+instrumentation wrote. These attributes are read, too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def run_of_trace(value: Members) -> ForeignRun:
-    """Return the run of a trace. Raises TrajectoryFormatError if it has no readable observation."""
+    """Return the run of a trace. Raises TrajectoryFormatError if the trace has no readable observation."""
     trace = as_dict(value.get("trace", value))
     listed = [
         observation for observation in as_list(value["observations"]) if isinstance(as_dict(observation).get("id"), str)

@@ -1,7 +1,7 @@
-"""LangSmith's runs, one a line, and the batches that its SDK sends: `{"post": […], "patch": […]}`.
+"""LangSmith's runs, one in each line, and batches as LangSmith's SDK sends them: `{"post": […], "patch": […]}`.
 
-Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. The members of a patch replace those of
-the post with the same id. Each trace becomes one run.
+Source: https://docs.smith.langchain.com/reference/data_formats/run_data_format. The members of a patch replace the
+members of the post with the same id. Each trace becomes one run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def recognizes(source: Source) -> bool:
 
 
 def _listed(value: Payload) -> list[Payload]:
-    """Return the runs in a document or a line. It may be a batch, a list of runs, or a run."""
+    """Return the runs in a document or a line, which is a batch, a list of runs, or a run."""
     members = as_dict(value)
     if any(isinstance(members.get(name), list) for name in _BATCH):
         return [run for name in _BATCH for run in as_list(members.get(name))]
@@ -89,7 +89,7 @@ def _drop_inherited(run: Members, root: Members) -> None:
 def _root_of_patch(patch: Members, known: dict[str, Members]) -> str | None:
     """Return the id of the run to which a patch without an id belongs.
 
-    It is known only for the root of a trace, whose id is the trace's id. Return None for other patches.
+    Only the root of a trace can be found, because the root's id is the trace's id. Return None for other patches.
     """
     identity = as_text(patch.get("trace_id"))
     order = as_text(patch.get("dotted_order")) or ""
@@ -149,7 +149,7 @@ def _exception(error: str) -> Members:
 
 
 def _add_facts(run: ForeignRun, root: Members) -> None:
-    """Add the facts that the root of a trace states about its run."""
+    """Add the facts about a run that the root of its trace states."""
     extra = as_dict(root.get("extra"))
     runtime = as_dict(extra.get("runtime"))
     run.source |= without_none(runtime=runtime or None, project=root.get("session_name"))

@@ -3,9 +3,9 @@
 LiteLLM gives them to callbacks, and its loggers write them to buckets.
 
 Source: `StandardLoggingPayload` in `litellm/types/utils.py`, version 1.110. `messages` and `response` are in OpenAI's
-form for every provider. `startTime` and other times count seconds. LiteLLM computes `response_cost` from its table of
-prices. A file has one payload, a list of payloads, or a payload in each line. Payloads with the same `session_id` are
-one run. If payloads have no `session_id`, those with the same `trace_id` are one run.
+form for every provider. `startTime` and other times count seconds since 1970. LiteLLM computes `response_cost` from its
+table of prices. A file has one payload, a list of payloads, or a payload in each line. Payloads with the same
+`session_id` are one run. If payloads have no `session_id`, those with the same `trace_id` are one run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions of Anthropic's managed agents: the events of `client.beta.sessions`, one a line.
+"""Sessions of Anthropic's managed agents: the events of `client.beta.sessions`, one in each line.
 
 Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list with a method of the
 client and the method's result, as LangSmith's SDK logs calls. The result of `sessions.create` has the agent. Events
@@ -38,7 +38,7 @@ _FAILED: Members = {"type": "model_request", "message": "the session states that
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether lines are events of a session of managed agents."""
+    """Return whether one of the first lines is an event of a session of managed agents."""
     return any(_is_event(line.value) for line in source.first_lines)
 
 

@@ -87,7 +87,10 @@ def _error(exit_status: str | None, messages: list[Members]) -> Members:
 
 @dataclass(slots=True)
 class _MiniSweReader:
-    """Reads the messages. `actions` have no output yet, and `call_time` is the time of the call that asked for them."""
+    """A reader of the messages.
+
+    `actions` are the actions of the last call that have no output yet. `call_time` is the time of that call.
+    """
 
     conversation: ForeignConversation = field(default_factory=ForeignConversation)
     actions: list[Members] = field(default_factory=list)

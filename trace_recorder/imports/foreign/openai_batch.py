@@ -5,7 +5,7 @@ Each request is a run.
 Source: https://platform.openai.com/docs/guides/batch. Compatible services write the same files. A request is
 `{"custom_id", "method", "url", "body"}`, and an output is `{"id", "custom_id", "response", "error"}`. A batch has two
 halves in separate files: its requests and its outputs. The other half of a file is found in the same directory, by the
-ids that both have. If several files have these ids, the files with the most similar names are taken.
+ids that both files have. If several files have these ids, the files with the most similar names are taken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _HOST = "https://api.openai.com"
 _MAX_NEIGHBOURS = 100
-"""The largest number of files in a directory that are searched for the other half of a batch."""
+"""At most this many files of a directory are searched for the other half of a batch."""
 
 
 def recognizes(source: Source) -> bool:
@@ -49,7 +49,7 @@ def _is_output(value: Payload) -> bool:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield a run for each request, in their order.
+    """Yield a run for each request, in the order of the requests.
 
     An output without its request is a run, too. If an id occurs several times, its first output belongs to its first
     request, its second output to its second request, and so on.
@@ -81,8 +81,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _other_half(source: Source) -> list[Source]:
     """Return the files with the other half of a batch: the outputs of the requests, or the requests of the outputs.
 
-    They are in the same directory. The outputs of a batch may be in two files, one of them for failures. Such files
-    have no id in common. If other files are possible, too, no file is returned.
+    They are in the same directory. The outputs of a batch may be in two files, one of them for failures. These two
+    files have no id in common. If it is not clear which files belong to the batch, return [].
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):
@@ -106,9 +106,9 @@ def _other_half(source: Source) -> list[Source]:
 
 
 def _first_ids(source: Source, is_wanted: Callable[[Payload], bool]) -> set[str]:
-    """Return the ids in the first lines of a file if the lines are of the wanted kind.
+    """Return the ids in those first lines of a file for which `is_wanted` is true.
 
-    Return an empty set for a symbolic link, or a file of another kind.
+    Return an empty set for a symbolic link, or if there are no such lines.
     """
     try:
         if source.path.is_symlink() or b'"custom_id"' not in source.head:
@@ -164,7 +164,7 @@ def _events(name: str, request: Members | None, response: Members, error: Member
     url = _HOST + (as_text(request.get("url")) or "")
     endpoint = model_endpoint(request.get("method"), url)
     if endpoint is None:
-        return [Missing(what=f"the request {name}", why="its URL is not that of a known model API", time=time)]
+        return [Missing(what=f"the request {name}", why="its URL is not the URL of a known model API", time=time)]
     status = as_int(response.get("status_code"))
     return [
         HttpExchange(

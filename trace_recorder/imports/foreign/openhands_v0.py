@@ -242,7 +242,10 @@ class _OpenHandsV0Reader:
             yield self._tool(event, answer, time)
 
     def _response(self, metadata: Members, arguments: Members, event: Members) -> Members | None:
-        """Return the response that asked for an action, or None if it is the response of an earlier action."""
+        """Return the response in which the model asked for this action.
+
+        Return None if an earlier action had the same response.
+        """
         whole = as_dict(metadata.get("model_response"))
         if whole:
             identity = as_text(whole.get("id"))
@@ -333,7 +336,7 @@ class _OpenHandsV0Reader:
 
 
 def _with_answers(events: list[Members]) -> Iterator[tuple[Members, Members]]:
-    """Yield each event with its observation, or with {} if it has none.
+    """Yield each event with its observation, or with {} if the event has no observation.
 
     The observation names the event's id. If the event has no id, the next event may be its observation.
     """

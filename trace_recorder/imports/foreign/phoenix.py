@@ -1,8 +1,8 @@
 """Phoenix's spans, as its client and its REST API list them: `{"context", "parent_id", "span_kind", …}`.
 
 Source: https://arize.com/docs/phoenix (`Client.spans.get_spans`, `GET /v1/projects/{id}/spans`). A file has a list of
-spans, an object with such a list, or a span in each line. Attributes are those of OpenInference, with dotted names or
-nested. Annotations with a score become scores.
+spans, an object with such a list, or a span in each line. The attributes are OpenInference's, with dotted names or as
+nested objects. Annotations with a score become scores.
 """
 
 from __future__ import annotations

@@ -45,12 +45,15 @@ _ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "system"
 _TOOLS = "teich-available-tools"
 """The `customType` of a line with the tools that the model was offered."""
 _MAX_COPIES = 8
-"""For each line of the file, compactions may copy this many messages."""
+"""Compactions may together copy at most this many messages for each line that was read.
+
+After that, the messages that a compaction kept are a gap.
+"""
 _BROKEN = {"aborted", "error"}
 HARNESS = "trace-recorder"
 """The `harness` of sessions that our own views write."""
 ORIGIN = "replayedFrom"
-"""In our own exports, the member with the origin and the usage of an answer whose call was not made."""
+"""In our own exports, the member with the origin and the usage of an answer that a replay gave."""
 _SOURCE_MEMBERS = ("version", "cwd", "branchedFrom", "parentSession")
 
 
@@ -239,7 +242,7 @@ def _answer_of(blocks: list[Payload]) -> Message | None:
 
 
 def _block(block: Payload) -> Payload:
-    """Return a block in the form of the Anthropic dialect. Only tool calls and thoughts of pi have another form."""
+    """Return a block in Anthropic's form. Only pi's tool calls and thoughts are changed."""
     rest = Remaining(block)
     kind = rest.get("type")
     if kind == "toolCall":

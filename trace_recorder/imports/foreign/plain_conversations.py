@@ -26,7 +26,7 @@ from trace_recorder.values.messages import Message, Payload, ToolCall, without_n
 from trace_recorder.values.token_counts import WHOLE
 
 MEMBERS = ("messages", "conversations", "conversation")
-"""The members of an object that may have its messages."""
+"""The members of an object that may have the messages of a conversation."""
 
 
 def messages_of(value: Payload) -> list[Payload]:
@@ -236,7 +236,7 @@ def _add_call(run: ForeignRun, history: AgentHistory, message: Members, tools: l
 
 
 def _usage(metrics: Members) -> Members:
-    """Return Cline's counts. Its input tokens include cached tokens."""
+    """Return Cline's counts. Cline's input tokens include cached tokens."""
     remaining = Remaining(metrics)
     tokens = remaining.nested("tokens")
     return without_none(

@@ -23,7 +23,7 @@ _SOURCE_MEMBERS = ("version", "cwd", "gitBranch")
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether a line is a message with `parts`."""
+    """Return whether one of the first lines is a message with `parts`."""
     lines = [as_dict(line.value) for line in source.first_lines]
     return any(
         as_text(line.get("type")) in _SPEAKERS and "uuid" in line and "parts" in as_dict(line.get("message"))

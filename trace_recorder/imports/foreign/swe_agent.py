@@ -3,8 +3,9 @@
 Source: `sweagent/types.py` (`TrajectoryStep`, `HistoryItem`) and `sweagent/agent/agents.py`. `history` and `trajectory`
 state the same run twice. A message of the assistant in `history` is one call, which saw the messages before it. The
 step of `trajectory` with the same response has the tool's whole output and the duration. Steps of newer versions have
-the `query`: the messages that the model saw, with the older ones shortened. The file of a retrying agent has its runs
-in `attempts`. Demonstrations (`is_demo`) are part of the prompt, and not calls. The source has no times of day.
+the `query`: the messages that the model saw, of which older messages are shortened. The file of a retrying agent has
+its runs in `attempts`. Demonstrations (`is_demo`) are part of the prompt, and not calls. The source has no times of
+day.
 """
 
 from __future__ import annotations

@@ -163,7 +163,10 @@ class _SimulationReader:
         self.history.finish()
 
     def _add_answer(self, message: Members, time: str) -> None:
-        """Add a call. The greeting, which the benchmark wrote, has no usage, and is added as a message only."""
+        """Add the call that gave an answer.
+
+        The greeting, which the benchmark wrote, has no usage, and is added as a message only.
+        """
         calls = tuple(map(_tool_call, as_list(message.get("tool_calls"))))
         text = as_text(message.get("content"))
         if message.get("usage") is None and message.get("raw_data") is None and not calls:

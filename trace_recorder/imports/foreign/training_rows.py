@@ -1,8 +1,8 @@
 """Rows for training, in ShareGPT's form and as Harbor's `traces export` writes them.
 
 A row in ShareGPT's form is a run: `{"conversations": [{"from": "human", "value": …}, {"from": "gpt", …}]}`. Training
-tools add messages from `function_call` and `observation`, and members `system` and `tools` of the row. A tool call is
-JSON, or tagged text in an answer.
+tools add messages whose `from` is "function_call" or "observation", and the row's members `system` and `tools`. A tool
+call is JSON, or tagged text in an answer.
 
 A row of Harbor has all messages of one call, and the answer. The rows of a trial are one run. Results of tools are
 messages of the user. `result` is a reward, or the name of the error that ended the trial. Source:
@@ -140,8 +140,8 @@ def _run_of_trial(trial: str, rows: list[tuple[str, Line]]) -> ForeignRun:
 def _read_row(run: ForeignRun, histories: Histories, answered: Counter[bytes], row: Members) -> None:
     """Add the calls of a row that are not in earlier rows.
 
-    `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Only its last
-    answer is certain to be a new call.
+    `answered` counts the answers in earlier rows. A row after a compaction may repeat earlier answers. Only the row's
+    last answer is certain to be a new call.
     """
     sent = [_chat_message(as_dict(message)) for message in messages_of(row)]
     numbered = [*number_messages(message for element in sent for message in read_message(element))]

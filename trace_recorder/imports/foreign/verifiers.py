@@ -233,7 +233,7 @@ class _GraphReader:
 
 
 def _read_message(members: Members) -> list[Message]:
-    """Read a message in the chat form. Its tool calls have `name` and `arguments` beside the id."""
+    """Read a message in OpenAI's chat form. The message's tool calls have `name` and `arguments` beside the id."""
     calls = tuple(map(manual.read_tool_call, as_list(members.get("tool_calls"))))
     rest = {name: value for name, value in members.items() if name != "tool_calls" and value is not None}
     return [replace(message, tool_calls=calls) if calls else message for message in read_message(rest)]

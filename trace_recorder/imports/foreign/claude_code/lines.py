@@ -196,7 +196,7 @@ SHAPE, BLOB, REQUEST = "api-request-shape", "api-request-blob", "api-request"
 MAX_COPIED = 5_000_000
 """A request that keeps only a part of an earlier request copies this part.
 
-At most this many messages are copied. The messages of later requests that need a copy are unknown. The messages of later requests that need a copy are unknown.
+At most this many messages are copied. After that, the messages of a request that needs a copy are unknown.
 """
 
 

@@ -19,9 +19,9 @@ _READ = {"role", "content", "tool_calls", "tool_call_id", "function", "error", "
 
 
 def message_of(value: Payload) -> Members:
-    """Return a message in our form.
+    """Return a log's message in our form.
 
-    A log has thoughts among the parts of the content; they become the message's reasoning.
+    A log has thoughts among the parts of the content; the thoughts become the message's reasoning.
     """
     message = as_dict(value)
     parts = message.get("content")
@@ -84,7 +84,7 @@ _COUNTS = {
 
 
 def _visible_parts(content: Payload) -> Payload:
-    """Return the parts of a content without its thoughts, and images in the form that most formats share."""
+    """Return the parts of a content without its thoughts, and with images in OpenAI's form."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else None
     return [_image(part) for part in map(as_dict, content) if part.get("type") != "reasoning"]

@@ -1,6 +1,6 @@
-"""The logs of Inspect AI:
+"""The logs of Inspect AI, as `.eval` files and as `.json` files. Each sample is a run.
 
-`.eval` files, which are zip files with a member for each sample, and `.json` files. Each sample is a run.
+An `.eval` file is a zip file with a member for each sample.
 
 Scores are rewards. Scores that are letters become numbers by the rule of Inspect's own `value_to_float`. A sample that
 an error or a limit ended has failed, although the log's status is "success". Counts of input tokens leave out cached
@@ -46,7 +46,10 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _MAX_READINGS = 2
-"""How many times the bytes of a file may be read in total. Members share no data, but a header may be read twice."""
+"""Members of the zip file may together be read for at most this many times the file's bytes.
+
+Members share no data, but a header may be read twice.
+"""
 _ZSTD = 93
 _READ = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, _ZSTD}
 _LOCAL_HEADER = 30
@@ -58,7 +61,10 @@ class MemberError(Exception):
 
 @dataclass(slots=True)
 class Archive:
-    """A zip file. Its members may still take `packed_bytes_left` bytes of the file, and decompress to `bytes_left`."""
+    """A zip file that is read within limits.
+
+    Reading may still take `packed_bytes_left` bytes from the file, and decompress them to `bytes_left`.
+    """
 
     path: Path
     max_member_bytes: int

@@ -1,13 +1,13 @@
 """One sample of a log: its events become the events of a run.
 
-Calls to models and tools are in spans. In older logs, they are in steps, or in a tool's event. An agent's span inside
-another agent's span is a sub-agent, and so is a scorer that asks a model. If a sample has no events, its messages are
-read. An event that is not part of a run is kept unchanged.
+Calls to models and tools are in spans. In older logs, they are in steps, or in a tool's event. If an agent's span is
+inside the span of another agent, the inner agent is a sub-agent. A scorer that asks a model is a sub-agent, too. If a
+sample has no events, its messages are read. An event that is not part of a run is kept unchanged.
 
 A log has each message of its prompts once, and a call states ranges of messages. `SamplePrompts` makes conversations
 from the ranges, in time that is linear in the file's size. Older logs have all messages of each prompt. A sample also
-has each long text and each medium only once, under a hash. Its messages and events refer to the hash; `Attachments`
-replaces these references.
+has each long text, image or sound only once, under a hash. The sample's messages and events refer to the hash;
+`Attachments` replaces these references.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ from trace_recorder.values.origins import ReplayedFrom
 
 _PREFIXES = ("attachment://", "tc://")
 MAX_CHARACTERS = 256 * 1024 * 1024
-"""The largest number of characters in a sample's attachments. An attachment counts once for each reference to it."""
+"""Attachments with at most this many characters replace references in a sample.
+
+An attachment counts once for each reference. After that, references stay.
+"""
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class Attachments:
     exceeded: bool = False
 
     def put_in(self, value: Payload) -> Payload:
-        """Return a JSON value with attachments in place of the references to them.
+        """Return a JSON value in which attachments replace the references to them.
 
         References to unknown attachments stay.
         """
@@ -79,9 +82,12 @@ class Attachments:
 
 
 MAX_MESSAGES = 2_000_000
-"""The largest number of messages in all conversations of a sample. A message that conversations share counts once."""
+"""The conversations of a sample may have at most this many messages.
+
+A message that conversations share counts once. A log with more messages is refused.
+"""
 MAX_NUMBERS = 500_000_000
-"""The largest number of messages in all prompts of a sample."""
+"""The prompts of a sample may together have at most this many messages. A log with more messages is refused."""
 _MAX_RANGES = 100_000
 
 
@@ -181,7 +187,7 @@ class SampleReader:
                 yield Kept(what="event subtask", value=rest, time=time)
                 yield from self.events(as_list(event.get("events")))
             elif isinstance(kind, str):
-                self._follow(event)
+                self._note_span(event)
                 yield Kept(what=f"event {kind}", value=event, time=time)
             else:
                 yield Missing(what=f"event {number}", why="it does not name its kind", time=time)
@@ -221,8 +227,11 @@ class SampleReader:
                     self.execution_of_agent.setdefault(tool_span, execution)
                 tool_span = ""
 
-    def _follow(self, event: Members) -> None:
-        """Remember the agent in a span that begins here. Older logs have steps instead of spans."""
+    def _note_span(self, event: Members) -> None:
+        """Remember the agent of the span or step that an event begins.
+
+        Older logs have steps instead of spans, and an event may end a step.
+        """
         kind, identity = event["event"], as_text(event.get("id")) or ""
         if kind == "span_begin":
             outer = self.spans.get(as_text(event.get("parent_id")) or "", self.steps[-1])

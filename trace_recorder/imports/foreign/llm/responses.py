@@ -1,7 +1,9 @@
-"""Reads llm's responses: the output of `llm logs --json`, and the tables of llm before 0.36, in the same form.
+"""Reads llm's responses: the output of `llm logs --json`, and the tables of llm before 0.36.
 
-Each response states only the new part of its prompt. The whole prompt consists of the earlier prompts and answers, and
-this part.
+The rows of the tables become entries in the form of that output.
+
+Each response states only the new part of its prompt. The whole prompt is the conversation's earlier prompts and
+answers, and then the new part.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def tool_of(row: Mapping[str, Payload]) -> Members:
 
 
 def attachment_part(attachment: Members) -> Members:
-    """Return an attachment as a part of a message. An image has the form that most formats share."""
+    """Return an attachment as a part of a message. An image gets OpenAI's form."""
     url = as_text(attachment.get("url")) or as_text(attachment.get("data_url"))
     if url is not None and (as_text(attachment.get("type")) or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": url}}

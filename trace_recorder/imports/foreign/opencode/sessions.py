@@ -4,10 +4,10 @@ Each session of the user is a run, and `stores.py` finds its messages. A sub-age
 metadata of the tool that started the sub-agent names this session. In the database, the sessions of sub-agents become
 parts of the run.
 
-An assistant's message is one call, or one for each of its `step-finish` parts. A `retry` part is an earlier call that
-failed. Later calls do not see a failed answer, unless the user aborted it after its first text or tool call. After a
-summary, a new conversation has the messages from `tail_start_id` on, and then the summary. Token counts leave out
-cached tokens.
+An assistant's message is one call, or one call for each of its `step-finish` parts. A `retry` part is an earlier call
+that failed. Later calls do not see a failed answer, unless the user aborted the answer after its first text or tool
+call. After a summary, a new conversation has the messages from `tail_start_id` on, and then the summary. Token counts
+leave out cached tokens.
 
 Source: `packages/opencode/src/session/message-v2.ts`, above all `toModelMessages` and `filterCompacted`.
 """
@@ -286,7 +286,7 @@ def _usage(finish: Members) -> Members:
 
 
 def _content_part(part: Members) -> Members:
-    """Return a part of a user's message. Images have the form that most formats share."""
+    """Return a part of a user's message. Images get OpenAI's form."""
     url = as_text(part.get("url"))
     if part.get("type") == "file" and url is not None and (as_text(part.get("mime")) or "").startswith("image/"):
         return {"type": "image_url", "image_url": {"url": url}}
@@ -374,7 +374,7 @@ def _events(session: StoredSession, main: SessionReader, missing: list[Missing])
 def _agent(session: Members, parent: SessionReader) -> ForeignAgent:
     """Return the agent of a session.
 
-    Its name is in the call of the tool that started it, or otherwise in the session.
+    The agent's name is in the call of the tool that started it, or otherwise in the session.
     """
     identity = as_text(session["id"]) or ""
     name, execution = parent.started.get(identity, (None, None))
