@@ -19,9 +19,8 @@ from trace_recorder.registry import DIALECTS, EXPORT_FORMATS, IMPORT_FORMATS
 from trace_recorder.values.messages import Choice, JoinedStream, LLMResponse, Message, Payload, RequestReading, Usage
 from trace_recorder.values.token_counts import CACHE_APART
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.parts import text_of
-from trace_recorder.views.export_format import ExportFormat
-from trace_recorder.views.view import LeftOut, view
+from trace_recorder.views.content.chat_form import text_of
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 
 
 def read_turn(element: Payload) -> list[Message]:

@@ -14,8 +14,7 @@ from tests.views.runs import every
 from trace_recorder import Trajectory, load
 from trace_recorder.imports.loader import load_each
 from trace_recorder.values.token_counts import counts_of
-from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.content.parts import lines_of, text_of
+from trace_recorder.views.content.chat_form import lines_of, result_text, text_of
 from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 ASPECTS = ("prompts", "answers", "calls", "results", "tokens")

@@ -7,7 +7,7 @@ from typing import Any
 from trace_recorder import Trajectory
 from trace_recorder.derive.document import from_document
 from trace_recorder.views import LeftOut, to_invariant_dataset
-from trace_recorder.views.view import view
+from trace_recorder.views.export_format import view
 
 Payload = Any
 

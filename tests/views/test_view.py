@@ -10,7 +10,7 @@ import pytest
 from tests.views.made import call, run
 from trace_recorder import views
 from trace_recorder.views import LeftOut, preference_pairs, to_trl
-from trace_recorder.views.view import view
+from trace_recorder.views.export_format import view
 
 REPORTING = sorted(name for name in views.__all__ if hasattr(getattr(views, name), "with_report") and name != "View")
 

@@ -14,12 +14,12 @@ from dataclasses import replace
 from trace_recorder.catalog.fact_values import MAX_INTEGER, Facts, Named, is_storable, storable
 from trace_recorder.catalog.texts import texts_of
 from trace_recorder.clocks import parse_time
+from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.llm_interaction import ErrorInfo
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.metrics import metrics_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.cost import costs_of_calls
 from trace_recorder.views.rewards import rewards_of
 
@@ -30,7 +30,7 @@ def facts_of(run: Trajectory, *, with_texts: bool = True) -> Facts:
     began, exact_time = seconds_of(run.start_time)
     ended, _ = seconds_of(run.end_time)
     single = (
-        *(text_of(run.trajectory_id) or None, text_of(run.task) or None, text_of(run.status)),
+        *(plain_text(run.trajectory_id) or None, plain_text(run.task) or None, plain_text(run.status)),
         *(int(run.success) if isinstance(run.success, bool) else None, began, ended),
         _error_text(run.error),
         *_numbers_of(run, metrics),
@@ -68,21 +68,21 @@ def _numbers_of(run: Trajectory, metrics: Mapping[str, Payload]) -> Iterator[flo
 
 def _named(run: Trajectory) -> Iterator[Named]:
     calls = run.llm_interactions
-    served = {(text_of(run.provider), text_of(run.model))} | {
-        (text_of(call.provider), text_of(call.model or call.response.model)) for call in calls
+    served = {(plain_text(run.provider), plain_text(run.model))} | {
+        (plain_text(call.provider), plain_text(call.model or call.response.model)) for call in calls
     }
     yield from (Named("model", f"{provider}/{model}") for provider, model in sorted(served - {("", "")}))
     yield from (Named("provider", provider) for provider in sorted({provider for provider, _ in served} - {""}))
-    agents = {text_of(name) for call in calls for name in (call.agent, call.agent_id)}
-    agents |= {text_of(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
+    agents = {plain_text(name) for call in calls for name in (call.agent, call.agent_id)}
+    agents |= {plain_text(name) for step in run.agent_steps for name in (step.agent, step.agent_id)}
     yield from (Named("agent", name) for name in sorted(agents - {""}))
     yield from _tools(run)
     yield from (
-        Named("reward", text_of(name), number=number_of_value(value)) for name, value in rewards_of(run).items()
+        Named("reward", plain_text(name), number=number_of_value(value)) for name, value in rewards_of(run).items()
     )
     for kind, members in (("meta", run.metadata), ("annotation", run.annotations)):
         if isinstance(members, dict):
-            yield from (Named(kind, text_of(name), text_of(value)) for name, value in members.items())
+            yield from (Named(kind, plain_text(name), plain_text(value)) for name, value in members.items())
     errors = dict.fromkeys(_error_text(call.error) for call in calls if call.error is not None)
     yield from (Named("error", text) for text in (*errors, *([_error_text(run.error)] if run.error else [])) if text)
 
@@ -92,7 +92,7 @@ def _tools(run: Trajectory) -> Iterator[Named]:
     uses: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for _, use in tool_uses_of(run):
-        name = text_of(use.name)
+        name = plain_text(use.name)
         uses[name] += 1
         failed[name] += use.failed
     for name in sorted(uses):
@@ -100,7 +100,7 @@ def _tools(run: Trajectory) -> Iterator[Named]:
 
 
 def _error_text(error: ErrorInfo | None) -> str | None:
-    return None if error is None else f"{text_of(error.type)}: {text_of(error.message)}"
+    return None if error is None else f"{plain_text(error.type)}: {plain_text(error.message)}"
 
 
 def number_of_value(value: Payload) -> float | None:

@@ -6,13 +6,14 @@ secrets are masked, as in the files. This module imports no prices, which a sear
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from trace_recorder.catalog.fact_values import Place, TextInRun
+from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import LLMResponse, Message, ToolCall
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.plain_text import json_line, text_of
 from trace_recorder.views.conversations.steps_and_calls import StepOrCall, steps_and_calls
 
 
@@ -40,7 +41,7 @@ class _SeenTexts:
     def _part(self, part: StepOrCall) -> Iterator[tuple[Place, str, str]]:
         for message in self._new_messages(part):
             place: Place = "tools" if message.role == "tool" else "prompts"
-            yield place, "result" if message.role == "tool" else message.role, text_of(message.content)
+            yield place, "result" if message.role == "tool" else message.role, plain_text(message.content)
             yield "prompts", "thought", message.reasoning or ""
             yield from _calls(message.tool_calls)
         if part.response is not None:
@@ -50,8 +51,8 @@ class _SeenTexts:
         if part.step:
             yield from _calls(part.tool_calls)
         for result in part.tool_results:
-            yield "tools", "result", text_of(result.result)
-            yield "tools", "failed", text_of(result.error)
+            yield "tools", "result", plain_text(result.result)
+            yield "tools", "failed", plain_text(result.error)
 
     def _new_messages(self, part: StepOrCall) -> Sequence[Message]:
         """Return the messages of a prompt that no earlier prompt has."""
@@ -69,4 +70,4 @@ def _answer(response: LLMResponse) -> Iterator[tuple[Place, str, str]]:
 
 
 def _calls(calls: Iterable[ToolCall]) -> Iterator[tuple[Place, str, str]]:
-    return (("tools", f"call of {call.name}", json_line(call.arguments)) for call in calls)
+    return (("tools", f"call of {call.name}", json.dumps(call.arguments, ensure_ascii=False)) for call in calls)

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.text import Text
 
 from trace_recorder.dialects.json_access import map_inside
+from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.content import plain_text
 
 MAX_LINES = 12
 MAX_CHARACTERS = 1000
@@ -72,7 +72,7 @@ def _with_short_strings(value: Payload) -> Payload:
 
 def text_of(value: Payload, *, full: bool = True) -> str:
     """Return any value as text: a text unchanged, a list as the texts of its elements, anything else as JSON."""
-    return plain_text.text_of(value, partial(compact, full=full))
+    return plain_text(value, partial(compact, full=full))
 
 
 def number(value: Payload) -> str:

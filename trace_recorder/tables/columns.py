@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from trace_recorder.values.messages import Payload
-from trace_recorder.views.content.parts import utf8_text
+from trace_recorder.views.content.chat_form import utf8_text
 
 CellType = Literal["text", "json", "integer", "number", "boolean", "time", "rewards", "tool_calls", "ranges", "origin"]
 """`json` is text too: a text is written unchanged, and any other value is written as JSON."""

@@ -27,9 +27,8 @@ from trace_recorder.tables.columns import TABLES, TableName
 from trace_recorder.tables.frames import MAX_BATCHES, batch_of, combine_batches, load_pyarrow, schema_of
 from trace_recorder.tables.remote_files import url_of
 from trace_recorder.values.trajectory import Trajectory
-from trace_recorder.views.content.parts import utf8_text
-from trace_recorder.views.export_format import ExportFormat
-from trace_recorder.views.view import LeftOut, view
+from trace_recorder.views.content.chat_form import utf8_text
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 
 if TYPE_CHECKING:
     import pyarrow

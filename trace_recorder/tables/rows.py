@@ -24,8 +24,7 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.tool_uses import tool_uses_of
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.comparison.trajectory_diff import figures_of
-from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.content.chat_form import result_text, text_of
 from trace_recorder.views.conversations.turns_of_run import side_calls_of
 from trace_recorder.views.cost import cost_of
 from trace_recorder.views.inspect.log import last_conversation

@@ -1,14 +1,17 @@
 """Reads the parts of a message's content, in any dialect, as texts, images, and other parts.
 
-Nothing is lost: a part that is not recognised as a text or an image is returned unchanged.
+Nothing is lost: a part that is not recognised as a text or an image is returned unchanged. `plain_text` converts any
+recorded value to a text for people and for searches.
 """
 
 from __future__ import annotations
 
 import base64
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from trace_recorder.signal_handlers import ours
 from trace_recorder.values.messages import Message, Payload
@@ -141,3 +144,23 @@ def _of_base64(data: str, kind: str | None = None) -> Image:
     standard = standard_base64(data)
     guess = next((media_type for begin, media_type in _SIGNATURES if standard.startswith(begin)), None)
     return Image(kind or guess, standard)
+
+
+_json_text = partial(json.dumps, ensure_ascii=False)
+
+
+def plain_text(value: Payload, to_json: Callable[[Payload], str] = _json_text) -> str:
+    """Return any recorded value as text, such as the content of a message or the result of a tool.
+
+    A text is unchanged, a list becomes the texts of its elements, and any other value becomes JSON. A text part becomes
+    its text, and the description of an object (`jsonable.py`) becomes the object's `repr`.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, list):
+        return "\n".join(plain_text(element, to_json) for element in value)
+    if isinstance(value, dict):
+        text = value.get("text") if value.get("type") == "text" else value.get("repr") if "__type__" in value else None
+        if isinstance(text, str):
+            return text
+    return to_json(value)

@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from trace_recorder.catalog.fact_values import SINGLE, Single, storable
 from trace_recorder.catalog.facts import number_of_value, seconds_of
 from trace_recorder.catalog.query import Parameter, condition_of
+from trace_recorder.values.content_parts import plain_text
 from trace_recorder.values.messages import Payload
 from trace_recorder.viewer.parameters import Column, ListRequest
 from trace_recorder.viewer.parts import Json
-from trace_recorder.views.content.plain_text import text_of
 from trace_recorder.views.cost import may_have_price
 
 _OWN = ("listed", "model", "text", "rewards", "forked_from", "replay_of", "needs_costs", "row")
@@ -192,7 +192,7 @@ def _single(row: Json) -> tuple[Single, ...]:
         *(_text(row["trajectory_id"]), _text(row["task"]), _text(row["status"])),
         int(success) if isinstance(success, bool) else None,
         *(seconds_of(row["start_time"])[0], seconds_of(row["end_time"])[0]),
-        None if row["error"] is None else storable(text_of(row["error"])),
+        None if row["error"] is None else storable(plain_text(row["error"])),
         *map(number_of_value, counts),
         *(sum(known) if known else None, *tokens),
         *(number_of_value(row["cost"]), number_of_value(row["execution_time_seconds"])),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trace_recorder.views.atif.document import to_atif, to_atif_files
+    from trace_recorder.views.export_format import LeftOut, View
     from trace_recorder.views.hierarchy.document import to_hierarchy
     from trace_recorder.views.inspect.log import to_inspect
     from trace_recorder.views.invariant import to_invariant, to_invariant_dataset
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from trace_recorder.views.training.openai_finetuning import to_openai_finetuning
     from trace_recorder.views.training.preferences import preference_pairs
     from trace_recorder.views.training.trl import to_trl
-    from trace_recorder.views.view import LeftOut, View
 
 __all__ = [
     "ChatTemplate",
@@ -84,7 +84,7 @@ _MODULES = {
     "training.openai_finetuning": ("to_openai_finetuning",),
     "training.preferences": ("preference_pairs",),
     "training.trl": ("to_trl",),
-    "view": (
+    "export_format": (
         "LeftOut",
         "View",
     ),

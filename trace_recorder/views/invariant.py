@@ -19,9 +19,8 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, ToolCall, ToolResult, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import origin_of
+from trace_recorder.views.content.chat_form import arguments_of, call_of, chat_part
 from trace_recorder.views.content.kinds import IMAGES
-from trace_recorder.views.content.openai_functions import arguments_of, call_of
-from trace_recorder.views.content.parts import chat_part
 from trace_recorder.views.conversations.steps_of_turns import (
     AnsweredTurn,
     UnrequestedTools,
@@ -30,7 +29,7 @@ from trace_recorder.views.conversations.steps_of_turns import (
     unrequested_tools_of,
 )
 from trace_recorder.views.conversations.turn import Turn, agent_key, answer_of
-from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
+from trace_recorder.views.export_format import ExportFormat, LeftOut, OutputPlace, Piece, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     ATTEMPTS,
@@ -42,7 +41,6 @@ from trace_recorder.views.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.views.view import LeftOut, view
 
 _ROLES = {"developer": "system"}
 

@@ -18,10 +18,9 @@ from trace_recorder.values.messages import Block, Message, Payload, ToolCall, wi
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import origin_of, without_usage
+from trace_recorder.views.content.chat_form import arguments_of, function_of, utf8_text
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
-from trace_recorder.views.content.openai_functions import arguments_of, function_of
-from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.conversation import (
     Conversation,
     ConversationLine,
@@ -31,7 +30,7 @@ from trace_recorder.views.conversations.conversation import (
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.views.conversations.turn import Turn, choice_of
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     SIDES,
@@ -42,7 +41,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
     other_part_as_text,
 )
-from trace_recorder.views.view import LeftOut, view
 
 VERSION = 3
 HARNESS = "trace-recorder"

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import origin_of
+from trace_recorder.views.content.chat_form import arguments_text, lines_of, text_of
 from trace_recorder.views.content.kinds import THOUGHTS
-from trace_recorder.views.content.openai_functions import arguments_text
-from trace_recorder.views.content.parts import lines_of, text_of
 from trace_recorder.views.conversations.conversation import (
     Conversation,
     ConversationLine,
@@ -23,7 +22,7 @@ from trace_recorder.views.conversations.conversation import (
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     ContentSupport,
@@ -32,7 +31,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.pi_sessions import HARNESS, milliseconds, session_identity
-from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}
 _MEMBERS_WITHOUT_CONTENT = {"role", "content", "timestamp", "model", "interactionId", "replayedFrom"}

@@ -14,7 +14,7 @@ from trace_recorder.values.messages import Payload
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.call_facts import REPLAYED_FROM
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     EMBEDDINGS,
@@ -28,7 +28,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.shared_document import SharedMessages, interaction_documents
-from trace_recorder.views.view import LeftOut, view
 
 _ROOT = (
     *("task", "start_time", "end_time", "provider", "model", "max_steps", "llm_interactions", "agent_steps"),

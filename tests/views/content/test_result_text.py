@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from trace_recorder.values.messages import Message, ToolResult
-from trace_recorder.views.content.openai_functions import result_text
-from trace_recorder.views.content.parts import text_of_message
+from trace_recorder.views.content.chat_form import result_text, text_of_message
 
 Payload = Any
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}

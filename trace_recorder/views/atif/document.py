@@ -23,13 +23,13 @@ from trace_recorder.values.messages import Payload, Tool, without_none
 from trace_recorder.values.trajectory import AgentStep, Trajectory
 from trace_recorder.views.atif.media import AtifMediaWriter, has_audio
 from trace_recorder.views.atif.steps import AtifStepWriter
+from trace_recorder.views.content.chat_form import built_in, function_of, is_function
 from trace_recorder.views.content.kinds import THOUGHTS
-from trace_recorder.views.content.openai_functions import built_in, function_of, is_function
 from trace_recorder.views.conversations.conversation import Conversation, conversations
 from trace_recorder.views.conversations.steps_of_turns import steps_by_turn
 from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.conversations.turns_of_run import side_calls, turns_of
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     EMBEDDINGS,
     SIDES,
@@ -38,7 +38,6 @@ from trace_recorder.views.left_out import (
     count,
     count_unsupported_contents,
 )
-from trace_recorder.views.view import LeftOut, view
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Images and sounds of an ATIF document: files in a directory, to which the messages of its steps refer.
 
 Sounds are read from parts in OpenAI's, Google's and ATIF's own form. No other view knows sounds: for the other views, a
-sound is a part that is neither text nor image (`content/parts.py`).
+sound is a part that is neither text nor image (`content/chat_form.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from trace_recorder.dialects.json_access import as_dict, as_number, as_text
 from trace_recorder.values.content_parts import Image, Other, Part, Text, parts_of, standard_base64
 from trace_recorder.values.messages import Message, Payload, without_none
+from trace_recorder.views.export_format import LeftOut
 from trace_recorder.views.left_out import other_part_as_text
-from trace_recorder.views.view import LeftOut
 
 AUDIO_ENDINGS = {
     "audio/wav": "wav",

@@ -20,7 +20,7 @@ from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep
 from trace_recorder.views.atif.media import AtifMediaWriter
 from trace_recorder.views.call_facts import REPLAYED_FROM, tokens_of
-from trace_recorder.views.content.openai_functions import arguments_of, result_text
+from trace_recorder.views.content.chat_form import arguments_of, result_text
 from trace_recorder.views.conversations.conversation import Conversation, ConversationLine
 from trace_recorder.views.conversations.steps_of_turns import StepsByTurn
 from trace_recorder.views.conversations.turn import Turn

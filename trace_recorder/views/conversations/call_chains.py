@@ -30,7 +30,7 @@ from trace_recorder.values.message_table import SharedSequence
 from trace_recorder.values.messages import Message, RequestReading
 from trace_recorder.values.prompt_relation import Relation
 from trace_recorder.values.structs import replace
-from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.content.chat_form import text_of
 from trace_recorder.views.conversations.agent_history import (
     AgentMessages,
     AnswerRef,

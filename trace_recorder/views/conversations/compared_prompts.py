@@ -22,7 +22,7 @@ from trace_recorder.values.message_equality import shown_key
 from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Choice, LLMResponse, Message
 from trace_recorder.values.prompt_relation import Comparison, EarlierPrompts, Numbers, Relation, compare
-from trace_recorder.views.content.parts import text_of
+from trace_recorder.views.content.chat_form import text_of
 from trace_recorder.views.conversations.turn import Turn, agent_key
 
 _NOTHING = Comparison((), 0, ())

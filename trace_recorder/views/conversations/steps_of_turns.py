@@ -27,7 +27,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import LLMResponse, Message, Payload, ToolCall, ToolResult
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.content.chat_form import result_text
 from trace_recorder.views.conversations.turn import Turn, agent_key, choice_of
 from trace_recorder.views.conversations.turns_of_run import interactions_of, turns_of
 

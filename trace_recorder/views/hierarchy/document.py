@@ -19,7 +19,7 @@ from trace_recorder.views.call_facts import made_calls, sum_known
 from trace_recorder.views.content.finish_reasons import ending_of
 from trace_recorder.views.content.kinds import THOUGHTS
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.hierarchy.steps import Cut, Snapshot, snapshots
 from trace_recorder.views.left_out import (
     CHOICES,
@@ -30,7 +30,6 @@ from trace_recorder.views.left_out import (
     count_changed_histories,
     count_unsupported_contents,
 )
-from trace_recorder.views.view import LeftOut, view
 
 SOURCE = "trace_recorder"
 _SUPPORTED: FormatSupport = {"answers": ContentSupport.of(THOUGHTS)}

@@ -13,8 +13,7 @@ from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.messages import Message, Payload, Tool, ToolCall, ToolResult, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.views.call_facts import origin_of
-from trace_recorder.views.content.openai_functions import arguments_of, result_text
-from trace_recorder.views.content.parts import chat_part
+from trace_recorder.views.content.chat_form import arguments_of, chat_part, result_text
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn
 from trace_recorder.views.conversations.turn import Turn, answer_of
 

@@ -9,7 +9,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.trajectory import Reward
 from trace_recorder.views.call_facts import origin_of
-from trace_recorder.views.content.openai_functions import arguments_of, result_text
+from trace_recorder.views.content.chat_form import arguments_of, result_text
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.inspect.messages import MessagePool, error_of, output_of, tool_of
 from trace_recorder.views.otlp.genai import INTEGER_PARAMETERS, NUMBER_PARAMETERS, parameter, text_of_value

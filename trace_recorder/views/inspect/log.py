@@ -18,18 +18,17 @@ from trace_recorder.values.token_counts import Counts, counts_of
 from trace_recorder.values.trajectory import Reward, Status, Trajectory
 from trace_recorder.version import __version__
 from trace_recorder.views.call_facts import made_calls, sum_known
+from trace_recorder.views.content.chat_form import utf8_text
 from trace_recorder.views.content.kinds import INTERLEAVING, THOUGHTS
-from trace_recorder.views.content.parts import utf8_text
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat, OutputPlace, Piece
+from trace_recorder.views.export_format import ExportFormat, LeftOut, OutputPlace, Piece, view
 from trace_recorder.views.inspect.events import InspectEvents, score_of
 from trace_recorder.views.inspect.messages import message_of, output_of, usage_of
 from trace_recorder.views.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.span import iso, nanoseconds
 from trace_recorder.views.otlp.tree import SpanTree
-from trace_recorder.views.view import LeftOut, view
 
 InspectForm = Literal["json", "eval"]
 _STATUS: Mapping[Status, str] = {

@@ -12,9 +12,8 @@ from trace_recorder.values.message_table import EqualMessages
 from trace_recorder.values.messages import Block, Choice, LLMResponse, Message, Payload, Tool, ToolCall, without_none
 from trace_recorder.values.prompt_relation import ranges_of
 from trace_recorder.values.token_counts import Counts, counts_of
+from trace_recorder.views.content.chat_form import arguments_of, text_of
 from trace_recorder.views.content.finish_reasons import Ending, ending_of
-from trace_recorder.views.content.openai_functions import arguments_of
-from trace_recorder.views.content.parts import text_of
 from trace_recorder.views.otlp.messages import json_of
 
 _STOP_REASONS: dict[Ending | None, str] = {

@@ -20,7 +20,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Payload
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.content.openai_functions import result_text
+from trace_recorder.views.content.chat_form import result_text
 from trace_recorder.views.otlp.messages import (
     MessageTexts,
     SpanPrompt,

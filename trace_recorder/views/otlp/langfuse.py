@@ -16,8 +16,7 @@ from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.token_counts import counts_of
 from trace_recorder.values.trajectory import AgentStep, Trajectory
-from trace_recorder.views.content.openai_functions import arguments_text, call_of, function_of, result_text
-from trace_recorder.views.content.parts import chat_part
+from trace_recorder.views.content.chat_form import arguments_text, call_of, chat_part, function_of, result_text
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.otlp.genai import text_of_value
 from trace_recorder.views.otlp.messages import SpanPrompt, json_of

@@ -25,13 +25,12 @@ from trace_recorder.version import __version__
 from trace_recorder.views.content.kinds import INTERLEAVING, NAMES, THOUGHTS
 from trace_recorder.views.conversations.turn import agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat, sessions
+from trace_recorder.views.export_format import ExportFormat, LeftOut, sessions, view
 from trace_recorder.views.left_out import SIDES, ContentSupport, FormatSupport, count_unsupported_contents
 from trace_recorder.views.otlp.messages import prompt_of
 from trace_recorder.views.otlp.span import PARENT_CONTEXT, Attributes, AttributeValue, Span, SpanKind
 from trace_recorder.views.otlp.span_maker import Conventions, SpanMaker
 from trace_recorder.views.otlp.tree import SpanTree, annotation_id, reward_id
-from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {
     **dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images"))),

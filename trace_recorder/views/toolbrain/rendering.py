@@ -21,8 +21,7 @@ from trace_recorder.values.content_parts import Text, parts_of
 from trace_recorder.values.llm_interaction import LLMInteraction
 from trace_recorder.values.message_table import MadeOnce
 from trace_recorder.values.messages import Message, Payload, Tool
-from trace_recorder.views.content.openai_functions import call_of
-from trace_recorder.views.content.parts import chat_part, text_of
+from trace_recorder.views.content.chat_form import call_of, chat_part, text_of
 from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.toolbrain.chat_template import ChatMessage, ChatTemplate, Renderer
 

@@ -13,12 +13,12 @@ from typing import Literal, TypedDict, overload
 
 from trace_recorder.values.messages import Message, Payload
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.chat_form import text_of_message
 from trace_recorder.views.content.kinds import NAMES, THOUGHTS
-from trace_recorder.views.content.parts import text_of_message
 from trace_recorder.views.conversations.steps_of_turns import AnsweredTurn, answered_turns
 from trace_recorder.views.conversations.turn import answer_of
 from trace_recorder.views.conversations.turns_of_run import side_calls
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ARGUMENTS,
     REPLAYED,
@@ -32,7 +32,6 @@ from trace_recorder.views.left_out import (
 from trace_recorder.views.toolbrain.chat_template import ChatTemplate, Renderer
 from trace_recorder.views.toolbrain.parsing import PARSERS, ParsedCompletion, Parser, observation_of, parse_tool_calls
 from trace_recorder.views.toolbrain.rendering import PlainText, Rendering
-from trace_recorder.views.view import LeftOut, view
 
 _IN_PLAIN_TEXT: FormatSupport = dict.fromkeys(SIDES, ContentSupport.of(THOUGHTS, NAMES, locations=("part", "images")))
 """The plain form writes every part as JSON."""

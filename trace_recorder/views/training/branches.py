@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from trace_recorder.values.messages import Message, Payload, Tool
 from trace_recorder.values.structs import replace
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.chat_form import function_of, is_function
 from trace_recorder.views.content.finish_reasons import CUT_OFF, fault_of
-from trace_recorder.views.content.openai_functions import function_of, is_function
 from trace_recorder.views.conversations.normalized_prompts import MessageNormalizer
 from trace_recorder.views.conversations.turn import Turn, choice_of
 from trace_recorder.views.conversations.turns_of_run import side_calls
+from trace_recorder.views.export_format import LeftOut
 from trace_recorder.views.left_out import CHOICES, EMBEDDINGS, REPLAYED, SIDE_CALLS, UNREQUESTED_TOOLS, count
-from trace_recorder.views.view import LeftOut
 
 NOT_WHOLE = "calls that failed, or whose answer or prompt is incomplete"
 

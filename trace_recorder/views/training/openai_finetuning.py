@@ -10,11 +10,10 @@ from __future__ import annotations
 from trace_recorder.values.content_parts import Image, Other, parts_of
 from trace_recorder.values.messages import Message, Payload, without_none
 from trace_recorder.values.trajectory import Trajectory
+from trace_recorder.views.content.chat_form import arguments_text, call_of, chat_part, lines_of, text_of
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, NAMES
-from trace_recorder.views.content.openai_functions import arguments_text, call_of
-from trace_recorder.views.content.parts import chat_part, lines_of, text_of
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     GAPS,
@@ -27,7 +26,6 @@ from trace_recorder.views.left_out import (
     count_unsupported_contents,
 )
 from trace_recorder.views.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
-from trace_recorder.views.view import LeftOut, view
 
 _SUPPORTED: FormatSupport = {
     "instructions": ContentSupport.of(NAMES),

@@ -17,11 +17,11 @@ from itertools import dropwhile
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.conversations.turn import Turn, agent_key
 from trace_recorder.views.conversations.turns_of_run import turns_of
+from trace_recorder.views.export_format import LeftOut, view
 from trace_recorder.views.left_out import REPLAYED, count_unsupported_contents
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.training.branches import Branch, branches, fault_of_turn, tools_of
 from trace_recorder.views.training.trl import SUPPORTED, Row, messages_of
-from trace_recorder.views.view import LeftOut, view
 
 Score = Callable[[Trajectory], float | None]
 

@@ -19,12 +19,11 @@ from trace_recorder.values.content_parts import Image, Other, Text, parts_of
 from trace_recorder.values.messages import Message, Payload, ToolCall, without_none
 from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.call_facts import Tokens, tokens_of
+from trace_recorder.views.content.chat_form import arguments_of, call_of, lines_of, text_of
 from trace_recorder.views.content.kinds import IMAGES, IMAGES_BY_ADDRESS, THOUGHTS
-from trace_recorder.views.content.openai_functions import arguments_of, call_of
-from trace_recorder.views.content.parts import lines_of, text_of
 from trace_recorder.views.conversations.turn import Turn
 from trace_recorder.views.conversations.turns_of_run import turns_of
-from trace_recorder.views.export_format import ExportFormat
+from trace_recorder.views.export_format import ExportFormat, LeftOut, view
 from trace_recorder.views.left_out import (
     ANNOTATIONS,
     ARGUMENTS,
@@ -38,7 +37,6 @@ from trace_recorder.views.left_out import (
 )
 from trace_recorder.views.rewards import rewards_of
 from trace_recorder.views.training.branches import Branch, BranchMessage, branches, count_unlearned, tools_of
-from trace_recorder.views.view import LeftOut, view
 
 Form = Literal["messages", "prompt_completion", "tokens"]
 Row = dict[str, Payload]
