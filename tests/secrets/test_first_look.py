@@ -60,14 +60,16 @@ def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
     look = PreparedText(text)
     places = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.words)]
 
-    assert [look.plain[look.place(at) : look.place(at) + len(run)] for at, run in places] == [run for _, run in places]
-    assert all(look.place(one) < look.place(other) for (one, _), (other, _) in pairwise(places))
+    assert [look.plain[look.position_in_text(at) : look.position_in_text(at) + len(run)] for at, run in places] == [
+        run for _, run in places
+    ]
+    assert all(look.position_in_text(one) < look.position_in_text(other) for (one, _), (other, _) in pairwise(places))
 
 
 def test_words_are_seen_by_their_first_letters(any_text: str) -> None:
     """Each place of each word is found, in small letters and in capitals, once, and no place of a third word."""
     data = any_text.replace("ABC", "TOKEN").encode("latin-1", "replace")
-    places = Beginnings([["tok", "key"], ["aut"], ["th?"]]).places(data)
+    places = Beginnings([["tok", "key"], ["aut"], ["th?"]]).positions(data)
     patterns = [rb"(?i:t(?=ok)|k(?=ey))", rb"(?i:a(?=ut))", rb"(?is:t(?=h.))"]
     exact = [one.start() for some in patterns for one in re.finditer(some, data)]
     crossed = [one.start() for one in re.finditer(rb"(?i:t(?=[oe][ky])|k(?=[oe][ky]))", data)]

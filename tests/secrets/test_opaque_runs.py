@@ -47,7 +47,7 @@ def test_positions_in_the_shortened_text_are_those_of_the_whole(size: int) -> No
     shortened = shorten(text)
 
     if shortened is not None:
-        places = shortened.places(list(range(len(shortened.text))))
+        places = shortened.positions(list(range(len(shortened.text))))
         assert "".join(text[at] for at in places) == shortened.text
         assert len(shortened.text) < 12 * KEPT
         for start in (text.index(IMAGE[:KEPT]), text.index(IMAGE[:KEPT], size)):

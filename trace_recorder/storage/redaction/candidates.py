@@ -1,12 +1,11 @@
-"""A fast first search of a text, for the words that may contain a key and the positions of possible names of secrets.
+"""A fast first search of a text, for words that may contain a key, and for names that a secret may follow.
 
-A key has a long run of letters and digits that are not all small letters. Few words of prose or code have such a run.
-Only these words are copied, and searched by `key_finder.py` and `known_values.py`. This costs a fraction of searching
-the whole text. Possible names of secrets are found by three of their letters (`Beginnings`). Both searches test all
-positions of a text at once. The text becomes one large integer with a byte for each character, so that a shift and an
-"and" compare each character with its neighbours. Invariant: each word is copied once, whole, and with the text right
-before it. `Density` finds the places where a text has so many possible secrets that the text is hostile. At such a
-place, a part of the text is masked as one secret.
+A key contains a run: at least twelve letters, digits, hyphens and the like, which are not all small letters. Few words
+of prose or code contain a run. `PreparedText` copies these words, and only the copies are searched for keys. This costs
+a fraction of searching the whole text. Invariant: each such word is copied once, whole, and with the text right before
+it. `Beginnings` finds possible names of secrets by their first three letters. It tests all positions of a block of text
+together, as one large integer. `Density` finds where a hostile text has so many possible secrets close together that
+examining each would take too long. Then a part of the text is masked as one secret. This is called a dense part.
 """
 
 from __future__ import annotations
@@ -21,32 +20,39 @@ from itertools import accumulate
 from trace_recorder.storage.redaction.json_strings import BETWEEN, TEXT_END
 
 SHORTEST = 12
-"""A key has a run of at least this many letters, digits, hyphens and the like."""
+"""A run in a key has at least this many characters of `_LETTERS`."""
 ENCODED = 24
-"""A word in base64 is decoded if it has at least this many characters."""
+"""A word in base64 is decoded only if its run has at least this many characters."""
 _BEFORE = 8
 """This many characters before a word are copied too. They decide whether a key may begin where the word begins."""
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _IN_RUNS = bytes((code in _LETTERS) for code in range(256))
 _IS_TELLING = bytes((chr(code) in string.ascii_uppercase + string.digits) for code in range(256))
-"""Capitals and digits. A run of small letters alone, such as the name of a member, is neither a key nor base64."""
+"""Capitals and digits, at least one of which is in each run.
+
+Small letters alone, as in the name of a member, are neither a key nor base64.
+"""
 _IN_WORDS = bytes(ord("w") if code in _LETTERS + b".=~:|@%" else ord(" ") for code in range(256))
 _RUN, _LONG_RUN = b"\1" * SHORTEST, b"\1" * ENCODED
 _BLOCK = 1 << 15
-"""This many characters become one integer and are searched together. A larger integer costs more per character."""
-_FEW, _SPARSE, _CHECKED = 16, 150, 256
-"""A text with more than one possible key in `_SPARSE` characters, on average, is searched whole.
+"""A text is searched in blocks of this many characters.
 
-Otherwise, and always for fewer than `_FEW` possible keys, the words of the possible keys are copied. This is decided
-after every `_CHECKED` possible keys, and at the end.
+Each block becomes one integer. A larger integer costs more per character.
+"""
+_FEW, _SPARSE, _CHECKED = 16, 150, 256
+"""A text is searched whole if it has more than one run in `_SPARSE` characters, on average.
+
+Otherwise the words that contain runs are copied. They are also copied if a text has fewer than `_FEW` runs. This is
+decided after every `_CHECKED` runs, and at the end of the text.
 """
 
 
 class PreparedText:
-    """A text that is prepared for the search: its bytes, the beginnings of its long runs, and its possible keys.
+    """A text that is prepared for the search.
 
-    `data` has one byte for each character. `words` has the words that may contain a key. A run or a key
-    has a capital or a digit.
+    `data` has the text with one byte for each character, and `plain` has these bytes as a string. `runs` has the
+    positions of the runs that are long enough for base64. `words` has the words that contain a run, with a space
+    between two words, or the whole text.
     """
 
     __slots__ = ("_begins", "_starts", "data", "plain", "runs", "text", "words")
@@ -64,9 +70,9 @@ class PreparedText:
                 self._find_runs(letters, at)
 
     def _find_runs(self, letters: bytes, position: int) -> None:
-        """Find long runs of letters and digits from a position on, and copy the words that may contain a key.
+        """Find the runs from a position on, and copy the words that contain them.
 
-        `letters` has a 1 for each character of such a run.
+        `letters` has a 1 for each character of the text that may be in a run, and a 0 for any other.
         """
         find, find_telling = letters.find, self.data.translate(_IS_TELLING).find
         telling: list[int] = []
@@ -88,7 +94,7 @@ class PreparedText:
             self._copy(telling)
 
     def _take_whole(self, letters: bytes, position: int) -> None:
-        """Take the whole text as one word. From the position on, find only the runs that are long enough to decode."""
+        """Use the whole text as `words`. From the position on, find only the runs that are long enough for base64."""
         self.words, self._starts, self._begins = self.plain, [0], [0]
         find_telling = self.data.translate(_IS_TELLING).find
         position = letters.find(_LONG_RUN, position)
@@ -99,7 +105,7 @@ class PreparedText:
             position = letters.find(_LONG_RUN, end) if end >= 0 else end
 
     def _copy(self, telling: list[int]) -> None:
-        """Copy the words that contain the runs at these positions."""
+        """Copy the words that contain the runs at these positions to `words`."""
         plain, words = self.plain, self.data.translate(_IN_WORDS)
         parts: list[str] = []
         starts: list[int] = []
@@ -116,15 +122,18 @@ class PreparedText:
         self.words, self._starts = " ".join(parts), starts
         self._begins = list(accumulate((len(part) + 1 for part in parts), initial=0))  # one space is between two words
 
-    def place(self, position: int) -> int:
+    def position_in_text(self, position: int) -> int:
         """Convert a position in `words` to the position in the text."""
         if self.words is self.plain:
             return position
         number = bisect_right(self._begins, position) - 1
         return self._starts[number] + position - self._begins[number]
 
-    def in_words(self, position: int) -> int:
-        """Convert a position in the text to the position in `words`, or to that of the first word after it."""
+    def position_in_words(self, position: int) -> int:
+        """Convert a position in the text to a position in `words`.
+
+        If the character there was not copied, return the beginning of the next word.
+        """
         if self.words is self.plain:
             return position
         number = bisect_right(self._starts, position) - 1
@@ -134,24 +143,25 @@ class PreparedText:
         return min(self._begins[number] + position - self._starts[number], behind)
 
 
-def _is_dense(words: int, size: int) -> bool:
-    """Return whether a text has so many possible keys that searching all of it is faster than copying their words."""
-    return words * _SPARSE > size
+def _is_dense(runs: int, size: int) -> bool:
+    """Return whether a text has so many runs that searching all of it is faster than copying words."""
+    return runs * _SPARSE > size
 
 
 MOST_CLOSE = 12
 CLOSE_KEYS, CLOSE_NAMES = 20, 40
-"""Two beginnings of keys are close to each other if they have fewer than `CLOSE_KEYS` characters between them.
+"""Two beginnings of keys are close to each other if there are fewer than `CLOSE_KEYS` characters between them.
 
-`CLOSE_NAMES` is the same limit for names and flags.
+`CLOSE_NAMES` is the same limit for two names of secrets, and for two flags of commands.
 """
 
 
 class Density:
-    """A count of the examined positions in a text. Each `close` characters between them subtract one.
+    """Tells whether the positions that a search has examined are too close together.
 
-    Only in hostile texts does the count exceed twelve. In 25,723 files (250 MB) of packages and documents, the count
-    reaches at most four for beginnings of keys, and three for names.
+    It counts the examined positions, and subtracts one from the count for each `close` characters between them. Only in
+    hostile texts does the count exceed `MOST_CLOSE`. In 25,723 files (250 MB) of packages and documents, the count is
+    at most four for beginnings of keys, and three for names.
     """
 
     __slots__ = ("_at", "_close", "_count", "is_dense")
@@ -162,37 +172,33 @@ class Density:
         self._count = 0.0
         self.is_dense = False
 
-    def is_high(self, position: int) -> bool:
-        """Count a position, and return whether too many counted positions are close to it."""
+    def add(self, position: int) -> bool:
+        """Count a position. Return whether too many examined positions are close together here."""
         count = self._count - (position - self._at) / self._close
         self._at = position
         self._count = count + 1 if count > 0 else 1.0
         self.is_dense = self._count > MOST_CLOSE
         return self.is_dense
 
-    def masked_to(self, end: int) -> None:
-        """Continue after a mask.
+    def continue_after_mask(self, end: int) -> None:
+        """Continue at the end of a secret that will be masked.
 
-        A mask is shorter than most secrets, so examined positions are closer together in the masked text. Count at most
-        `close` characters, about the length of a mask, as the distance that the masked part adds.
+        Count only the last `close` characters of the secret as distance, about the length of a mask. So examined
+        positions are no closer together in the masked text than they were counted here.
         """
         self._at = max(self._at, end - self._close)
 
 
 MANY, _CLOSE_STRINGS = 32, 128
-"""If `MANY` strings of JSON that are close together may have a secret, all strings are searched.
+"""If `MANY` possible secrets are close together, each in another string of JSON, all strings of the text are searched.
 
-Strings are close together if there are fewer than `_CLOSE_STRINGS` characters, on average, from one possible secret to
-the next.
+They are close together if the distance from one to the next is less than `_CLOSE_STRINGS` characters on average.
 """
 
 
-def are_many(places: list[int]) -> bool:
-    """Return whether the last `MANY` of these positions are close together.
-
-    Each position is in a different string of JSON.
-    """
-    return len(places) >= MANY and places[-1] - places[-MANY] < MANY * _CLOSE_STRINGS
+def are_close(positions: list[int]) -> bool:
+    """Return whether the last `MANY` of these positions are close together, as `_CLOSE_STRINGS` defines it."""
+    return len(positions) >= MANY and positions[-1] - positions[-MANY] < MANY * _CLOSE_STRINGS
 
 
 _DENSE_PART = re.compile(r"[^\"\\]{0,200}+[^\"\\\f\n]{0,200}+[A-Za-z0-9+/_.=~:|@%!-]*+")
@@ -201,14 +207,19 @@ _LAST_NAME = re.compile(
     r"(?:ssap|wp|terces|nekot|yek|htua|derc|gis|eikooc)[A-Za-z_.-]{0,30}(?![A-Za-z0-9_-])",
     re.IGNORECASE,
 )
-"""The name of a secret at the end of a reversed text, with its separator and a word such as "Bearer"."""
+"""The name of a secret at the end of a text, with the separator after it and a word such as "Bearer".
+
+The pattern is reversed, and matches at the beginning of the reversed text.
+"""
 _LONGEST_NAME = 80
 
 
 def dense_end(text: str, position: int) -> int:
-    """Return the end of a dense part that is masked as one secret: some hundred characters on, or before a quote.
+    """Return the end of the dense part that begins at or before a position.
 
-    If the name of a secret is right before that end, the part ends before the name, because the secret follows.
+    The part is masked as one secret. It ends before the next quote or backslash, or else at the end of a word after 400
+    characters. If it would end with the name of a secret, it ends before that name, so that the value after the name is
+    masked too.
     """
     part = _DENSE_PART.match(text, position)
     end = part.end() if part else position
@@ -218,21 +229,25 @@ def dense_end(text: str, position: int) -> int:
     return end - name.end() if name and end - name.end() > position else end
 
 
-def mask_dense(text: str, start: int, end: int, mask: str) -> str:
-    """Return the mask of a part of a text.
+def mask_of_part(text: str, start: int, end: int, mask: str) -> str:
+    """Return the text that replaces a secret from `start` to `end`: the mask.
 
-    If the part covers several texts that are searched together, each of them gets a mask.
+    If the secret extends over texts that are searched together, return a mask for each of these texts.
     """
     return mask + (BETWEEN + mask) * text.count(BETWEEN, start, end)
 
 
 class Beginnings:
-    """A search for the beginnings of words of several groups, by their first three letters, small or capital."""
+    """A search for the first three letters of words, small or capital, at all positions of a text."""
 
     __slots__ = ("_tables",)
 
     def __init__(self, groups: Sequence[Sequence[str]]) -> None:
-        """Take at most eight groups of words. A question mark means any letter. No two groups have a word in common."""
+        """Take at most eight groups of three letters each, such as ["tok", "log"].
+
+        A question mark means any letter. A position is found too if its letters are from different beginnings of one
+        group, such as "tog".
+        """
         tables = [bytearray(256) for _ in range(3)]
         for number, group in enumerate(groups):
             for letters in group:
@@ -241,11 +256,11 @@ class Beginnings:
                         table[code] |= 1 << number
         self._tables = tuple(map(bytes, tables))
 
-    def places(self, data: bytes) -> list[int]:
-        """Return the positions in a text at which a word may begin, in order."""
+    def positions(self, data: bytes) -> list[int]:
+        """Return the positions in the bytes of a text at which one of these words may begin, in order."""
         first, second, third = self._tables
         from_bytes = int.from_bytes
-        places: list[int] = []
+        positions: list[int] = []
         for begin in range(0, len(data), _BLOCK):
             end = begin + _BLOCK
             bits = from_bytes(data[begin:end].translate(first), "little")
@@ -253,8 +268,8 @@ class Beginnings:
             bits &= from_bytes(data[begin + 2 : end + 2].translate(third), "little")
             if bits:
                 marks = bits.to_bytes(min(_BLOCK, len(data) - begin), "little").translate(_IS_MARKED)
-                places += [begin + mark.start() for mark in _MARKED.finditer(marks)]
-        return places
+                positions += [begin + mark.start() for mark in _MARKED.finditer(marks)]
+        return positions
 
 
 _IS_MARKED = b"\0" + b"\1" * 255
@@ -264,26 +279,30 @@ _MARKED = re.compile(b"\1")
 # ── long runs of base64 ──────────────────────────────────────────────────────────────────────────────────────────────
 
 LONGEST_ENCODED = 8192
-"""Longer words in base64 are not decoded, because they are images, audio or files."""
+"""Words in base64 with more characters are not decoded, because they are images, audio or files."""
 KEPT = 1200
-"""At least this many characters at each end of a run are searched."""
+"""At least this many characters at each end of a long run of base64 are searched for secrets."""
 STEP = 1024
-"""The distance between the positions at which a long run is looked for."""
+"""A text is tested for a long run of base64 at positions that are this far apart."""
 
 _LONG_BASE64 = re.compile(rf"[A-Za-z0-9+/]{{{LONGEST_ENCODED},}}+")
 
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """A text without the middles of its long runs: where each part begins, and how much was left out before it."""
+    """A text without the middles of its long runs of base64.
+
+    `begins` has the position in `text` at which each part after a middle begins. `removed` has how many characters of
+    the whole text were left out before each part.
+    """
 
     text: str
     begins: list[int]
     removed: list[int]
 
-    def places(self, places: list[int]) -> list[int]:
+    def positions(self, positions: list[int]) -> list[int]:
         """Convert positions in the shortened text to positions in the whole text."""
-        return [at + self.removed[bisect_right(self.begins, at)] for at in places]
+        return [at + self.removed[bisect_right(self.begins, at)] for at in positions]
 
 
 def shorten(text: str) -> Shortened | None:

@@ -59,7 +59,7 @@ class _Command:
                 begin = self._begin_before(text, start)
             last = start if begin >= 0 else 0
             if begin >= 0 and not match[1].startswith("[REDACTED"):
-                position = dense_end(text, position) if density.is_high(start) else position
+                position = dense_end(text, position) if density.add(start) else position
                 yield match.start(1), position
                 position = string_end(text, position) if once else position
 

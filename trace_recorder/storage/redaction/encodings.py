@@ -56,15 +56,15 @@ def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> li
     `find_secrets` searches a decoded text, and returns at most one position in each string. For base64 too, at most one
     position in each string is returned.
     """
-    places: list[int] = []
+    positions: list[int] = []
     done = 0
     for at in prepared.runs:
         if at >= done and _is_text(prepared.plain, at):
-            places.append(at)
+            positions.append(at)
             done = string_end(prepared.plain, at)
     if MARK in prepared.data and _ESCAPE.search(prepared.plain):
-        places += _in_escapes(prepared, find_secrets)
-    return places
+        positions += _in_escapes(prepared, find_secrets)
+    return positions
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
@@ -93,14 +93,14 @@ def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets)
     """Return the positions of the words in which a secret may be, judged by their decoded texts."""
     between = f' "{BETWEEN}'  # one position is found in each string, so the quote ends a string after each word
     text = unquote(between.join([word for _, word in words]), "latin-1")
-    places = find_secrets(text)
-    if places == []:
+    positions = find_secrets(text)
+    if positions == []:
         return []
     parts = text.split(between)
-    if places is None or len(parts) != len(words):  # a word contains the separator
+    if positions is None or len(parts) != len(words):  # a word contains the separator
         return [at for at, _ in words]
     begins = list(accumulate((len(part) + len(between) for part in parts), initial=0))
-    return [words[number][0] for number in sorted({bisect_right(begins, place) - 1 for place in places})]
+    return [words[number][0] for number in sorted({bisect_right(begins, position) - 1 for position in positions})]
 
 
 def _is_text(plain: str, position: int) -> bool:

@@ -1,7 +1,7 @@
-"""Chooses the headers that are kept, by an allow-list, and the headers whose values are learned as secrets.
+"""Chooses which headers of an HTTP message are written to the journal, and which headers have secrets.
 
-A value that is valid for one request only, such as a signature or a nonce, is not learned. The value cannot reach the
-file, because only headers on the allow-list are written.
+Only headers on an allow-list (`_KEPT`) are written. The run learns the values of secret headers, so that they are
+masked wherever they occur. A value that is valid for one request only, such as a signature or a nonce, is not learned.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ _KEPT = re.compile(
 _SECRET = re.compile(rb"auth|key|token|secret|password|credential", re.IGNORECASE)
 _OF_ONE_REQUEST = re.compile(rb"signature|nonce|csrf|xsrf|digest|-date$|^sec-|cookie", re.IGNORECASE)
 _SIGNED = re.compile(r"\w[\w-]*\s.*\b(?:signature|response|oauth_nonce)=", re.IGNORECASE)
-"""An Authorization header with the signature of the request."""
+"""The value of an Authorization header that contains a signature of this request, and not a key."""
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey|Key)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({b"idempotency-key", b"x-stainless-retry-count", b"www-authenticate"})
 
 
 def kept(raw: Raw) -> dict[str, str]:
-    """Return the headers that may be written: request ids, rate limits, versions, types."""
-    return {name: raw[at][1].decode("latin-1") for at, name in _places(tuple(map(_name_of, raw))).kept}
+    """Return the headers that may be written, by name: request ids, rate limits, versions, content types."""
+    return {name: raw[at][1].decode("latin-1") for at, name in _header_positions(tuple(map(_name_of, raw))).kept}
 
 
 def secrets(raw: Raw, url: str = "") -> tuple[list[str], list[str]]:
-    """Return the keys and the cookies of a request, which must not reach a file.
+    """Return the secrets in the headers and the URL of a request: a list of keys, and a list of cookies.
 
-    A key is returned with and without the scheme before it. Cookies are returned together and one by one, because a
-    server may renew one of them at any time.
+    A key such as "Bearer sk-…" is returned with and without the scheme before it. A `cookie` header is returned whole,
+    and the value of each cookie by itself, because a server may renew a single cookie at any time.
     """
-    places = _places(tuple(map(_name_of, raw)))
+    positions = _header_positions(tuple(map(_name_of, raw)))
     keys = [*url_secrets(url)] if url else []
     cookies: list[str] = []
-    for position in places.secret:
+    for position in positions.secret:
         text = raw[position][1].decode("latin-1")
         if not _SIGNED.match(text):
             keys += (text, _SCHEME.sub("", text, count=1))
-    for position in places.cookies:
+    for position in positions.cookies:
         text = raw[position][1].decode("latin-1")
         cookies += (text, *(cookie.partition("=")[2] for cookie in text.split(";") if "=" in cookie))
     return keys, cookies
 
 
-class _Places(NamedTuple):
+class _HeaderPositions(NamedTuple):
     kept: tuple[tuple[int, str], ...]
     secret: tuple[int, ...]
     cookies: tuple[int, ...]
@@ -67,10 +67,10 @@ _name_of = itemgetter(0)
 
 
 @lru_cache(maxsize=256)
-def _places(names: tuple[bytes, ...]) -> _Places:
-    """Return the positions of the headers that are kept, of secret headers, and of cookies.
+def _header_positions(names: tuple[bytes, ...]) -> _HeaderPositions:
+    """Return the positions in a list of headers, by the names of the headers.
 
-    The result is cached, because a client sends the same headers every time.
+    The result is cached, because a client sends the same headers with every request.
     """
     lower = [name.decode("latin-1").lower() for name in names]
     kept = tuple((position, name) for position, name in enumerate(lower) if _KEPT.fullmatch(name))
@@ -79,4 +79,6 @@ def _places(names: tuple[bytes, ...]) -> _Places:
         for position, name in enumerate(names)
         if _SECRET.search(name) and not _OF_ONE_REQUEST.search(name) and name.lower() not in _PUBLIC
     )
-    return _Places(kept, tuple(secret), tuple(position for position, name in enumerate(lower) if name == "cookie"))
+    return _HeaderPositions(
+        kept, tuple(secret), tuple(position for position, name in enumerate(lower) if name == "cookie")
+    )

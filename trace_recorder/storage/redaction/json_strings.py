@@ -94,20 +94,20 @@ def decode_string(text: str, start: int, end: int) -> str:
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
 
 
-def strings_at(text: str, places: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield the strings of JSON text in which a secret may be. `places` are the possible positions of secrets.
+def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:
+    """Yield the strings of JSON text in which a secret may be. `positions` are the possible positions of secrets.
 
-    A string is yielded if it, or the name to which it belongs, contains one of these positions. If `places` is None,
+    A string is yielded if it, or the name to which it belongs, contains one of these positions. If `positions` is None,
     all strings are yielded. Each string comes with its start, its end, the name to which it belongs, and whether it is
     a member's name itself. A value belongs to the name of its member, with two exceptions. The value of a member
     "value" belongs to the text of the member "name" next to it, as in lists of variables. An element of a list after a
     command's option belongs to the option.
     """
-    name, label, option, follows, next_place, done = "", "", "", False, 0, 0
+    name, label, option, follows, next_position, done = "", "", "", False, 0, 0
     for start, end in literals(text):
-        if places is not None:
-            next_place = bisect_left(places, start, next_place)
-        is_seen = places is None or (next_place < len(places) and places[next_place] < end)
+        if positions is not None:
+            next_position = bisect_left(positions, start, next_position)
+        is_seen = positions is None or (next_position < len(positions) and positions[next_position] < end)
         if COLON.match(text, end):
             name, option, follows = decode_string(text, start, end), "", is_seen
             if is_seen:

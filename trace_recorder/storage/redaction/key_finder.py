@@ -1,11 +1,12 @@
 """Finds keys and tokens by their form, such as `sk-ant-…`.
 
-A literal is the fixed text in each secret of a form, such as `sk-ant-`. The pattern of a form is tried only where a
-text has the literal of that form. One search finds all literals. For some literals, it looks for a rare character and
-the rest of the literal after it. For the others, it looks for the mark at the end of the literal (`_MARKS`) and the
-characters before it. So a further form costs next to nothing in texts without its literal. Invariant: each position of
-a text costs a bounded number of steps. If the literals are so close to each other that the text must be hostile, a part
-of the text is masked as one secret (`Density`). This mask covers all keys in the part.
+Every secret of a form contains the same fixed text, such as `sk-ant-`. This text is the literal of the form. The
+pattern of a form is tried only where a text has the literal of that form. One regular expression finds the literals of
+all forms. It finds some literals by a rare character, and compares the rest of the literal after it. It finds the
+others by their last hyphen, underscore or dot (`_MARKS`), and compares the characters before it. So a further form
+costs next to nothing in texts without its literal. Invariant: each position of a text costs a bounded number of steps.
+In a hostile text, literals may be too close to each other (`Density`). A part of the text is then masked as one secret,
+with all keys in it.
 """
 
 from __future__ import annotations
@@ -25,70 +26,79 @@ _LONG = (
     r"(?=[A-Za-z0-9_+/=.-]{10})(?![a-z]{2,10}=|[0-9]{10,40}(?![A-Za-z0-9_+/=.-]))"
     r"(?=[A-Za-z_+/=.-]{0,80}+[0-9]|[A-Z_+/=.-]{0,80}+[a-z][a-z_+/=.-]{0,80}+[A-Z])"
 )
-"""The text after the mark in a key: long, with digits or mixed letters. Few other words have such text after a mark."""
+"""The text that must follow the mark in a key: ten characters or more, with digits or with mixed letters."""
 _REST = r"(?=[A-Za-z0-9_+/=.%-]{12})"
-"""Twelve characters of a word, which must follow a literal with a rare character."""
+"""The text that must follow a literal with a rare character: twelve characters of a word."""
 _IN_A_WORD = "(?:[A-Za-z][G-Zg-z]|[^\\\\]_)"
-"""Characters after which no secret begins.
+"""Two characters right before a literal that is inside a word, and so does not begin a secret.
 
-A letter right before a secret must be the end of an escape, and no escape ends with these characters. An escape may end
-with a digit, or with the letter of a line break.
+A letter right before a secret must be the last character of an escape, such as `%2F`. No escape ends with these two
+characters.
 """
 _LESS_RARE = f"{_MARKS}/|"
-"""A literal that is found by such a character is searched together with the pattern of the text after it."""
+"""These characters are frequent.
+
+A literal that is found by one of them is searched together with the pattern of the text after it.
+"""
 _IN_WORDS = "[A-Za-z0-9+/_.=~:|@%!-]"
-"""A literal of such characters is in a word that `PreparedText` copies, or begins right before such a word."""
+"""If a literal consists of these characters, the literal of each key is in `PreparedText.words`.
+
+Any other literal is searched in the text itself.
+"""
 _HEAD = 8
-"""A literal without a rare character is searched within this distance from the beginning of a long run."""
+"""A literal without a rare character or a mark is searched only near `PreparedText.runs`, within this distance."""
 _PART_OF_WORD = re.compile(f"{_IN_WORDS}*+")
 _LONGEST_BEFORE = 1000
 
 
 _HEADS = (5, 4, 3, 2)
-"""A literal is looked up by this many characters up to its mark. A shorter literal is looked up whole."""
-Tried = tuple[int, SecretForm]
-"""A form to try, and the distance from the beginning of its literal to the character by which it is found."""
+"""A literal is looked up by its last five characters up to its mark.
+
+If it has fewer, it is looked up by all of them.
+"""
+Candidate = tuple[int, SecretForm]
+"""A form whose pattern must be tried, and the offset in its literal of the character by which the literal is found."""
 
 
 class KeySpan(NamedTuple):
-    """The position of a secret, and the number of its form.
+    """The span of a secret in a text, and the index of its form in `FORMS`.
 
-    The number is `DENSE` for a part with too many beginnings of secrets.
+    The index is `DENSE` if the span is a part with too many literals.
     """
 
     start: int
     end: int
-    number: int
+    form_index: int
 
 
 DENSE = len(FORMS)
 MASKS = (*(f"[REDACTED:{form.what}]" for form in FORMS), "[REDACTED:many-keys]")
-"""The masks, indexed by `KeySpan.number`."""
+"""The mask for each `KeySpan.form_index`."""
 
 
 class _Finder:
     """A search for the secrets of several forms."""
 
     def __init__(self, forms: Sequence[SecretForm]) -> None:
-        self._numbers = {form: number for number, form in enumerate(forms)}
+        self._indexes = {form: number for number, form in enumerate(forms)}
         self._of_several_words: list[SecretForm] = []
         self._of_runs: list[SecretForm] = []
-        by_letter: list[Tried] = []
-        """The forms whose literal is found by a rare character, each with the place of that character in the literal.
+        by_letter: list[Candidate] = []
+        """The forms whose literal is found by a rare character, each with the offset of that character in the literal.
 
-        The place -1 means right before the literal.
+        The offset is -1 if the literal is found by the slash right before it.
         """
-        by_head: list[Tried] = []
-        """The forms whose literal is found by the mark at its end, each with the place of the mark."""
+        by_head: list[Candidate] = []
+        """The forms whose literal is found by its last mark, each with the offset of the mark in the literal."""
         options: dict[str, list[str]] = defaultdict(list, {mark: [] for mark in _MARKS})  # the most frequent first
         for form in forms:
-            text, position = form.literal, _place(form)
+            text, position = form.literal, _searched_offset(form)
             rest = re.escape(text[position + 1 :]) + (f"(?<={re.escape(text)})" if position > 0 else "")
             if not re.fullmatch(f"{_IN_WORDS}+", text):
                 self._of_several_words.append(form)
             elif position < 0:
                 self._of_runs.append(form)
-                options["/"].append(form.regex)  # a slash counts as a letter of a run, so a run began before it
+                options["/"].append(form.regex)  # a slash is in runs, so a literal after it does not begin a run
                 by_letter.append((-1, form))
             elif _ends_with_mark(form):
                 by_head.append((position, form))
@@ -97,7 +107,7 @@ class _Finder:
                 options[text[position]].append(rest + (form.from_literal or form.regex).removeprefix(re.escape(text)))
             else:
                 by_letter.append((position, form))
-                is_one_letter = len(set(text)) == 1  # a secret begins only where a run of the letter begins
+                is_one_letter = len(set(text)) == 1  # a secret begins with the first of several equal letters
                 begins = f"(?<!{text[0]}{text[0]})" if is_one_letter else ""
                 behind = "" if form.from_literal or form.grouped else _REST
                 options[text[position]].append(begins + rest + behind)
@@ -107,25 +117,26 @@ class _Finder:
             options[mark].append(_before(mark, [head[:-1] for head in heads]) + _LONG + _any_before(heads, mark))
         self._options = dict(options)
         self._by_head = _table(
-            {tried: tried[1].literal[: tried[0] + 1][-_HEADS[0] :] for tried in by_head}, str.endswith
+            {candidate: candidate[1].literal[: candidate[0] + 1][-_HEADS[0] :] for candidate in by_head}, str.endswith
         )
-        """The forms to try, by the last characters of the literal up to its mark."""
+        """The forms to try, by the last characters of their literals up to the mark."""
         self._by_letter = _table(
-            {tried: f"/{tried[1].literal}"[tried[0] + 1 :][:2] for tried in by_letter}, str.startswith
+            {candidate: f"/{candidate[1].literal}"[candidate[0] + 1 :][:2] for candidate in by_letter}, str.startswith
         )
-        """The forms to try, by the rare character and the character after it."""
+        """The forms to try, by the rare character of their literals and the character after it."""
 
     @cached_property
     def search(self) -> re.Pattern[str]:
-        """The search for literals, compiled when a text has a word to search."""
+        """The regular expression that finds literals. It is compiled when the first word is searched."""
         return re.compile(
             "|".join(f"{re.escape(mark)}(?:{'|'.join(patterns)})" for mark, patterns in self._options.items())
         )
 
     def find(self, prepared: PreparedText, until: int, *, once: bool = False) -> Iterator[KeySpan]:
-        """Yield the secrets in a text that begin before a position.
+        """Yield the secrets in a text.
 
-        If `once` is True, yield at most one in each string of JSON, and skip the rest of the string.
+        The search of its words ends at the position `until`. If `once` is True, at most one secret is found in each
+        string of JSON.
         """
         forms = [form for form in self._of_several_words if form.literal in prepared.plain]
         if prepared.runs:
@@ -136,7 +147,7 @@ class _Finder:
         for form in forms:
             position = 0
             while (span := form.next_secret(prepared.text, position)) is not None:
-                yield KeySpan(*span, self._numbers[form])
+                yield KeySpan(*span, self._indexes[form])
                 position = string_end(prepared.plain, span[1]) if once else span[1]
         if prepared.words:
             yield from self._in_words(prepared, until, once=once)
@@ -146,38 +157,41 @@ class _Finder:
         done = masked = 0
         while (match := search(words, done)) is not None:
             position, end = match.span()
-            place = prepared.place(position)
-            if place > until:
+            text_position = prepared.position_in_text(position)
+            if text_position > until:
                 return
-            is_dense = density.is_high(place)
+            is_dense = density.add(text_position)
             spans = (
-                [_dense_part(prepared, masked, position, place)]
+                [_dense_part(prepared, masked, position, text_position)]
                 if is_dense
-                else self._secrets_at(prepared, position, end, place)
+                else self._secrets_at(prepared, position, end, text_position)
             )
             done = end
             for span in spans:
                 yield span
-                done = max(done, prepared.in_words(string_end(prepared.plain, span.end) if once else span.end))
+                done = max(done, prepared.position_in_words(string_end(prepared.plain, span.end) if once else span.end))
             if spans:
                 masked = done if is_dense else masked
-                density.masked_to(max(span.end for span in spans))
+                density.continue_after_mask(max(span.end for span in spans))
 
-    def _secrets_at(self, prepared: PreparedText, position: int, end: int, place: int) -> list[KeySpan]:
-        """Return the secrets whose literal has its mark or its rare character at a position of the words."""
+    def _secrets_at(self, prepared: PreparedText, position: int, end: int, text_position: int) -> list[KeySpan]:
+        """Return the secrets whose literal was found by the character at a position in `prepared.words`.
+
+        `text_position` is the same position in the text.
+        """
         words, spans = prepared.words, []
         for before, form in self._forms_at(words, position, end):
             if words.startswith(form.literal, position - before):
-                span = form.secret_at(prepared.text, place - before)
+                span = form.secret_at(prepared.text, text_position - before)
                 if span is not None:
-                    spans.append(KeySpan(*span, self._numbers[form]))
+                    spans.append(KeySpan(*span, self._indexes[form]))
         return spans
 
-    def _forms_at(self, words: str, position: int, end: int) -> Sequence[Tried]:
-        """Return the forms whose literals may be at a position of the words.
+    def _forms_at(self, words: str, position: int, end: int) -> Sequence[Candidate]:
+        """Return the forms whose literals may have been found by the character at a position in the words.
 
-        Forms with a mark are looked up by the five characters up to the mark, or by fewer if no literal ends with these
-        five.
+        `end` is the end of the match of `search`. A match that is longer than one character begins with a rare
+        character.
         """
         if words[position] not in _MARKS or end > position + 1:
             return self._by_letter.get(words[position : position + 2]) or self._by_letter.get(words[position], [])
@@ -188,29 +202,37 @@ class _Finder:
         return []
 
 
-def _table(letters_of: dict[Tried, str], has: Callable[[str, str], bool]) -> dict[str, list[Tried]]:
-    """Return the forms to try, by letters of their literals.
+def _table(letters_of: dict[Candidate, str], has: Callable[[str, str], bool]) -> dict[str, list[Candidate]]:
+    """Return a table of the forms to try, by letters.
 
-    An entry also has each form whose letters are a part of the entry's letters, as `has` decides.
+    `letters_of` has the letters of each form. The entry for some letters has all forms whose own letters are the
+    beginning, or the end, of these letters, as `has` decides.
     """
     return {
-        letters: [tried for tried, part in letters_of.items() if has(letters, part)] for letters in letters_of.values()
+        letters: [candidate for candidate, part in letters_of.items() if has(letters, part)]
+        for letters in letters_of.values()
     }
 
 
-def _dense_part(prepared: PreparedText, masked: int, position: int, place: int) -> KeySpan:
-    """Return the span of a part with too many beginnings of secrets. It starts at the beginning of a word."""
+def _dense_part(prepared: PreparedText, masked: int, position: int, text_position: int) -> KeySpan:
+    """Return the span of a part with too many literals. The part starts where the word at this position begins."""
     so_far = _PART_OF_WORD.match(prepared.words[max(masked, position - _LONGEST_BEFORE) : position][::-1])
-    return KeySpan(place - (so_far.end() if so_far else 0), dense_end(prepared.text, place), DENSE)
+    return KeySpan(text_position - (so_far.end() if so_far else 0), dense_end(prepared.text, text_position), DENSE)
 
 
 def _ends_with_mark(form: SecretForm) -> bool:
-    """Return whether a secret of this form begins with the literal, and a long word follows the literal's last mark."""
+    """Return whether the literal of a form is found by its last mark.
+
+    It is the beginning of the secret then, and the rest of the secret follows it.
+    """
     return not form.from_literal and not form.grouped and any(mark in form.literal for mark in _MARKS)
 
 
-def _place(form: SecretForm) -> int:
-    """Return the place in a literal of the character by which it is found, or -1 if it has no such character."""
+def _searched_offset(form: SecretForm) -> int:
+    """Return the offset in a form's literal of the character by which the literal is found.
+
+    Return -1 if it has no such character.
+    """
     if _ends_with_mark(form):
         return max(map(form.literal.rfind, _MARKS))
     match = re.search("[~A-Z]", form.literal) or re.search(f"[{_LESS_RARE}]", form.literal)
@@ -218,7 +240,10 @@ def _place(form: SecretForm) -> int:
 
 
 def _before(mark: str, heads: Iterable[str]) -> str:
-    """Return a pattern that looks back at these texts before a mark: at their last two characters, or the only one."""
+    """Return a pattern that matches after a mark if the text before the mark may end with one of `heads`.
+
+    It compares the last two characters of a head, or one if the head has only one.
+    """
     firsts: dict[str, set[str]] = defaultdict(set)
     for head in heads:
         firsts[head[-1]].add(head[-2:-1])
@@ -235,9 +260,10 @@ def _before(mark: str, heads: Iterable[str]) -> str:
 
 
 def _any_before(heads: Sequence[str], tail: str) -> str:
-    """Return a pattern that matches after one of these texts, all of which end with the tail.
+    """Return a pattern that matches after one of the texts `heads`.
 
-    The pattern tests the letters backwards, one by one.
+    All of them end with `tail`. The pattern compares their letters backwards, one by one. It does not match inside
+    a word.
     """
     by_letter: dict[str, list[str]] = defaultdict(list)
     for head in heads:
@@ -252,23 +278,26 @@ def _any_before(heads: Sequence[str], tail: str) -> str:
 
 
 FINDER = _Finder(FORMS)
-"""Finds the secrets of all forms in `patterns.FORMS`."""
+"""The finder of the secrets of all forms in `patterns.FORMS`."""
 
 
 def prepare() -> None:
-    """Compile the search, which takes more than ten milliseconds."""
+    """Compile the search now, so that the first call that is masked does not wait for it.
+
+    It takes more than ten milliseconds.
+    """
     _ = FINDER.search
 
 
 def secrets(prepared: PreparedText, until: int) -> Iterator[KeySpan]:
     """Yield the spans of the keys and tokens in a text, in order.
 
-    Overlapping secrets become one secret, of the first form.
+    Spans that overlap are joined. The joined span has the form that comes first in `FORMS`.
     """
     start = end = number = -1
     for span in sorted(FINDER.find(prepared, until)):
-        if span.start < end or (span.start == end and number == span.number == DENSE):
-            end, number = max(end, span.end), min(number, span.number)
+        if span.start < end or (span.start == end and number == span.form_index == DENSE):
+            end, number = max(end, span.end), min(number, span.form_index)
             continue
         if number >= 0:
             yield KeySpan(start, end, number)

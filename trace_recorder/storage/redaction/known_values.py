@@ -1,8 +1,9 @@
 """Secrets that are recognised by their value: the client's own key, and keys and passwords in the environment.
 
-A value that is long and unlike any word is masked everywhere. A shorter or common value is masked only after its name
-(`short`). Invariants: the number of kept values is bounded. Learning a value compiles no pattern, and its cost does not
-depend on the number of known values. A learned value is masked in every text that is masked later, in any thread.
+A value that is long and unlike any word is masked wherever it occurs. A shorter value, or a word, is masked only after
+the name of a secret (`KnownSecrets.short`). Invariants: the number of known values is bounded. Learning a value
+compiles no pattern, and takes a time that does not depend on the number of known values. When a value is learned, every
+later call of `mask` masks it, in any thread.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from trace_recorder.locks import new_lock
 from trace_recorder.storage.redaction.candidates import PreparedText
 
 KEPT = 32
-"""At most this many values of requests are kept.
+"""A run keeps at most this many keys that its requests have sent.
 
-Older values are forgotten. A value that is sent again counts as new.
+Then it forgets the keys that were sent longest ago.
 """
 COOKIES = 8
-"""At most this many cookies are kept. Older cookies are forgotten."""
+"""A run keeps at most this many cookies. Then it forgets the cookies that were sent longest ago."""
 FROM_THE_ENVIRONMENT = 256
 SHORTEST = 8
 """A value of at least this many characters is masked wherever it occurs, unless it is a word."""
 SHORTEST_BY_NAME = 4
 TELLING = 3
-"""At the end of a text, at least this many letters of a value count as the beginning of the value."""
+"""The end of a text may be the beginning of a known value only if at least this many characters are the same."""
 ANYWHERE = 16
-"""A value of at least this many characters is masked inside a word too."""
+"""A value of at least this many characters is masked inside a longer word too."""
 
 MASK = "[REDACTED:known-secret]"
 _MASKS = re.compile(r"\[REDACTED:[a-z-]{1,40}\]")
@@ -56,7 +57,10 @@ def is_unlike_words(value: str) -> bool:
 
 
 class _Secret:
-    """A value, the part of it that is searched for first, and all the ways in which it may be written."""
+    """A known value, and the ways in which it may be written.
+
+    `trace` is the longest part of the value that is the same in each of these ways, except for base64.
+    """
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -65,7 +69,11 @@ class _Secret:
 
     @cached_property
     def base64(self) -> tuple[str, ...]:
-        """The part of the value's base64 that does not depend on the text around it, for each of three alignments."""
+        """The part of the value's base64 that does not depend on the text around the value.
+
+        There is one for each of the three alignments of a text in base64, and one for the alphabet of URLs if that
+        differs.
+        """
         data = self.value.encode("utf-8", "surrogatepass")
         if len(data) < 12:
             return ()
@@ -78,7 +86,10 @@ class _Secret:
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
-        """The value, and its forms in Python's repr, JSON (encoded once and twice) and URLs, the longest first."""
+        """The ways in which the value may be written, the longest first.
+
+        It may be unchanged, in Python's repr, in JSON (encoded once or twice), or in a URL.
+        """
         value = self.value
         once = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
         twice = {json.dumps(spelled, ensure_ascii=False)[1:-1] for spelled in once}
@@ -89,12 +100,12 @@ class _Secret:
         return tuple(sorted(all_of_them, key=lambda spelled: (-len(spelled), spelled)))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the spans of the value in a text."""
+        """Yield the spans of the value in a text, however it is written there."""
         if self.trace in text:
             for spelled in self.spellings:
-                yield from _places(text, spelled, anywhere=len(self.value) >= ANYWHERE)
+                yield from _spans_of(text, spelled, anywhere=len(self.value) >= ANYWHERE)
         for core in self.base64:
-            yield from _places(text, core, anywhere=True)
+            yield from _spans_of(text, core, anywhere=True)
 
 
 _FOR_URLS = str.maketrans("+/", "-_")
@@ -107,7 +118,7 @@ def _everywhere(text: str, part: str) -> Iterator[int]:
         at = text.find(part, at + 1)
 
 
-def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, int]]:
+def _spans_of(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, int]]:
     position = text.find(spelled)
     while position >= 0:
         end = position + len(spelled)
@@ -119,7 +130,7 @@ def _places(text: str, spelled: str, *, anywhere: bool) -> Iterator[tuple[int, i
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Return whether the text from `start` to `end` is not a part of a longer word."""
+    """Return whether the part of a text from `start` to `end` stands alone: it is not inside a longer word."""
     if text[end - 1].isalnum() and text[end : end + 1].isalnum():
         return False
     if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:
@@ -128,7 +139,7 @@ def _is_apart(text: str, start: int, end: int) -> bool:
 
 
 class KnownSecrets:
-    """The values that one run knows to be secret. Any thread may learn and mask."""
+    """The values that one run knows to be secret. Any thread may call `learn` and `mask`."""
 
     def __init__(self, environment: Iterable[str] = ()) -> None:
         self._lock = new_lock()  # re-entrant: while a thread learns, a signal handler in it may make a call
@@ -136,13 +147,16 @@ class KnownSecrets:
         self._sent: dict[str, _Secret] = {}
         self._cookies: dict[str, _Secret] = {}
         self.short: frozenset[str] = frozenset()
-        """The values that are masked only after the name of a secret."""
+        """The known values that are masked only after the name of a secret."""
         self.all: tuple[_Secret, ...] = ()
-        """All values. A change replaces the whole tuple."""
+        """All values that are masked wherever they occur.
+
+        A change replaces the whole tuple, because other threads may read it.
+        """
         self._learn(environment, self._given, FROM_THE_ENVIRONMENT)
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
-        """Learn these values. Return the new keys that are masked wherever they occur."""
+        """Learn these values. Return the keys that are new and are masked wherever they occur."""
         with self._lock:
             self._learn(cookies, self._cookies, COOKIES)
             return self._learn(keys, self._sent, KEPT)
@@ -178,23 +192,25 @@ class KnownSecrets:
         """Return how many values are kept."""
         return len(self.all)
 
-    def places(self, text: str, prepared: PreparedText | None) -> list[int]:
+    def positions(self, text: str, prepared: PreparedText | None) -> list[int]:
         """Return the positions in a text at which one of the values may be.
 
-        A value in base64 is in one of the words of `prepared`. If `prepared` is None, the whole text is searched.
+        A value in base64 is searched only in the words of `prepared`, or in the whole text if `prepared` is None.
         """
         positions: list[int] = []
         words = text if prepared is None else prepared.words
-        place = prepared.place if prepared is not None else int
+        position_in_text = prepared.position_in_text if prepared is not None else int
         for secret in self.all:
             if secret.trace in text:
                 positions += _everywhere(text, secret.trace)
             if words:
-                positions += [place(at) for core in secret.base64 if core in words for at in _everywhere(words, core)]
+                positions += [
+                    position_in_text(at) for core in secret.base64 if core in words for at in _everywhere(words, core)
+                ]
         return positions
 
     def partial_value_length(self, text: str) -> int:
-        """Return how many characters at the end of a text may be the beginning of a value."""
+        """Return how many characters at the end of a text may be the beginning of a known value."""
         longest = 0
         last = text[-TELLING:]
         for secret in self.all:
@@ -208,7 +224,7 @@ class KnownSecrets:
         return longest
 
     def mask(self, text: str, *, names: bool = False) -> str:
-        """Return a text with all values masked, except inside masks.
+        """Return a text with the known values masked. Masks that the text has already are not changed.
 
         If `names` is True, `text` is a name, such as a JSON member's. Then only values with a digit and at least
         `ANYWHERE` characters are masked, because other values may be ordinary names.

@@ -15,7 +15,7 @@ from string import ascii_lowercase
 from typing import Literal
 
 Kind = Literal["strong", "weak", "cookie"]
-Form = Literal["quoted", "variable", "line", "bare"]
+Notation = Literal["quoted", "variable", "line", "bare"]
 """How a value is written after its name."""
 SCHEMES = (
     "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
@@ -215,7 +215,7 @@ def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
     return is_alone and scheme == "bearer" and value.isalpha() and _MENTIONS_SECRET.search(value.lower()) is None
 
 
-def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
+def is_secret_value(kind: Kind, name: str, value: str, notation: Notation, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
     """Return whether the text after the name of a secret is a secret.
 
     `form` is the way in which the value is written. If `is_alone` is True, nothing else follows the value in its line
@@ -225,26 +225,26 @@ def is_secret_value(kind: Kind, name: str, value: str, form: Form, *, is_alone: 
     if len(value) < SHORTEST:
         return False
     if kind == "weak":  # first the cheapest check, which most of these values fail: whether they look like a key
-        return _is_strange_value(name, sample, form) and not _is_no_value(name, sample, form)
-    if _is_no_value(name, sample, form):
+        return _is_strange_value(name, sample, notation) and not _is_no_value(name, sample, notation)
+    if _is_no_value(name, sample, notation):
         return False
     if is_alone and _SMALL_WORD.fullmatch(sample):
         return _DESCRIBES_SECRET.search(sample) is None
     if _WORDS.fullmatch(sample):
         is_random = is_strange(sample, 8) and _MENTIONS_SECRET.search(sample.lower()) is None
-        is_no_word = form == "variable" or is_random or (form == "quoted" and _is_no_word(sample))
+        is_no_word = notation == "variable" or is_random or (notation == "quoted" and _is_no_word(sample))
         return len(sample) >= 8 and sample.isalpha() and is_no_word
     if sample.startswith(_PATHS) and not is_strange(sample, 30):
         return False
     has_digit = _DIGIT.search(sample) is not None
-    if form == "bare":
+    if notation == "bare":
         return has_digit and len(sample) >= 6 and (is_strange(sample, 8) or _has_symbol(sample))
     if len(sample) < 8:
-        return has_digit and not (sample.isdigit() and form == "line")
+        return has_digit and not (sample.isdigit() and notation == "line")
     return has_digit or _SYMBOL.search(sample) is not None
 
 
-def _is_no_value(name: str, sample: str, form: Form) -> bool:
+def _is_no_value(name: str, sample: str, notation: Notation) -> bool:
     """Return whether a value is a placeholder, a type, a version, a URL or an expression."""
     low = sample.lower()
     if _is_placeholder(sample, low) or ("{" in sample and "}" in sample) or name.lower().endswith(low):
@@ -255,7 +255,7 @@ def _is_no_value(name: str, sample: str, form: Form) -> bool:
         return True
     if _TYPE.fullmatch(low) or _VERSION.fullmatch(low):
         return True
-    may_be_dotted = form != "quoted" and ("." in sample or "->" in sample or "::" in sample)
+    may_be_dotted = notation != "quoted" and ("." in sample or "->" in sample or "::" in sample)
     return may_be_dotted and _DOTTED.fullmatch(sample) is not None and not is_strange(sample, 20)
 
 
@@ -268,13 +268,13 @@ def _is_placeholder(sample: str, low: str) -> bool:
     return not (is_strange(rest, 20) or (len(rest) >= 32 and _HEX.fullmatch(rest)))
 
 
-def _is_strange_value(name: str, sample: str, form: Form) -> bool:
+def _is_strange_value(name: str, sample: str, notation: Notation) -> bool:
     """Return whether a value looks like a key, if its name alone does not decide that."""
-    if form != "variable" and name.lower().endswith(("sig", "signature")):
+    if notation != "variable" and name.lower().endswith(("sig", "signature")):
         return False  # a signature of reasoning is not a secret; a signature in a URL gives access
     if not is_strange(sample, SHORTEST_WEAK) or ":" in sample or sample.startswith(_PATHS):
         return False
-    return form == "variable" or not name.lower().endswith("key") or _HASH.fullmatch(sample) is None
+    return notation == "variable" or not name.lower().endswith("key") or _HASH.fullmatch(sample) is None
 
 
 def _has_symbol(sample: str) -> bool:

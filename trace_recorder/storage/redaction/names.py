@@ -21,7 +21,7 @@ from trace_recorder.storage.redaction.candidates import (
     Beginnings,
     Density,
     PreparedText,
-    are_many,
+    are_close,
     dense_end,
 )
 from trace_recorder.storage.redaction.json_strings import TEXT_END, string_end
@@ -30,8 +30,8 @@ from trace_recorder.storage.redaction.name_kinds import (
     SCHEMES,
     SHORTEST,
     SHORTEST_WEAK,
-    Form,
     Kind,
+    Notation,
     is_credential,
     is_secret_name,
     is_secret_value,
@@ -123,10 +123,10 @@ def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> l
     Return early after `MANY` positions that are close together, because the caller then searches all strings. If
     `any_value` is True, a value may also be a known secret that does not look like a secret.
     """
-    stems = _STEMS.places(prepared.data)
+    stems = _STEMS.positions(prepared.data)
     if not stems:
         return []
-    places: list[int] = []
+    positions: list[int] = []
     has_commands = False
     low = prepared.data.lower().decode("latin-1")
     letters, read_name, done = prepared.data.translate(_IN_NAMES), (_KNOWN_NAMED if any_value else _NAMED).match, 0
@@ -139,11 +139,11 @@ def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> l
         elif _may_be_secret(
             prepared.plain, _name_begins(prepared.plain, letters, position), match, any_value=any_value
         ):
-            places.append(position)
-            if len(places) >= MANY and are_many(places):
-                return places
+            positions.append(position)
+            if len(positions) >= MANY and are_close(positions):
+                return positions
             done = string_end(prepared.plain, max(match.end(_COOKIE_END), match.end(_MEMBER_END)))
-    return [*places, *commands.candidate_positions(prepared)] if has_commands else places
+    return [*positions, *commands.candidate_positions(prepared)] if has_commands else positions
 
 
 def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
@@ -168,7 +168,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
     `is_known` returns whether a value is a known secret.
     """
     prepared = PreparedText(text, runs=False)
-    stems = _STEMS.places(prepared.data)
+    stems = _STEMS.positions(prepared.data)
     if not stems:
         return
     low = prepared.data.lower().decode("latin-1")
@@ -193,7 +193,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
         if span is not None:
             yield span
             done = span[1]
-            density.masked_to(done)
+            density.continue_after_mask(done)
         elif end:
             read = match.end()  # the rest of this name may be a stem too, before the same value
             within = max(within, end)
@@ -216,7 +216,7 @@ def _value_of(text: str, begin: int, match: re.Match[str], is_known: Is, density
     is_judged = is_known(value) or bool(match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK])
     if len(value) < (SHORTEST_WEAK if kind == "weak" and not is_judged else SHORTEST):  # rules out most values
         return None, sample.end()
-    if not density.is_high(start) and not _is_secret(text, begin, match, kind, sample, value, is_known):
+    if not density.add(start) and not _is_secret(text, begin, match, kind, sample, value, is_known):
         return None, sample.end()
     if len(value) < LONGEST_JUDGED:
         return (start, start + len(value)), sample.end()
@@ -229,18 +229,18 @@ def _is_secret(
 ) -> bool:
     """Return whether the value after a name is a secret, judged by the text around it."""
     name = text[begin : match.end(_MEMBER_END)]
-    form = _form(text[max(0, begin - 60) : begin], begin, match, name)
-    if form is None or is_known(value):
-        return form is not None
+    notation = _notation(text[max(0, begin - 60) : begin], begin, match, name)
+    if notation is None or is_known(value):
+        return notation is not None
     scheme = match[_SCHEME_THERE] or match[_SCHEME_BEHIND_BLANK]
     is_alone = (scheme is not None or value.islower()) and _ALONE.match(text, sample.end()) is not None
     if scheme:
         return is_credential(scheme.rstrip(), value, is_alone=is_alone)
     is_alone = is_alone and _is_assigned_alone(text, match, name, sample.end())
-    return is_secret_value(kind, name, value, form, is_alone=is_alone)
+    return is_secret_value(kind, name, value, notation, is_alone=is_alone)
 
 
-def _form(before: str, begin: int, match: re.Match[str], name: str) -> Form | None:
+def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notation | None:
     """Return the form of the value after a name, judged by the text before it. Return None if there is no value."""
     if match[_BLANK]:
         return _behind_blank(before, name, match[_BLANK])
@@ -331,7 +331,7 @@ def _begins_line(before: str, begin: int) -> bool:
 _COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
 
 
-def _assigned(before: str, name: str) -> Form:
+def _assigned(before: str, name: str) -> Notation:
     """Return the form of a value after an equals sign: in a variable, a URL, a setting, or an expression."""
     if before.endswith((";", "?", "&", "--")) or name.isupper():
         return "variable"
@@ -342,7 +342,7 @@ def _assigned(before: str, name: str) -> Form:
 _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
 
 
-def _behind_blank(before: str, name: str, blank: str) -> Form | None:
+def _behind_blank(before: str, name: str, blank: str) -> Notation | None:
     """Return the form of a value after a blank, or None if there is no value.
 
     Examples are `--password x`, netrc, `setx NAME x`, `ENV NAME x`, and "the password is x".

@@ -1,9 +1,10 @@
-"""Finds the beginning of a possible secret at the end of a text that will be continued, such as that of a stream.
+"""Finds the beginning of a possible secret at the end of a text that will be continued, such as a part of a stream.
 
-The last word may become a key, a URL with a password, or the name of a secret. A word of small letters cannot become a
-secret, unless a secret may begin with these letters. A value after a secret's name, a command's flags, and a private
-key from its BEGIN on may be incomplete too. Such an end of the text is not written before the following text is known.
-Invariant: the length of this end is bounded, because a word or a key that is longer than any secret is written.
+The last word may become a key, a URL with a password, or the name of a secret. A word of small letters is harmless,
+unless a key or the name of a secret may begin with these letters. A value after the name of a secret, the flags of a
+command, and a private key may be incomplete too. The caller writes such an end of the text only together with the text
+that follows. Invariant: the length of this end is bounded. A word or a key that is longer than any secret does not
+wait.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ALONE = re.compile(
     r"(?:[ \t]{1,20}|</[A-Za-z0-9_.-]{0,60})\Z",
     re.IGNORECASE,
 )
-"""A value that may be alone in its line, or in its element of XML."""
+"""The name of a secret, with a value of small letters that may be alone in its line or in its XML element."""
 _LINE = re.compile(
     r"(?:curl|sshpass|mysql|redis-cli|docker|podman|login|[Cc]ookie)"
     r"(?:[^\n]|(?<=\\)\n){0,500}\Z|(?:setx?|setenv|ENV)(?:[ \t]{1,20}-g?x)?(?:[ \t]{1,20}[A-Za-z0-9_-]{0,60})?\Z"
@@ -49,16 +50,19 @@ _KEYS = (
     ),
     (PPK_BEGIN, re.compile(r"Private-Lines: "), re.compile(r"Private-MAC: ")),
 )
-"""The first and the last line of private keys."""
+"""The formats of private keys.
+
+Each has a text that its first line contains, the pattern of the first line, and the pattern of the last line.
+"""
 _BEARER = re.compile(rf"[Bb]earer {{1,3}}[A-Za-z0-9._~+/%=-]{{0,{LONGEST_WORD}}}\Z")
 _HASH = re.compile(r"\$(?:argon2|pbkdf2|scrypt|bcrypt)[!#-~]{0,400}\Z")
-"""The hash of a password whose parameters have a comma between them."""
+"""The hash of a password. Its parameters may have commas between them, which are not in a word of `_WORD_BACKWARDS`."""
 _STEMS = ("pass", "pw", "secret", "token", "key", "auth", "cred", "cookie", "sig", "bearer")
 _LINE_WORDS = ("curl", "sshpass", "mysql", "redis-cli", "docker", "podman", "login", "cookie", "set", "env", "(")
 _PATTERNS = ((_STEMS, _NAMED), (_STEMS, _ALONE), (_LINE_WORDS, _LINE), (("bearer ",), _BEARER), (("$",), _HASH))
 """The patterns, each with words. A pattern is slow to fail, so it is tried only if the text has one of its words."""
 _SHOWN = 600
-"""The name of a value is searched in this many characters at the end of a text."""
+"""The patterns are searched from this many characters before the last word on."""
 
 
 def unfinished(text: str) -> int:
@@ -90,7 +94,7 @@ _WORD = re.compile(r"([A-Z]?[a-z]+)([.,;!?)]{0,3})")
 
 
 def _is_harmless(word: str) -> bool:
-    """Return whether a word of small letters begins neither a key nor the name of a secret."""
+    """Return whether a word has small letters only, and can begin neither a key nor the name of a secret."""
     whole = _WORD.fullmatch(word)
     word = whole[1] if whole is not None else ""
     if len(word) < 3 or word.startswith(BEGINNINGS):
@@ -101,7 +105,5 @@ def _is_harmless(word: str) -> bool:
     low = word.lower()
     if any(stem in low for stem in _STEMS):
         return False
-    ends = (
-        whole is not None and whole[2]
-    )  # punctuation follows the word, but the name of a secret would continue with letters
+    ends = whole is not None and whole[2]  # after punctuation, the word does not continue as the name of a secret
     return bool(ends) or not any(low.endswith(stem[:n]) for stem in _STEMS for n in range(1, len(stem)))

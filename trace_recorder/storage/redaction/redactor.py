@@ -1,11 +1,11 @@
 """Masks the secrets in records, at the single place where records are written.
 
-A redactor is a function that takes a text and returns it with its secrets masked. Invariants: masking is deterministic
-and idempotent. A mask names the kind of the secret ("[REDACTED:openai-key]"). In JSON, only strings are masked, one by
-one and decoded, so that the structure and the digits of numbers do not change. Prose is not changed: secrets are found
-by the forms of keys (`key_forms.py`), by the names of members, and by known values (the client's key, the
-environment's *_API_KEY, *_TOKEN, *_SECRET, *_PASSWORD). Signatures of reasoning and encrypted content match none of
-these.
+A redactor is a function that takes a text and returns it with its secrets masked. A mask names the kind of the secret,
+such as "[REDACTED:openai-key]". A secret is recognised by its form (`key_forms.py`), by the name before it, or because
+its value is known. Known values are the client's key, and the environment's *_API_KEY, *_TOKEN, *_SECRET and
+*_PASSWORD. Invariants: masking is deterministic and idempotent. In JSON, only strings are masked, one by one and
+decoded, so the structure and the digits of numbers do not change. Ordinary prose, signatures of reasoning and encrypted
+content are not changed.
 """
 
 from __future__ import annotations
@@ -70,14 +70,18 @@ _KINDS = frozenset(
         "provider",
     }
 )
-"""Members whose values name the kind of the object, for programs that read it."""
+"""Members whose values are not searched if they look like identifiers.
+
+Such a value, as in `"type": "message"`, tells a program what kind of object it reads.
+"""
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
-"""Members with values that a provider has signed or encrypted. They must be sent back unchanged."""
+"""Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
 _SEAL = 40
 _OVERLAP = 4 * 1024
-"""A long text is searched in pieces. This many characters at the end of a piece are searched again with the next piece.
+"""A long text is searched in blocks.
 
-A secret is recognised by fewer characters.
+This many characters at the end of a block are searched again with the next block. A secret is recognised by fewer
+characters than that.
 """
 
 _SHORT, _TOGETHER = 256, 400
@@ -88,7 +92,8 @@ _SHORT, _TOGETHER = 256, 400
 class _String:
     """A string of JSON text: its position, its value, and its masked value.
 
-    `kinds` are the kinds of secrets that it may have. If `kinds` is 0, the string is not searched.
+    `kinds` are the kinds of secrets that may be in the string (bits of `EVERY`). If `kinds` is 0, the string is not
+    searched.
     """
 
     start: int
@@ -100,7 +105,10 @@ class _String:
 
 
 class Redaction:
-    """The redactors of one run, and the secrets that the run has learned. If `redact` is None, nothing is masked."""
+    """The masking of one run: its redactors, and the secret values that the run has learned.
+
+    If `redact` is None, nothing is masked.
+    """
 
     def __init__(
         self, redact: Redactor | Sequence[Redactor] | None, environment: Mapping[str, str] = os.environ
@@ -115,18 +123,21 @@ class Redaction:
             if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
         )
         self._harmless: tuple[list[str], object, object] = [], None, None
-        """The last text of a request in which no possible secret was found, and the known values at that time."""
+        """The last text of the newest request without a possible secret, and the values that were known then."""
 
     def learn(self, keys: Iterable[str], cookies: Iterable[str] = ()) -> list[str]:
         """Mask these values from now on.
 
-        Return the new keys that are masked wherever they occur. Short values, and words, are masked only after the
-        name of a secret.
+        Return the keys that are new and will be masked wherever they occur. A short key, and a key that is a word, is
+        masked only after the name of a secret, and is not returned.
         """
         return self._known.learn(keys, cookies) if self._redactors else []
 
     def mask_plain(self, text: str, kinds: int = EVERY) -> str:
-        """Mask a text that is not JSON, or one string of JSON in which only secrets of these kinds may be."""
+        """Mask a text that is not JSON, or the decoded text of one JSON string.
+
+        Search only for secrets of these kinds.
+        """
         text = self._known.mask(text) if kinds & KNOWN else text
         for redactor in self._redactors:
             own = redactor is default_redactor
@@ -143,7 +154,7 @@ class Redaction:
     def _mask_own(self, text: str, kinds: int) -> str:
         """Mask secrets recognised by their form, by a name before them, or in an encoded text.
 
-        A long text is masked in pieces. Each piece ends at a position where no secret has begun.
+        A long text is masked in blocks. If possible, each block ends at a position that is outside of every secret.
         """
         parts: list[str] = []
         done = 0
@@ -157,16 +168,26 @@ class Redaction:
         return mask_json(masked) if kinds & NAME else masked
 
     def mask_gap(self, text: str) -> str:
-        """Mask the text of a failure. If a redactor fails, mask the text without the user's redactors."""
+        """Mask the description of a failure of recording.
+
+        If a redactor of the user fails, mask the description without these redactors.
+        """
         return try_call(lambda: self.mask_plain(text), lambda _: mask_text(self._known.mask(text)))
 
     def mask_name(self, text: str) -> str:
-        """Mask the keys in a name, and long known values that are not words, without the user's redactors."""
+        """Mask a name, such as that of a JSON member, without the user's redactors.
+
+        Mask secrets that are recognised in a text, and long known values that have a digit.
+        """
         text = self._known.mask(text, names=True)
         return mask_text(text) if self._knows_forms else text
 
     def _mask_member_name(self, name: str, names: dict[str, str]) -> str:
-        """Mask the name of a member. Different names stay different, so that no member is lost."""
+        """Mask the name of a member.
+
+        `names` has the masked names so far, by the name before masking. If two names have the same mask, the second
+        gets a number, so that no member is lost.
+        """
         masked = self.mask_name(name)
         if masked == name:
             return name
@@ -175,10 +196,11 @@ class Redaction:
     def mask(self, text: str, *, are_pieces: bool = False) -> tuple[str, int]:
         """Mask the strings of JSON text.
 
-        Return the text, and the number of secrets that were masked. A redactor of the user sees only values, not the
-        names of members. A string that it changes counts as one secret. If `are_pieces` is True, the strings are pieces
-        of the model's text. They are not searched for secrets after names. The joined pieces were searched for these,
-        because the end of a piece is not the end of a line.
+        Return the text, and how many secrets were masked. A redactor of the user is called with values, not with the
+        names of members. A string that such a redactor changes counts as one secret. If `are_pieces` is True, `text` is
+        an event of a stream, and its members in `PIECES` have a few letters of the model's text each. These strings are
+        not searched for secrets after names, because the end of such a string is not the end of a line. The caller has
+        searched the joined strings for these secrets.
         """
         possible = None if self._has_user_redactors else self._find_possible(text)
         return (
@@ -190,12 +212,15 @@ class Redaction:
     def _mask_strings(
         self, text: str, possible: PossibleSecrets | None, *, are_pieces: bool = False
     ) -> tuple[str, int]:
-        """Mask the strings at the positions in `possible`. Mask all strings if these are unknown or too many."""
-        places = possible.places() if possible and not possible.has_many else None
+        """Mask the strings at the positions in `possible`.
+
+        If `possible` is None or has too many positions, search all strings.
+        """
+        positions = possible.positions() if possible and not possible.has_many else None
         defined = set(mcp_secrets(text) if self._knows_forms else ())
         names: dict[str, str] = {}
         strings: list[_String] = []
-        for start, end, name, is_name in strings_at(text, places):
+        for start, end, name, is_name in strings_at(text, positions):
             value = decode_string(text, start, end)
             string = _String(start, end, value, value)
             if (start, end) in defined:
@@ -221,7 +246,10 @@ class Redaction:
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
     def _mask_by_member(self, name: str, value: str) -> str | None:
-        """Mask a string of JSON by the name of its member. Return None if the string must be searched."""
+        """Mask a string of JSON by the name of its member.
+
+        Return the masked string, the string itself if it cannot have a secret, or None if it must be searched.
+        """
         if value.startswith("@") and _PLACEHOLDER.fullmatch(value):
             return value
         if name in _KINDS and _IDENTIFIER.fullmatch(value):
@@ -231,7 +259,10 @@ class Redaction:
         return MASK if name and self._knows_forms and is_secret_member(name, value, self._known.short) else None
 
     def _search(self, strings: list[_String]) -> None:
-        """Mask the strings in which secrets may be. Short strings with the same kinds of secrets share a call."""
+        """Mask the strings in which secrets may be.
+
+        Short strings in which secrets of the same kinds may be are searched by one call.
+        """
         together: dict[int, list[_String]] = defaultdict(list)
         for string in strings:
             if string.kinds and len(string.value) <= _SHORT and self._redactors == (default_redactor,):
@@ -250,7 +281,10 @@ class Redaction:
                 string.masked = mask_fields(string.masked)
 
     def mask_all(self, texts: list[str]) -> list[tuple[str, int]]:
-        """Mask several JSON texts, each as `mask` does. The last text is often the same as in the call before."""
+        """Mask several JSON texts of a request, each as `mask` does.
+
+        The last text is often the same as the last text of the request before, and is then not searched again.
+        """
         if self._has_user_redactors or sum(map(len, texts)) > MAX_UNINTERRUPTED_CHARS:
             return [self.mask(text) for text in texts]
         last = texts[-1:], self._known.all, self._known.short
@@ -259,7 +293,7 @@ class Redaction:
         if not any(possible.all):
             self._harmless = last
             return [(text, 0) for text in texts]
-        possible.places()
+        possible.positions()
         ends = list(accumulate((len(text) + 1 for text in searched), initial=0))
         parts = [possible.part(*span) for span in pairwise(ends)]
         masked = [
@@ -276,7 +310,7 @@ class Redaction:
         return any(self._find_possible(text).all)
 
     def _find_possible(self, text: str) -> PossibleSecrets:
-        """Return the possible secrets of JSON text, which may have escapes. A long text is searched in pieces."""
+        """Return the possible secrets of JSON text, which may have escapes. A long text is searched in blocks."""
         if not self._redactors:
             return PossibleSecrets("")
         if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
@@ -305,10 +339,11 @@ class Redaction:
         return possible
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
-        """Mask a part of a stream.
+        """Mask the next bytes of a stream.
 
-        Return the masked part, how many secrets were masked, and the size of the part in bytes before masking. Unless
-        `last` is True, events at the end of the part are left out if a secret may begin in them.
+        Return the masked bytes, how many secrets were masked, and how many bytes of `data` were masked. If `last` is
+        False, events at the end of `data` in which a secret may begin are not masked yet. The caller passes them again
+        with the bytes that follow.
         """
         if not self._redactors:
             return data, 0, len(data)
@@ -327,7 +362,11 @@ class Redaction:
         return masked.encode("utf-8", "surrogateescape"), count, len(data)
 
     def _mask_lines(self, text: str, masked_lines: frozenset[int] | None) -> tuple[str, int]:
-        """Mask line by line: the strings of the JSON in a line, or else the line."""
+        """Mask each line of a text: the strings of the JSON in the line, or the whole line if it has no JSON.
+
+        Return the text, and how many secrets were masked. `masked_lines` are the numbers of the lines whose model's
+        text was already searched, or None for all lines.
+        """
         if not self.must_be_searched(text):
             return text, 0
         masked = [
@@ -337,13 +376,16 @@ class Redaction:
         return "".join(line for line, _ in masked), sum(count for _, count in masked)
 
     def mask_part(self, before: BodyPart, data: bytes, *, last: bool) -> BodyPart:
-        """Mask the part of a plain body that follows `before`, up to a place where it can be cut."""
+        """Mask the part of a response's body that follows the part `before`.
+
+        Return the part, which ends where the body can be cut.
+        """
         if not self._redactors:
             return BodyPart(data, 0, len(data))
         return before.next(self, data, last=last)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Mask known values and secrets of a known form in bytes that are not UTF-8, before they become base64."""
+        """Mask secrets in bytes that are not UTF-8, before the bytes become base64. Return UTF-8 unchanged."""
         try:
             data.decode()
         except ours(UnicodeDecodeError):
@@ -360,12 +402,18 @@ class Redaction:
         return mask_json(mask_text(text, self._known.short)) if self._knows_forms else text
 
     def _mask_arguments(self, text: str) -> str:
-        """Mask a part of a tool's arguments, which are JSON."""
+        """Mask the arguments of a tool, or a part of them.
+
+        They are JSON, so a secret may be recognised by the name of its member.
+        """
         masked = self._mask_secrets(text)
         return mask_fields(masked) if self._knows_forms else masked
 
     def mask_line(self, line: str, *, are_pieces: bool = False) -> tuple[str, int]:
-        """Mask a line: the strings of the JSON in it, or else the whole line."""
+        """Mask a line: the strings of the JSON in it, or the whole line if it has no JSON.
+
+        Return the line, and how many secrets were masked.
+        """
         if not self.must_be_searched(line):
             return line, 0
         begin = _JSON_BEGIN.search(line)
@@ -385,15 +433,21 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
 
 def masks_in(text: str, masked: str) -> int:
-    """Return how many secrets were masked in a text. All changes of the user's redactors count as one."""
+    """Return how many secrets were masked in a text. Changes that add none of our masks count as one secret."""
     return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
 
 
 def _encodable(masked: str, text: str) -> str:
-    """Return a masked text. If only the masking cut a surrogate pair in half, replace the half by a question mark."""
+    """Return a masked text that can be encoded as UTF-8 if the text before masking could be.
+
+    If masking has cut a surrogate pair in two, replace the half by a question mark.
+    """
     return masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
 
 
 def _encodes(text: str) -> bool:
-    """Return whether a text can be encoded as UTF-8. A text that was cut off may have half of a surrogate pair."""
+    """Return whether a text can be encoded as UTF-8.
+
+    A text that was cut off may end in half of a surrogate pair, which cannot.
+    """
     return text.isascii() or not _SURROGATE.search(text)

@@ -1,13 +1,12 @@
 """Masks secrets that are split across the events of a stream, a few letters in each.
 
-A `Part` is a part of a stream, and each of its texts is searched once. Events that differ from an earlier event only in
-the model's text are read in runs (`dialects/event_forms.py`), and `searched_texts` yields their common text once.
-`hold_back` leaves out the events at the end that may contain the beginning of a secret (`partial_secrets.py`). These
-events are written with the next part. A place is a path of members in an event, such as the arguments of the second
-tool call. `mask` joins the texts of all events at one place, and masks the joined text. The mask is written into the
-event in which the secret begins, and the rest of the secret is removed from the following events. Nothing else in an
-event is changed. `redactor.py` calls `hold_back`, `searched_texts` and `mask`, in this order, and masks the secrets
-that are within one line.
+A stream carries the model's text in pieces: one string of an event has a few letters. A `Part` consists of whole lines
+of a stream. It joins the pieces that its events have at one path of members, such as the arguments of the second tool
+call, and masks the joined text. The mask is written into the event in which the secret begins, and the rest of the
+secret is removed from the following events. Nothing else in an event is changed. Many events differ only in their
+piece. They are read together (`dialects/event_forms.py`), and the text that they have in common is searched once.
+`redactor.py` calls `hold_back`, `searched_texts` and `mask`, in this order, and then masks the secrets that are within
+one line.
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ from trace_recorder.values.structs import Struct
 _NAME = re.compile(rf'"(?:{"|".join(PIECES)})"')
 _LONGEST_NAME = 64
 _MOST_FORMS = 8
-"""An event is compared with at most this many earlier forms. A stream may alternate between several texts."""
+"""A line is compared with the `EventForm` of at most this many earlier lines.
+
+A stream may alternate between several texts.
+"""
 _STEP = 64
 """Other threads may run after this many lines, or after this many strings of one line."""
 _MAX_ROUNDS = 32
-"""`hold_back` searches at most this many times for an earlier line at which the part can be cut.
+"""`hold_back` moves the end of the part to an earlier line at most this many times.
 
-If a stream has eight answers at once, or a name that the model repeats, every place may be inside a possible secret.
-Without a limit, the whole stream would then wait.
+If a stream has eight answers at once, or the model repeats the name of a secret, every line may be inside a possible
+secret. Without a limit, the whole stream would then wait.
 """
 _JSON_BEGIN = re.compile(r"[{\[]")
 
@@ -49,12 +51,19 @@ HasSecrets = Callable[[str], bool]
 """A function that returns whether a text may contain a secret. It is quicker than a `Mask`."""
 UnfinishedLength = Callable[[str], int]
 """A function that returns how many characters at the end of a text may be the beginning of a secret."""
-Place = tuple[Payload, ...]
-"""The path of a string in an event: names, positions in lists, and pairs of a member in `TELLING` and its value."""
+StringPath = tuple[Payload, ...]
+"""The path of a string in an event.
+
+It has names of members, positions in lists, and pairs of a member in `TELLING` and its value.
+"""
 
 
 class _Piece(Struct, frozen=True, gc=False):
-    """A string of an event: its line, its position in that line with its quotes, and its decoded text."""
+    """A piece of the model's text.
+
+    `line` is the number of its line in the part, `start` and `end` are its span in this line with its quotes, and
+    `text` is its decoded text.
+    """
 
     line: int
     start: int
@@ -63,7 +72,7 @@ class _Piece(Struct, frozen=True, gc=False):
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a text at LF into its lines, with their ends."""
+    """Split a text after each LF, and return its lines."""
     lines = text.splitlines(keepends=True)
     if len(lines) == text.count("\n") + (not text.endswith("\n")):
         return lines  # `splitlines` has split at LF only
@@ -73,26 +82,23 @@ def lines_of(text: str) -> list[str]:
 
 
 class Part:
-    """A part of a stream's text. It consists of whole lines.
-
-    `text` is the part without the events that `hold_back` has left out.
-    """
+    """Whole lines of a stream. `text` has these lines, without the events that `hold_back` has left out."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = text.split("\n")
-        self._texts: dict[Place, list[_Piece]] = {}
-        self._others: dict[str, None] = {}
-        """The lines that do not have the form of an earlier line, and all lines without a string."""
-        self._alone: list[str] = []
-        """The strings that differ in lines of the same form: the counter, the model's text and the filler."""
+        self._pieces_at: dict[StringPath, list[_Piece]] = {}
+        self._other_lines: dict[str, None] = {}
+        """The lines that no `EventForm` of an earlier line has read, and the lines between two events."""
+        self._varying: list[str] = []
+        """The strings in which the lines of one `EventForm` differ: the counter, the piece and the filler."""
         self._long_lines: list[int] = []
         self.masked_lines: frozenset[int] | None = None
-        """The numbers of the lines whose pieces `mask` has searched, or None if no text may have a secret."""
+        """The numbers of the lines with pieces, which `mask` has searched. None if no joined text may have a secret."""
         self._read()
 
     def _read(self) -> None:
-        """Read the pieces and the other strings of each line."""
+        """Find the pieces of all lines except long lines, and the strings to search besides the pieces."""
         forms: list[tuple[EventForm, list[_Piece]]] = []
         number = 0
         while number < len(self._lines):
@@ -105,7 +111,7 @@ class Part:
                     number += run.lines
                     break
             else:
-                self._others[line] = None
+                self._other_lines[line] = None
                 if len(line) > MAX_UNINTERRUPTED_CHARS:
                     self._long_lines.append(number)
                 elif '"' in line and (new := self._read_event(number)):
@@ -113,73 +119,76 @@ class Part:
                 number += 1
 
     def _add_run(self, run: EventRun, piece_start: int, number: int, pieces: list[_Piece]) -> None:
-        """Add the pieces and the other strings of a run of events that begins with this line."""
+        """Add the pieces and the other varying strings of a run of events, which begins with the line `number`."""
         for segment in run.segments:
             counter, spelled, _ = segment
             if spelled:
                 start = piece_start + len(counter)
                 text = spelled if "\\" not in spelled else json.loads(f'"{spelled}"')
                 pieces.append(_Piece(number, start - 1, start + len(spelled) + 1, text))
-            self._alone += filter(None, segment)
+            self._varying += filter(None, segment)
             number += len(run.between) + 1
         if run.between:
-            self._others |= dict.fromkeys(run.between)
+            self._other_lines |= dict.fromkeys(run.between)
 
     def _read_event(self, number: int) -> tuple[EventForm, list[_Piece]] | None:
-        """Parse a line.
+        """Parse a line, and add its pieces.
 
-        If exactly one of its strings is a piece of the model's text, return the form of the line and the list of all
-        pieces at that place. Otherwise return None.
+        If the line has exactly one piece, return the line's `EventForm`, and the list of all pieces that have the same
+        path. Otherwise return None.
         """
         line = self._lines[number]
         begin = _JSON_BEGIN.search(line) if _NAME.search(line) or "\\u" in line else None
         pieces = list(_pieces(line, begin.start(), number)) if begin else []
-        for place, piece in pieces:
-            self._texts.setdefault(place, []).append(piece)
+        for path, piece in pieces:
+            self._pieces_at.setdefault(path, []).append(piece)
         if len(pieces) != 1:
             return None
-        [(place, piece)] = pieces
-        return EventForm(line, piece.start, piece.end), self._texts[place]
+        [(path, piece)] = pieces
+        return EventForm(line, piece.start, piece.end), self._pieces_at[path]
 
     def _read_long_lines(self) -> None:
-        """Read the long lines too. A line of a megabyte is parsed only if its pieces are needed."""
+        """Find the pieces of the long lines too.
+
+        This takes long, so it is done only if the part must be masked or shortened.
+        """
         for number in self._long_lines:
             if _has_piece(self._lines[number]):
                 self._read_event(number)
         if self._long_lines:
             self._long_lines = []
-            for pieces in self._texts.values():
+            for pieces in self._pieces_at.values():
                 pieces.sort(key=lambda piece: (piece.line, piece.start))
 
     def searched_texts(self) -> Iterator[str]:
-        """Yield texts to search.
+        """Yield the texts in which secrets must be searched.
 
-        Together they contain every text of the part: the model's text at each place, joined, then the other lines, and
-        the other strings that change from event to event.
+        First come the joined pieces of each path. The last text has every other string of the part.
         """
-        for pieces in self._texts.values():
+        for pieces in self._pieces_at.values():
             yield "".join([piece.text for piece in pieces])
-        yield "\n".join(self._others) + '"' + '"\n"'.join(self._alone) + '"'
+        yield "\n".join(self._other_lines) + '"' + '"\n"'.join(self._varying) + '"'
 
     def mask(self, has_secrets: HasSecrets, mask: Mask, mask_arguments: Mask) -> tuple[str, list[tuple[str, str]]]:
-        """Mask the secrets in the joined texts. Return the part, and each changed text, before and after.
+        """Mask the joined pieces of each path.
 
-        `mask_arguments` masks the arguments of tools. These are parts of JSON, so it judges the names of members too.
+        Return the text of the part, and each changed joined text, before and after masking. `mask_arguments` masks the
+        arguments of tools. They are JSON, so it also recognises secrets by the names of their members.
         """
         self._read_long_lines()
-        joined = {place: "".join([piece.text for piece in pieces]) for place, pieces in self._texts.items()}
-        seen = {place for place, text in joined.items() if has_secrets(text)}
+        joined = {path: "".join([piece.text for piece in pieces]) for path, pieces in self._pieces_at.items()}
+        seen = {path for path, text in joined.items() if has_secrets(text)}
         if not seen:
             return self.text, []
         lines = self._lines[:]
         changed: dict[int, list[tuple[int, int, str]]] = {}
         texts_masked: list[tuple[str, str]] = []
-        self.masked_lines = frozenset(piece.line for pieces in self._texts.values() for piece in pieces)
-        for place, text in joined.items():
-            masked = text if place not in seen else (mask_arguments if _are_arguments(place) else mask)(text)
+        self.masked_lines = frozenset(piece.line for pieces in self._pieces_at.values() for piece in pieces)
+        for path, text in joined.items():
+            masked = text if path not in seen else (mask_arguments if _is_of_arguments(path) else mask)(text)
             if masked != text:
                 texts_masked.append((text, masked))
-                for piece, new in _spread(self._texts[place], text, masked):
+                for piece, new in _changed_pieces(self._pieces_at[path], text, masked):
                     changed.setdefault(piece.line, []).append((piece.start, piece.end, new))
         for number, changes in changed.items():
             for start, end, new in sorted(changes, reverse=True):
@@ -187,9 +196,9 @@ class Part:
         return "\n".join(lines), texts_masked
 
     def hold_back(self, unfinished_length: UnfinishedLength) -> None:
-        """Remove the events at the end of `text` that must wait, from the event in which a possible secret begins."""
+        """Remove the events at the end of `text` in which a secret may begin. They must wait for the next part."""
         self._read_long_lines()
-        texts = [_Joined(pieces) for pieces in self._texts.values()]
+        texts = [_JoinedText(pieces) for pieces in self._pieces_at.values()]
         first, end = len(self._lines), -1
         for _ in range(_MAX_ROUNDS):  # a new cut for one text may cut another text, or the value before it
             if first == end:
@@ -199,7 +208,7 @@ class Part:
         if first < len(self._lines):
             self._lines[first:] = [""]
             self.text = "\n".join(self._lines)
-            for pieces in self._texts.values():
+            for pieces in self._pieces_at.values():
                 del pieces[bisect_left(pieces, first, key=_line_of) :]
 
 
@@ -207,8 +216,8 @@ def _line_of(piece: _Piece) -> int:
     return piece.line
 
 
-class _Joined:
-    """The text of one place, and where each of its pieces ends."""
+class _JoinedText:
+    """The model's text at one path, joined from its pieces."""
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self._lines = [piece.line for piece in pieces]
@@ -217,20 +226,28 @@ class _Joined:
         self._shown = -1
 
     def waiting_line(self, end: int, unfinished_length: UnfinishedLength) -> int:
-        """Return the first line in which text must wait, or `end` if no text before `end` must wait."""
+        """Return the number of the first line that must wait for the next part.
+
+        `end` is the first line that waits already. Return `end` if no line before it must wait.
+        """
         shown = bisect_left(self._lines, end)
-        if shown in (0, self._shown):  # nothing of this text was left out since the last call
+        if shown in (0, self._shown):  # no pieces to examine, or the same pieces as in the last call
             return end
         self._shown = shown
         last = self._ends[shown - 1]
-        if self._text[last : last + 1].isspace():  # the following text is known, so the word before it is finished
+        if self._text[
+            last : last + 1
+        ].isspace():  # a space follows in a line that waits, so the word before it is complete
             last += 1
         begin = last - unfinished_length(self._text[max(0, last - LONGEST) : last])
         return min(end, self._lines[bisect_right(self._ends, begin)]) if begin < last else end
 
 
 def _has_piece(line: str) -> bool:
-    """Return whether a long line has a member with the model's text. The line is searched step by step."""
+    """Return whether a long line may have a piece.
+
+    The line is searched in short steps, between which other threads may run.
+    """
     for start in range(0, len(line), MAX_UNINTERRUPTED_CHARS):
         yield_to_others()
         if _NAME.search(line, start, start + MAX_UNINTERRUPTED_CHARS + _LONGEST_NAME):
@@ -238,57 +255,65 @@ def _has_piece(line: str) -> bool:
     return False
 
 
-def _are_arguments(place: Place) -> bool:
-    """Return whether the text of a place is the arguments of a tool, by its member or by the type of its events."""
-    members = [part for part in place if isinstance(part, tuple)]
-    return place[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
+def _is_of_arguments(path: StringPath) -> bool:
+    """Return whether the text at a path is the arguments of a tool.
+
+    The name of the member, or the type of the event, decides.
+    """
+    members = [part for part in path if isinstance(part, tuple)]
+    return path[-1] in ARGUMENTS or any(name == "type" and "arguments" in value for name, value in members)
 
 
-def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[Place, _Piece]]:
+def _pieces(line: str, begin: int, number: int) -> Iterator[tuple[StringPath, _Piece]]:
     try:
         event = parse_leniently(line[begin:])
     except ours(ValueError, RecursionError):
         return
-    texts: dict[int, tuple[Place, str]] = {}
+    texts: dict[int, tuple[StringPath, str]] = {}
     strings = literals = 0
-    for strings, (place, text) in enumerate(_in_steps(_strings(event, ())), 1):
-        if place and place[-1] in PIECES and text:
-            texts[strings] = place, text
-    pieces: list[tuple[Place, _Piece]] = []
+    for strings, (path, text) in enumerate(_in_steps(_strings(event, ())), 1):
+        if path and path[-1] in PIECES and text:
+            texts[strings] = path, text
+    pieces: list[tuple[StringPath, _Piece]] = []
     for literals, literal in enumerate(_in_steps(STRING.finditer(line, begin)), 1):
         if literals in texts:
-            place, text = texts[literals]
-            pieces.append((place, _Piece(number, literal.start(), literal.end(), text)))
-    if literals == strings:  # of several members with one name, only the last is kept
+            path, text = texts[literals]
+            pieces.append((path, _Piece(number, literal.start(), literal.end(), text)))
+    if (
+        literals == strings
+    ):  # they differ if an object has two members with one name: the parser keeps the last one only
         yield from pieces
 
 
 def _in_steps(elements: Iterable[T]) -> Iterator[T]:
-    """Yield the same elements, and let other threads run now and then."""
+    """Yield the same elements, and let other threads run after every `_STEP` elements."""
     for number, element in enumerate(elements, 1):
         if number % _STEP == 0:
             yield_to_others()
         yield element
 
 
-def _strings(value: Payload, place: Place) -> Iterator[tuple[Place, str]]:
-    """Yield every string of an event with its place, in the order of the JSON text. Names have an empty place."""
+def _strings(value: Payload, path: StringPath) -> Iterator[tuple[StringPath, str]]:
+    """Yield every string of an event with its path, in the order of the JSON text.
+
+    The path of a member's name is empty.
+    """
     if isinstance(value, str):
-        yield place, value
+        yield path, value
     elif isinstance(value, dict):
-        telling = TELLING if place else ("type", *TELLING)
-        here = (*place, *((name, str(value[name])) for name in telling if isinstance(value.get(name), str | int)))
+        telling = TELLING if path else ("type", *TELLING)
+        here = (*path, *((name, str(value[name])) for name in telling if isinstance(value.get(name), str | int)))
         for name, element in value.items():
             yield (), name
             yield from _strings(element, (*here, name))
     elif isinstance(value, list):
         several = len(value) > 1
         for at, element in enumerate(value):
-            yield from _strings(element, (*place, at) if several else place)
+            yield from _strings(element, (*path, at) if several else path)
 
 
-def _spread(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
-    """Yield the pieces that masking changes, each with its new text. The mask goes into the first of them."""
+def _changed_pieces(pieces: list[_Piece], text: str, masked: str) -> Iterator[tuple[_Piece, str]]:
+    """Yield each piece that masking changes, with its new text. The first of these pieces gets the mask."""
     head = _common_length(text, masked)
     head = min(head, len(text) - 1)
     tail = min(_common_length(text[head:][::-1], masked[head:][::-1]), len(text) - head - 1)

@@ -1,7 +1,8 @@
-"""Masks one text.
+"""Finds and masks the secrets of one text.
 
-A quick first search finds where secrets may be, and of which kind. The slower searches are limited to these kinds. A
-recorder uses `default_redactor` unless its user sets another redactor.
+`PossibleSecrets` is a quick search for the positions and the kinds of possible secrets. Only if it finds some,
+`mask_text` makes the slower searches of these kinds. A recorder uses `default_redactor` unless its user sets another
+redactor.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from trace_recorder.storage.redaction.candidates import (
     MANY,
     PreparedText,
     Shortened,
-    are_many,
-    mask_dense,
+    are_close,
+    mask_of_part,
     shorten,
 )
 from trace_recorder.storage.redaction.json_members import mask_json
@@ -31,7 +32,7 @@ from trace_recorder.storage.redaction.known_values import KnownSecrets
 def default_redactor(text: str) -> str:
     """Mask keys and tokens of well-known providers by their forms, and values that follow the name of a secret.
 
-    This works on plain text and on JSON text: no mask crosses the end of a string.
+    The text may be plain or JSON: no mask extends over the end of a JSON string.
     """
     return mask_json(mask_text(text))
 
@@ -46,12 +47,25 @@ _KINDS = (FORM, NAME, NAME, ENCODED, KNOWN, EVERY)
 
 
 class PossibleSecrets:
-    """The result of the quick search of a text: the positions at which a secret of each kind may be.
+    """The result of the quick search of a text: for each kind of secret, the positions at which such a secret may be.
 
-    `all` has the lists of all kinds, so that `any(possible.all)` says whether the text may have a secret.
+    `all` has the lists of all kinds. If `any(possible.all)` is False, the text has no secret. If `has_many` is True,
+    the search has ended early, because possible secrets are in many strings of JSON. A secret may then be in any
+    string.
     """
 
-    __slots__ = ("_kinds", "_places", "all", "by_form", "by_name", "encoded", "escapes", "has_many", "in_urls", "known")
+    __slots__ = (
+        "_kinds",
+        "_positions",
+        "all",
+        "by_form",
+        "by_name",
+        "encoded",
+        "escapes",
+        "has_many",
+        "in_urls",
+        "known",
+    )
 
     def __init__(self, text: str, kinds: int = EVERY, known: KnownSecrets | None = None) -> None:
         shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
@@ -62,13 +76,13 @@ class PossibleSecrets:
         if kinds & FORM:  # one position in each string is enough
             for span in key_finder.FINDER.find(prepared, len(prepared.text), once=True):
                 self.by_form.append(span.start)
-                if len(self.by_form) >= MANY and are_many(self.by_form):
+                if len(self.by_form) >= MANY and are_close(self.by_form):
                     self.has_many = True
                     break
         if kinds & NAME and not self.has_many:
             any_value = known is not None and any(value in text for value in known.short)
             self.by_name = secret_names.candidate_positions(prepared, any_value=any_value)
-            self.has_many = len(self.by_name) >= MANY and are_many(self.by_name)
+            self.has_many = len(self.by_name) >= MANY and are_close(self.by_name)
         self.in_urls = urls.candidate_positions(prepared) if kinds & NAME and urls.MARK in prepared.plain else []
         self.encoded: list[int] = []
         if kinds & ENCODED and not self.has_many and (prepared.runs or secret_encodings.MARK in prepared.data):
@@ -78,18 +92,21 @@ class PossibleSecrets:
         self.all = self.by_form, self.by_name, self.in_urls, self.encoded, self.known, self.escapes
         if shortened is not None:
             for positions in self.all:
-                positions[:] = shortened.places(positions)
+                positions[:] = shortened.positions(positions)
         if known is not None and known.all:
-            self.known += known.places(text, prepared if shortened is None else None)
+            self.known += known.positions(text, prepared if shortened is None else None)
 
     def add(self, other: PossibleSecrets, begin: int) -> None:
-        """Add the possible secrets of a part of the text. The part begins at `begin`."""
+        """Add the possible secrets of another part of the same text. The other part begins at `begin`."""
         self.has_many = self.has_many or other.has_many
         for positions, other_positions in zip(self.all, other.all, strict=True):
-            positions += [begin + place for place in other_positions]
+            positions += [begin + position for position in other_positions]
 
     def part(self, start: int, end: int) -> PossibleSecrets:
-        """Return the possible secrets in a part of the text, with positions in that part. Call `places` first."""
+        """Return the possible secrets from `start` to `end`, with positions relative to `start`.
+
+        Call `positions` first.
+        """
         part = PossibleSecrets("")
         part.has_many = self.has_many
         for positions, all_positions in zip(part.all, self.all, strict=True):
@@ -113,25 +130,28 @@ class PossibleSecrets:
             positions[:] = [at + shifts[bisect_left(starts, at)] for at in positions]
         self.escapes += [start for start, _ in escapes]
 
-    def places(self) -> list[int]:
-        """Return the positions at which a secret of any kind may be, in order."""
+    def positions(self) -> list[int]:
+        """Return the positions at which a secret of any kind may be, in order.
+
+        This also sorts the list of each kind.
+        """
         kinds: dict[int, int] = defaultdict(int)
         for positions, kind in zip(self.all, _KINDS, strict=True):
             positions.sort()
-            for place in positions:
-                kinds[place] |= kind
-        self._places = sorted(kinds)
+            for position in positions:
+                kinds[position] |= kind
+        self._positions = sorted(kinds)
         self._kinds = kinds
-        return self._places
+        return self._positions
 
     def kinds(self, start: int, end: int) -> int:
-        """Return the kinds of secrets that may be in a part of the text. Call `places` first."""
+        """Return the kinds of secrets that may be in a part of the text, as bits of `EVERY`. Call `positions` first."""
         if self.has_many:
             return EVERY
-        first = bisect_left(self._places, start)
+        first = bisect_left(self._positions, start)
         kinds = 0
-        while first < len(self._places) and self._places[first] < end:
-            kinds |= self._kinds[self._places[first]]
+        while first < len(self._positions) and self._positions[first] < end:
+            kinds |= self._kinds[self._positions[first]]
             first += 1
         return kinds
 
@@ -142,9 +162,9 @@ _REST_OF_WORD = re.compile(rf"[^ \n]{{0,{_LONGEST_KEY}}}")
 
 
 def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the parts of a text in which a mask touches other letters of the same word.
+    """Yield the parts of a text in which letters of a word are right beside a mask.
 
-    Each part is (start, the last position where a secret may begin, end).
+    Each part is (start, limit, end). A secret in it begins at `limit` at the latest, and ends at `end` at the latest.
     """
     start = near = end = 0
     for mask in _BESIDE_MASK.finditer(text):
@@ -162,15 +182,18 @@ def _beside_masks(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _prepare(text: str, *, runs: bool = True) -> tuple[PreparedText, Shortened | None]:
-    """Prepare a text for the search. A long text is searched without the middles of its long runs."""
+    """Prepare a text for the search. A long text is prepared without the middles of its long runs of base64."""
     shortened = shorten(text) if len(text) > LONGEST_ENCODED else None
     return PreparedText(text if shortened is None else shortened.text, runs=runs), shortened
 
 
 def _find_secrets(text: str) -> list[int] | None:
-    """Return the positions where secrets may begin, or None if too many are close together. Ignore encoded secrets."""
+    """Return the positions where secrets may begin, except for encoded secrets.
+
+    Return None if there are too many of them.
+    """
     possible = PossibleSecrets(text, FORM | NAME)
-    return None if possible.has_many else possible.places()
+    return None if possible.has_many else possible.positions()
 
 
 def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVERY) -> str:
@@ -187,7 +210,7 @@ def mask_text(text: str, short: Collection[str] = frozenset(), kinds: int = EVER
 
 
 def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText, shortened: Shortened | None) -> str:
-    """Mask every secret of a text, except for secrets in an encoded word."""
+    """Mask secrets of these kinds in a text, except for secrets in base64 or with the escapes of a URL."""
     if kinds & NAME:
         without_users = _mask_spans(text, urls.secrets_in_urls(text), "[REDACTED:url-password]")
         if without_users != text:
@@ -204,7 +227,10 @@ def _mask(text: str, short: Collection[str], kinds: int, prepared: PreparedText,
 
 
 def _mask_beside_masks(text: str) -> str:
-    """Mask the secrets that the search did not find because another secret is right beside them."""
+    """Mask secrets that the first search did not find, because another secret was right beside them.
+
+    It is a mask now.
+    """
     parts: list[str] = []
     done = 0
     for start, near, end in _beside_masks(text):
@@ -223,8 +249,8 @@ def _mask_keys(text: str, prepared: PreparedText, shortened: Shortened | None, u
     parts: list[str] = []
     done = 0
     for start, end, number in key_finder.secrets(prepared, until):
-        begin, last = (start, end - 1) if shortened is None else shortened.places([start, end - 1])
-        parts += (text[done:begin], mask_dense(text, begin, last + 1, key_finder.MASKS[number]))
+        begin, last = (start, end - 1) if shortened is None else shortened.positions([start, end - 1])
+        parts += (text[done:begin], mask_of_part(text, begin, last + 1, key_finder.MASKS[number]))
         done = last + 1
     end = max(done, until)
     return ("".join([*parts, text[done:end]]) if parts else text[:end]), end
@@ -235,7 +261,7 @@ def _mask_spans(text: str, spans: Iterable[tuple[int, int]], mask: str) -> str:
     done = 0
     for start, end in sorted(spans):
         if start >= done:  # one command may be inside the flags of another
-            parts += (text[done:start], mask_dense(text, start, end, mask))
+            parts += (text[done:start], mask_of_part(text, start, end, mask))
             done = end
         elif end > done:
             done = end

@@ -65,13 +65,13 @@ def candidate_positions(prepared: PreparedText) -> list[int]:
     At most one position is returned for each string.
     """
     text = prepared.plain
-    places: list[int] = []
+    positions: list[int] = []
     done = 0
     for at, last in _with_mark(text):
         if at >= done and (user := _SIGN.match(text, at, last + 1)):
-            places.append(at)
+            positions.append(at)
             done = string_end(prepared.plain, user.end())
-    return places
+    return positions
 
 
 # ── the URL of a request ───────────────────────────────────────────────────────────────────────────────────────────
