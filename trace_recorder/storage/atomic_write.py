@@ -1,8 +1,8 @@
-"""Atomic writes: a reader sees the whole old content of a file, or the whole new content.
+"""Writes files atomically: a reader sees the whole old content of a file, or the whole new content.
 
-If the system can exchange two names (Linux), the names are exchanged and the old file is removed. A rename over the old
-file would be slow: ext4 first allocates and writes the new blocks, which takes many times as long as the rest of the
-write.
+The new content is first written to a temporary file. On Linux, the temporary file and the old file then exchange their
+names, and the old file is removed. Otherwise the temporary file is renamed to the name of the old file. On ext4 such a
+rename is slow, because it first allocates and writes the new blocks.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def rename_exclusive(path: str | Path, name: str | Path) -> None:
 
 
 def exchange_names(path: str | Path, other: str | Path) -> bool:
-    """Exchange the names of two files. Return False if the system cannot do this, or if one file does not exist."""
+    """Exchange the names of two files. Return False if the system refuses, or if one file does not exist."""
     return _rename_with_flags(path, other, _EXCHANGE) == 0
 
 
 def _rename_with_flags(source: str | Path, target: str | Path, flags: int) -> int | None:
-    """Call renameat2. Return its error number, 0 for success, or None if the system does not have this call."""
+    """Call Linux's renameat2. Return its error number, 0 for success, or None if the system does not have this call."""
     call, names = _renameat2(), (os.fsencode(source), os.fsencode(target))
-    if b"\0" in names[0] + names[1]:  # C would end the name there
+    if b"\0" in names[0] + names[1]:  # C would read the name up to this byte only
         raise ValueError("embedded null byte")
     if call is None:
         return None
@@ -74,7 +74,7 @@ def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
 
 
 _GATHERED_BYTES = 256 * 1024
-"""Collected bytes are written when they are at least this many."""
+"""Bytes are collected, and written when there are at least this many."""
 _MAX_BUFFERS = 1000
 """One `writev` writes at most this many buffers. Linux accepts 1,024."""
 
@@ -84,16 +84,18 @@ Buffer: TypeAlias = "bytes | memoryview"
 
 
 def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -> None:
-    """Replace the content of `path`, with mode 0600. If `sync` is True, the new content is on disk on return.
+    """Replace the file `path` by a file with this content and the mode 0600.
 
-    Raises OSError, and the exceptions of `content`. In both cases, the old content is unchanged.
+    If `sync` is True, it is on disk on return.
+
+    Raises OSError, and the exceptions of `content`. After an exception, the file has its old content.
     """
     temporary = f"{path.parent}{os.sep}.{os.getpid()}.{crc32(os.fsencode(path.name)):08x}.tmp"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
     try:
         fd = os.open(temporary, flags, 0o600)
     except ours(FileExistsError):  # a process with the same id was killed while it wrote
-        os.unlink(temporary)  # noqa: PTH108 - called for every record; so below
+        os.unlink(temporary)  # noqa: PTH108 - faster than `Path.unlink`; so below
         fd = os.open(temporary, flags, 0o600)
     try:
         try:
@@ -101,7 +103,7 @@ def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -
             if sync:
                 sync_file(fd)
         finally:
-            os.close(fd)  # before the rename: the system may report only now that it could not write everything
+            os.close(fd)  # before the rename, because only this may report that not all bytes were written
         try:
             is_file = not sync and S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - `isfile` swallows an alarm's exception
         except ours(OSError):
@@ -121,10 +123,11 @@ def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -
 def create_filled(
     temporary: Path, fill: Callable[[int], None], take_name: Callable[[Path], Named]
 ) -> tuple[int, Named]:
-    """Create a file with mode 0600. `fill` writes its content, and then `take_name` gives it its name.
+    """Create a file with mode 0600 at the path `temporary`.
 
-    Return the open descriptor, which appends, and the result of `take_name`. A process that is killed leaves at most
-    the temporary file. Raises OSError, and the exceptions of the functions. After an exception, no file is left.
+    `fill` writes its content. Then `take_name` renames it. Return the open descriptor, which appends, and the result of
+    `take_name`. A process that is killed leaves at most the temporary file. Raises OSError, and the exceptions of the
+    two functions. After an exception, no file is left.
     """
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | BINARY, 0o600)
     try:
@@ -139,7 +142,7 @@ def create_filled(
 
 
 def write_all(fd: int, content: Iterable[Buffer]) -> None:
-    """Write this content to an open file. Raises OSError."""
+    """Write all of this content to an open file, at its position. Raises OSError."""
     waiting: list[Buffer] = []
     size = 0
     for part in content:
@@ -149,15 +152,15 @@ def write_all(fd: int, content: Iterable[Buffer]) -> None:
             _write_buffers(fd, waiting)
             waiting.clear()
             size = 0
-        del part  # a long part must not stay in memory while the next part is made
+        del part  # otherwise a long part would stay in memory while `content` makes the next part
     _write_buffers(fd, waiting)
 
 
 class SpooledBytes:
-    """Bytes that will be written to a file later. Many bytes are not kept in memory, but in a temporary file.
+    """Bytes that will be written to a file later.
 
-    The temporary file is in `directory`. Its name is removed when it is opened, so a process that is killed leaves no
-    file.
+    If they are more than 256 KB, they are kept in a temporary file in `directory`, and not in memory. The name of the
+    temporary file is removed as soon as it is open, so a process that is killed leaves no file.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -202,7 +205,10 @@ def _create_unnamed(directory: Path) -> Descriptor:
 
 
 def _write_buffers(fd: int, texts: Sequence[Buffer]) -> None:
-    """Write buffers one after another. If the system has `writev`, they are not joined."""
+    """Write all bytes of these buffers, one buffer after another.
+
+    They are joined only if the system has no `writev`, or did not write everything.
+    """
     for start in range(0, len(texts), _MAX_BUFFERS):
         some = texts[start : start + _MAX_BUFFERS]
         written = os.writev(fd, some) if hasattr(os, "writev") else 0

@@ -1,12 +1,12 @@
-"""Functions that a file system may not support, descriptors that the agent may close, and locks of files.
+"""Flushes files to disk, notices closed descriptors, and locks files.
 
-Not every file system supports advisory locks and `fsync`. If one of them is not supported, this is logged once in a
-process, and recording continues without it. A `Descriptor` notices if the agent closed its number and the system gave
-the number to another file.
+Some file systems do not support advisory locks or `fsync`. This is logged once in a process, and recording continues
+without them. A `Descriptor` notices if the agent has closed the number of its file, and the system has given this
+number to another file.
 
 The writer of a journal takes an exclusive advisory lock (`flock`) on its file before the file has its name, and holds
-the lock until the file is closed. The system releases the lock when the process dies. On one host, a journal has no
-writer if its lock is free.
+the lock until it closes the file. The system releases the lock when the process dies. So if the lock of a journal on
+this host is free, no process writes it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ logger = logging.getLogger("trace_recorder")
 BINARY = getattr(os, "O_BINARY", 0)
 """The flag without which Windows opens files as text. On other systems it is 0."""
 UNSUPPORTED = frozenset({errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL})
-"""The errors by which a file system says that it has no locks, or cannot flush a directory."""
+"""The errors of a file system that does not support locks or `fsync`."""
 
 _warned: set[str] = set()
 
 
 def warn_once(message: str) -> None:
-    """Log a warning about this system, only the first time in this process."""
+    """Log a warning, unless this process has logged the same warning before."""
     if message not in _warned:
         _warned.add(message)
         logger.warning("%s", message)
@@ -70,9 +70,10 @@ def sync_file(fd: int) -> None:
 
 
 def lock(fd: int, *, shared: bool = False) -> bool | None:
-    """Lock an open file without waiting. Return False if another process holds the lock.
+    """Lock an open file without waiting.
 
-    Return None if locks are not supported.
+    Return True if this process now holds the lock, and False if another process holds it. Return None if the system or
+    the file system does not support locks.
     """
     if fcntl is None:  # pragma: no cover - Windows has no advisory locks of this kind
         return None
@@ -89,7 +90,10 @@ def lock(fd: int, *, shared: bool = False) -> bool | None:
 
 
 class Descriptor:
-    """An open file. The methods notice if the number of the descriptor now belongs to another file."""
+    """An open file, with the number of its descriptor.
+
+    Before a method uses the number, it tests whether the number still belongs to this file.
+    """
 
     __slots__ = ("_identity", "number")
 
@@ -109,7 +113,7 @@ class Descriptor:
         return state
 
     def own_stat(self) -> os.stat_result | None:
-        """Return the file's status, or None if its number is closed or now belongs to another file."""
+        """Return the file's status, or None if the descriptor was closed or its number now belongs to another file."""
         try:
             state = os.fstat(self.number)
         except ours(OSError):
@@ -117,7 +121,7 @@ class Descriptor:
         return state if (state.st_dev, state.st_ino) == self._identity else None
 
     def is_file_of(self, state: os.stat_result) -> bool:
-        """Return whether a result of `os.stat` is about this file."""
+        """Return whether `state`, a result of `os.stat`, describes this file."""
         return (state.st_dev, state.st_ino) == self._identity
 
     def has_name(self, path: Path) -> bool:
@@ -128,13 +132,16 @@ class Descriptor:
             return False
 
     def close(self) -> None:
-        """Close the file, unless its number is another file's. Raises OSError if not everything could be written."""
+        """Close the file, unless its number now belongs to another file.
+
+        Raises OSError if not everything could be written.
+        """
         if self.own_stat() is not None:
             os.close(self.number)
 
 
 def close_ignoring_errors(number: int) -> None:
-    """Close a file from which nothing can be lost: it was only read, or is temporary."""
+    """Close a file for which an error of `close` does not matter: it was only read, or is temporary."""
     try:
         os.close(number)
     except ours(OSError):
@@ -145,12 +152,15 @@ def close_ignoring_errors(number: int) -> None:
 
 
 def writer_is_alive(path: Path, host: str | None) -> bool | None:
-    """Return whether the writer of a journal still runs, or None if this is unknown, as on another host."""
+    """Return whether a process still writes a journal.
+
+    Return None if this is unknown: `host`, where the journal is written, is not this host, or locks are not supported.
+    """
     return is_locked(path) if host == socket.gethostname() else None
 
 
 def is_locked(path: Path) -> bool | None:
-    """Return whether a process of this host holds the lock of a journal, or None if that is unknown."""
+    """Return whether a process on this host holds the lock of a journal, or None if that is unknown."""
     if fcntl is None:
         return None
     try:
@@ -168,9 +178,10 @@ def is_locked(path: Path) -> bool | None:
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[bool]:
-    """Hold the lock of a journal that has no writer. Yields False if another process holds the lock.
+    """Lock a journal in a block, so that no other process writes or renames it.
 
-    Yields True if there is no such file. On a file system without locks, yields True if the run has its end on file.
+    Yields whether that has succeeded. Yields True if there is no such file. If the file system has no locks, yields
+    whether the journal has the last record of its run.
     """
     try:
         fd = os.open(path, os.O_RDONLY)
@@ -181,7 +192,7 @@ def hold_lock(path: Path) -> Iterator[bool]:
         locked = lock(fd)
         if locked is None and fcntl is not None:
             locked = any(isinstance(line, Record) and line.kind == "finalize" for line in read(path.read_bytes()))
-        # between open and lock, the file may have been moved, and another one created under its name
+        # between `open` and `lock`, another process may have renamed the file and created another file with its name
         yield locked is not False and Descriptor(fd).has_name(path)
     finally:
         close_ignoring_errors(fd)
@@ -193,10 +204,10 @@ _descriptors: set[int] = set()
 
 @contextmanager
 def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False) -> Iterator[bool | None]:
-    """Hold the lock of a directory in a block. Yield True if it is held, and False if another process holds it.
+    """Lock a directory in a block.
 
-    If `wait` is True, wait for the other process. Yield None if the system or the file system has no locks. Raises
-    OSError.
+    Yields True if this process holds the lock, and False if another process holds it. If `wait` is True, wait until the
+    other process releases the lock. Yields None if the system or the file system has no locks. Raises OSError.
     """
     if fcntl is None:  # pragma: no cover - Windows
         yield None
@@ -213,7 +224,10 @@ def directory_lock(directory: Path, *, wait: bool = False, shared: bool = False)
 
 
 def _close_in_child() -> None:
-    """Close the descriptors in a forked process, which would hold the lock if its parent, the writer, is killed."""
+    """Close the descriptors of locked directories in a forked child.
+
+    Otherwise the child would hold the locks after its parent, which took them, was killed.
+    """
     for fd in _descriptors:
         os.close(fd)
     _descriptors.clear()

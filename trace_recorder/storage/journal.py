@@ -1,10 +1,10 @@
 """The writer of the journal, an append-only file of records with one JSON object on each line.
 
-    {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
+{"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
 `crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: the whole record is on file before `append`
 returns. A written record never changes. `seq` has no gaps. `journal_reader.py` reads the file, and `file_system.py`
-finds out whether its writer still runs. This module does not know the meaning of records.
+finds out whether a process still writes it. This module does not know the meaning of records.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from trace_recorder.storage.file_system import (
 from trace_recorder.storage.journal_lines import Data, lines_in_pieces
 
 _COPY_BYTES = 1 << 20
-"""A removed journal is copied in steps of this many bytes."""
+"""A removed journal is copied in blocks of this many bytes."""
 
 _JOINED_BYTES = 256 * 1024
-"""Pieces of at most this size together are joined and written by `write`. Larger pieces are written by `writev`."""
+"""If the pieces of some lines have at most this many bytes together, they are joined and written by `write`.
+
+Otherwise they are written by `writev`.
+"""
 _MOST_PIECES = 1000
 """One `writev` writes at most this many pieces. Systems accept 1,024."""
 
@@ -42,10 +45,10 @@ PendingWrite = tuple[int, int, list[int]]
 
 
 class Journal:
-    """The writer of one journal file, which is locked until it is closed.
+    """The writer of one journal. The file is locked until it is closed.
 
     Not thread-safe: the caller holds the run's lock. That lock is re-entrant, so a signal handler or a destructor may
-    append in the middle of another append of the same thread. Comments say how each step allows for that.
+    append in the middle of another append of the same thread. Comments say how each step copes with such an append.
     """
 
     def __init__(self, fd: int, path: Path, *, sync: bool = False) -> None:
@@ -57,17 +60,20 @@ class Journal:
         self._closed: Descriptor | None = None
         self.sync = sync
         self.is_removed = False
-        """Whether the file had no name when the last record was written. The file is then lost when it is closed."""
+        """Whether the file had no name any more when the last record was written.
+
+        Such a file is lost when it is closed.
+        """
         self._torn = False
         self._pending: PendingWrite | None = None
         self._pid = os.getpid()
 
     @classmethod
     def create(cls, path: Path, *, sync: bool = False) -> Journal:
-        """Create the file `path`, which is locked before it has its name.
+        """Create the journal `path`.
 
-        Raises FileExistsError if the name is taken, and any other OSError. If `sync` is True, the directory entry is on
-        disk on return.
+        It is locked before it has this name. Raises FileExistsError if the name is taken, and any other OSError. If
+        `sync` is True, the directory entry is on disk on return.
         """
         return cls(_create_locked(path, lambda _: None, sync=sync), path, sync=sync)
 
@@ -79,8 +85,8 @@ class Journal:
         """Write records, each a kind and its data, by one `write`. Return the (seq, crc) of the last record.
 
         On return the records survive `kill -9`. If `sync` is True, they also survive a power loss. Raises OSError if
-        the system refuses. The file then ends where it ended before, or the next append puts a newline after its torn
-        end.
+        the system refuses. The file then ends where it ended before. If that is not possible, the next append begins
+        with a newline, so that only the torn line is damaged.
         """
         while True:
             file = self._file
@@ -101,7 +107,7 @@ class Journal:
             pieces = list(chain.from_iterable(lines))
             write, text = (os.write, b"".join(pieces)) if length <= _JOINED_BYTES else _large_write(pieces)
             written = 0
-            if self.next_seq == seq:  # otherwise a signal handler, or a destructor, has appended in the meantime
+            if self.next_seq == seq:  # otherwise a signal handler, or a destructor, has appended meanwhile
                 break
         # Python runs handlers of signals only at certain instructions, such as the end of a call. There is none between
         # the comparison above and `os.write`, so nothing can be appended in between under the same numbers.
@@ -116,12 +122,15 @@ class Journal:
         except ours(OSError):
             self._undo_failed_write(pending, written)
             raise
-        if self._pending is pending:  # otherwise a handler has already resolved the write, and appended after it
+        if self._pending is pending:  # otherwise a handler has called `_resolve_pending_write`, and appended more
             self._torn, self._pending, self.end = False, None, before + length
         return seq + count - 1, crcs[-1]
 
     def _undo_failed_write(self, pending: PendingWrite, written: int) -> None:
-        """Cut off the rest of a failed write. The system is asked for the size: other code may have cut the file."""
+        """Remove the bytes of a failed write from the file.
+
+        The size comes from the system, because other code may have cut the file.
+        """
         with suppress(OSError):
             before, number = self.size - written, self._open.number
             moved = (pending[0], before, pending[2])
@@ -132,7 +141,7 @@ class Journal:
             self._resolve_pending_write()
 
     def _resolve_pending_write(self) -> None:
-        """Find out how much of a write is on file, after the write did not return because of an error or Ctrl-C.
+        """Find out how many records of the last write are on file, if an error or Ctrl-C has interrupted the write.
 
         The size of the file decides. Records that are wholly on file keep their numbers.
         """
@@ -147,7 +156,8 @@ class Journal:
             remaining -= sizes[whole]
             whole += 1
         torn = remaining != 0 or (self._torn and whole == 0)
-        if self._pending is pending:  # otherwise a handler has done this; no call follows in which another could run
+        # Otherwise a handler has done this. No call follows the comparison, so no handler can run before the end.
+        if self._pending is pending:
             self._torn, self.end = torn, end
             self.next_seq = seq + whole  # numbers have no gaps: the number of a torn record is used again
             self._pending = None
@@ -184,9 +194,9 @@ class Journal:
         return file is not None and file.has_name(self.path)
 
     def recreate(self) -> None:
-        """Create a removed file again, with everything that was written to it. Raises OSError.
+        """Create a removed file again, with everything that was written to it.
 
-        Raises FileExistsError if another file has the name.
+        Raises FileExistsError if another file has its name, and any other OSError.
         """
         if self.path.exists():  # checked before everything is copied
             raise FileExistsError(f"{self.path} was removed, and another file has its name")
@@ -194,7 +204,7 @@ class Journal:
         self._file = Descriptor(_create_locked(self.path, self._copy_to, sync=self.sync))
         self.is_removed = False
         with suppress(OSError):
-            old.close()  # a late write error does not matter: all of it has been copied
+            old.close()  # a late write error of the old file does not matter, because its content has been copied
 
     def _copy_to(self, fd: int) -> None:
         at, size = 0, self.size
@@ -229,14 +239,14 @@ class Journal:
 
 
 def _large_write(pieces: list[bytes]) -> tuple[Callable[[int, Any], int], Any]:
-    """Return the function that writes large pieces by one call, and its argument after the descriptor."""
+    """Return the function of `os` that writes large pieces by one call, and the second argument for that function."""
     if len(pieces) > _MOST_PIECES or not hasattr(os, "writev"):
         return os.write, b"".join(pieces)
     return os.writev, pieces
 
 
 def _create_locked(path: Path, fill: Callable[[int], None], *, sync: bool) -> int:
-    """Create a file that is locked and filled before it has its name. Raises OSError."""
+    """Create a file, and lock and fill it before it has the name `path`. Return its open descriptor. Raises OSError."""
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
 
     def lock_and_fill(fd: int) -> None:

@@ -1,8 +1,8 @@
-"""Encodes the lines of a journal: the bodies in a record, the record's data, and its number, time, kind and CRC.
+"""Encodes the lines of a journal: the data of each record, and its number, time, kind and CRC.
 
-The data of a large record is encoded before it has a number (`encode_data`), without any lock and in short steps. The
-CRC of the data is combined with the CRC of the bytes before the data. So the work that needs the number does not grow
-with the size of the record.
+The data of a large record is encoded before the record has a number (`encode_data`), without any lock and in short
+steps. The CRC of the line is computed from the CRC of the data and the CRC of the bytes before the data. So the work
+that needs the number does not grow with the size of the record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the command `list` reads no items, and must not import them
     from trace_recorder.storage.items.item_lists import NewItem
 
 LARGE_DATA = 32 * 1024
-"""Data with more characters is encoded before the record has a number."""
+"""Data with more characters than this is encoded before the record has a number."""
 _STEP = 256 * 1024
 
 
@@ -38,21 +38,24 @@ class EncodedData:
 
 
 Data = str | EncodedData | Callable[[Sequence[int]], str]
-"""A record's data: JSON text on one line, the encoded text, or a function that makes the text from earlier CRCs."""
+"""A record's data: JSON text on one line, this text encoded, or a function.
+
+The function gets the CRCs of the records before it in the same write, and returns the text.
+"""
 
 Records = Sequence[tuple[str, Data]]
 """Records to write: the kind and the data of each."""
 
 Line = tuple[bytes, ...]
-"""The pieces of a line, which are written one after another."""
+"""The bytes of a line, in pieces that are written one after another."""
 
 _dump = make_json_writer(",", ":", allow_nan=False)
 
 
 def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> str:
-    """Return the data of a record as JSON text: the recorder's own members, then `text`, which is JSON text already.
+    """Return the data of a record as JSON text: `members`, then `text`, which has more members as JSON text.
 
-    `redacted` is the number of masked secrets in `text`. It is added to the number `redacted` in `members`, if any.
+    `redacted` is how many secrets were masked in `text`. It is added to the member `redacted` of `members`, if any.
     """
     masked_before = members.get("redacted", 0)
     if redacted and isinstance(masked_before, int):
@@ -62,7 +65,10 @@ def record_data(members: Mapping[str, object], text: str, redacted: int = 0) -> 
 
 
 def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
-    """Return the records of new items, from their masked members."""
+    """Return the records of new items.
+
+    `masked` has the members of each item after masking, and how many secrets were masked in them.
+    """
     return [
         (
             "item",
@@ -73,7 +79,7 @@ def item_records(new: Sequence[NewItem], masked: Sequence[tuple[str, int]]) -> l
 
 
 def encode_data(text: str) -> Data:
-    """Encode a record's data if it is large. Other data is returned unchanged."""
+    """Encode a record's data if it is large. Return any other data unchanged."""
     if len(text) <= LARGE_DATA:
         return text
     data = _without_line_begins(text).encode()
@@ -82,12 +88,12 @@ def encode_data(text: str) -> Data:
 
 
 def encode_lines(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> Iterator[bytes]:
-    """Yield the lines of records, numbered from `seq` on, and add the CRC of each to `crcs`."""
+    """Yield the lines of records, which are numbered from `seq` on. Add the CRC of each line to `crcs`."""
     return map(b"".join, lines_in_pieces(records, seq, time, crcs))
 
 
 def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, crcs: list[int]) -> list[Line]:
-    """Return the lines of `encode_lines` in pieces, without copying data that is encoded. Add the CRCs to `crcs`."""
+    """Return the lines of records as `encode_lines` does, each in pieces, so that encoded data is not copied."""
     lines: list[Line] = []
     for kind, data in records:
         head = f'{{"seq":{seq + len(crcs)},"time":"{time}","kind":"{kind}","data":'
@@ -106,7 +112,10 @@ def lines_in_pieces(records: Iterable[tuple[str, Data]], seq: int, time: str, cr
 
 
 def _without_line_begins(text: str) -> str:
-    """Return JSON text without the characters that begin a record: readers search damaged lines for records."""
+    """Return JSON text with a space in each `{"seq":`.
+
+    Readers search damaged lines for this text, because each record begins with it.
+    """
     for at in range(0, len(text), _STEP):
         if text.find(LINE_BEGIN, at, at + _STEP + len(LINE_BEGIN)) >= 0:
             return text.replace(LINE_BEGIN, "{ " + LINE_BEGIN[1:])
@@ -153,7 +162,10 @@ def error_text(error: BaseException) -> str:
 
 
 def body_member(data: bytes, mask: Callable[[bytes], bytes]) -> str:
-    """Return a plain response as a member of a record: `body` if it is JSON, or else as `text_member` does."""
+    """Return the body of a plain response as a member of a record.
+
+    The member is `body` if the body is JSON, and otherwise the result of `text_member`.
+    """
     try:
         text = data.decode()
         parse(text)

@@ -1,7 +1,8 @@
-"""Reads a journal. Any sequence of bytes gives records, and a `BadLine` for all bytes that are not a record.
+"""Reads the records of a journal.
 
-A line is a record if its CRC-32 matches. Nothing else in the line is trusted. Whole records inside a damaged line are
-found. `journal.py` describes the format of a line. This module does not know the meaning of records.
+Any bytes can be read: bytes that are not a record become a `BadLine`. A line is a record only if its CRC-32 matches.
+Nothing else in the line is trusted. Whole records inside a damaged line are found too. `journal.py` describes the
+format of a line. This module does not know the meaning of records.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _CRC_LENGTH = len(',"crc":"00000000"}')
 _BOUNDARY = re.compile(rb'\{"seq":\d+,"time":"[^"]*","kind":"|,"crc":"[0-9a-f]{8}"\}')
 """The beginning, or the end, of a record inside a damaged line."""
 _MAX_STARTS = 8
-"""At most this many beginnings are tried for one end.
+"""For each possible end of a record in a damaged line, at most this many possible beginnings are tried.
 
-More than one beginning is needed only if a record quotes another.
+The nearest is wrong only if a record quotes another record.
 """
 _MAX_ATTEMPTS = 1000
-"""After this many pairs of a beginning and an end that are not a record, a line is not searched further."""
+"""A damaged line is not searched further after this many pairs of a beginning and an end that were not a record."""
 _WHY_DAMAGED = "not a record, or its CRC does not match"
 _WHY_TORN = "the file ends in the middle of a record"
 try:
@@ -42,12 +43,15 @@ try:
     from msgspec.json import Decoder
 
     _read_json: Callable[[bytes], Payload] = Decoder().decode
-except ImportError:  # in another interpreter, which has the standard library alone
+except ImportError:  # in an interpreter that has only the standard library
     _read_json, MsgspecError = json.loads, ValueError  # type: ignore[assignment, misc]
 
 
 class Record(Struct, frozen=True, gc=False):
-    """One line of a journal. `offset` and `length` are its place in the file, in bytes, without the newline."""
+    """One line of a journal.
+
+    `offset` is where it begins in the file, and `length` is its length without the newline, both in bytes.
+    """
 
     seq: int
     time: str
@@ -60,7 +64,11 @@ class Record(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """Bytes that are not a record: their place in the file, the reason, and whether they are the file's torn end."""
+    """Bytes of a journal that are not a record.
+
+    `offset` and `length` are in bytes, and `why` is the reason for people. `torn` is True if they are at the end of the
+    file, without a newline.
+    """
 
     offset: int
     length: int
@@ -69,7 +77,10 @@ class BadLine:
 
 
 def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
-    """Return the records in bytes of a journal in order, and a `BadLine` for other bytes. `data` begins at `base`."""
+    """Return the records in bytes of a journal in order, and a `BadLine` for other bytes.
+
+    `data` begins at the offset `base` of the journal.
+    """
     records: list[Record | BadLine] = []  # a generator would cost one more call for each record
     start = 0
     while start < len(data):
@@ -85,7 +96,10 @@ def read(data: bytes, base: int = 0) -> Iterator[Record | BadLine]:
 
 
 def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Record | BadLine]:
-    """Find the whole records in a damaged line. A record may follow a torn record, or a block of NULs."""
+    """Yield the whole records in a damaged line, and a `BadLine` for the other bytes.
+
+    A record may follow a torn record, or a block of NULs, in the same line.
+    """
     starts: deque[int] = deque(maxlen=_MAX_STARTS)
     done = attempts = 0
     for boundary in _BOUNDARY.finditer(line):
@@ -109,7 +123,7 @@ def _read_damaged_line(line: bytes, offset: int, *, torn: bool) -> Iterator[Reco
 def _parse_record(line: bytes, offset: int) -> Record | None:
     """Parse one line. Return None if it is not a record, if its CRC does not match, or if it is nested too deeply.
 
-    If msgspec refuses a line, Python's json reads it: it accepts NaN and half of a surrogate pair.
+    If msgspec refuses a line, Python's `json` parses it, because `json` accepts NaN and half of a surrogate pair.
     """
     is_long = len(line) > MAX_UNINTERRUPTED_CHARS
     if is_long:

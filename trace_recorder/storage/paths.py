@@ -1,12 +1,13 @@
 """Chooses the paths of a run's two files: a name that no other run has, in a directory that exists.
 
 A journal is created exclusively, so two runs never share a name, in one process or in two. A path that the user gives
-is used unchanged. If an earlier run has files there, these get a number in their names, and are never overwritten. If
-that run is still recorded, its files stay, and the new run gets a number. A reserved name that is not used is released.
+is used unchanged. If an earlier run has files at this path, they are renamed to a name with a number. No file is
+overwritten. If the earlier run is still being recorded, its files keep their names, and the new run's name gets a
+number. A name can be reserved before the run begins. If no run begins, the reserved file is removed.
 
-The path may also name a file of the user, which is refused. The files of runs are recognised by their contents. An
-empty file counts as a file of a run, because a process that was killed leaves one. A journal that is torn in its first
-record counts too.
+If the path names any other file of the user, it is refused. The files of runs are recognised by their contents. An
+empty file, and a journal that ends inside its first record, count as files of a run, because a process that was killed
+leaves such files.
 """
 
 from __future__ import annotations
@@ -35,13 +36,20 @@ from trace_recorder.storage.journal_reader import LINE_BEGIN, Record, read
 
 DEFAULT_DIRECTORY = "trajectories"
 _JOURNAL_SUFFIX = ".journal.jsonl"
-"""The journal's suffix for a document whose name does not end in `.json`, or ends in `.journal.json`."""
-_TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
-"""The names of temporary files: of a document that a process writes, and of a journal that is being created."""
-_STALE_SECONDS = 60.0
-"""A temporary file that is older than this is stale.
+"""The suffix that is added to some names of documents to get the name of the journal.
 
-Its process may run on another host, where the pid has no meaning.
+The other names end in `.json`, and not in `.journal.json`. The journal's name then ends in `.jsonl` instead.
+"""
+_TEMPORARY_NAME = re.compile(r"\.(?:(?P<pid>\d{1,9})\.(?P<crc>[0-9a-f]{8})|[0-9a-f]{16})\.tmp")
+"""The names of temporary files.
+
+A document that a process writes has its process id and a CRC in the name. A journal that is being created has a random
+name.
+"""
+_STALE_SECONDS = 60.0
+"""A temporary file of another document, or of a journal, is removed only if it is older than this.
+
+The process that writes it may run on another host, so that its process id says nothing here.
 """
 
 
@@ -55,7 +63,7 @@ def journal_path_for(document: Path) -> Path:
 
 
 def document_path_for(path: Path) -> Path:
-    """Return the path of the document. The user's path may be the path of the journal."""
+    """Return the path of the document for a path that the user gave, which may be the path of the journal."""
     if path.name.endswith(_JOURNAL_SUFFIX) and path.name != _JOURNAL_SUFFIX:
         return path.with_name(path.name.removesuffix(_JOURNAL_SUFFIX))
     return path.with_suffix(".json") if path.suffix == ".jsonl" else path
@@ -67,16 +75,19 @@ def default_name(start: datetime) -> str:
 
 
 def looks_like_sentence(path: object) -> bool:
-    """Return whether a path is probably a task: three words or more, without a directory or the suffix of a run."""
+    """Return whether the argument for a path is probably a task.
+
+    A task has three words or more, no slash, and not the suffix of a document or a journal.
+    """
     if not isinstance(path, str) or len(path.split()) < 3 or "/" in path or "\\" in path:
         return False
     return not path.endswith((".json", ".jsonl"))
 
 
 class RunPaths:
-    """The paths of a recorder's runs: the given path, or names by the time in the given directory.
+    """The paths of a recorder's runs: `path` if it is given, or else names by the time in `directory`.
 
-    A relative path is resolved when this object is made. A later change of the working directory has no effect.
+    A relative path is resolved when this object is made, so a later change of the working directory has no effect.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, directory: str | os.PathLike[str], *, sync: bool) -> None:
@@ -92,7 +103,7 @@ class RunPaths:
     def reserve(self, parent: str | None) -> Path:
         """Return the path of the next run's document, and create its journal, so that no other run gets the name.
 
-        `parent` is the trajectory id of the run that this one belongs to, if any. Raises TrajectoryPathError if the
+        `parent` is the trajectory id of the run in the parent process, if any. Raises TrajectoryPathError if the
         journal cannot be created.
         """
         return self._reserve(parent)[0]
@@ -113,7 +124,7 @@ class RunPaths:
         return self._reserved
 
     def disabled_path(self) -> Path:
-        """Return a path for a run that is not recorded, where no file is created."""
+        """Return the path that a recorder shows if nothing is recorded. No file is created there."""
         return self._path or self._directory / "disabled.json"
 
     def release_after_fork(self) -> None:
@@ -129,7 +140,7 @@ class RunPaths:
 
 
 def _absolute(path: Path) -> Path:
-    """Return an absolute path, or the path itself if the working directory was removed."""
+    """Return the absolute path, or the path unchanged if the working directory was removed."""
     try:
         return path.absolute()
     except ours(OSError):
@@ -141,10 +152,10 @@ def create_files(
 ) -> tuple[Path, Journal]:
     """Create the journal, and its directory if it is missing. Return the path of the document, and the journal.
 
-    If `own` is True, the user gave the path `document`, and files of an earlier run there are renamed. The name gets a
-    number if this process is a forked `child`, because its parent may use the name. It also gets a number if the files
-    there belong to the run `parent`. Raises TrajectoryPathError if a file there is not of a run, or if the files cannot
-    be created.
+    If `own` is True, the user gave the path `document`, and files of an earlier run there are renamed. If this process
+    is a forked `child`, the name gets a number, because the parent process may use the name. If the files there belong
+    to the run `parent`, the name gets a number too. Raises TrajectoryPathError if a file there does not belong to a
+    run, or if the files cannot be created.
     """
     with _path_errors(document):
         return _create_files(document.absolute(), own=own, sync=sync, child=child, parent=parent)
@@ -154,13 +165,16 @@ _OF_THE_ARGUMENT = {errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG
 
 
 def is_wrong_argument(error: TrajectoryPathError) -> bool:
-    """Return whether the path itself is wrong. Otherwise the environment is at fault, such as a full disk."""
+    """Return whether the path that the user gave is wrong.
+
+    Otherwise the cause is the environment, such as a full disk.
+    """
     return error.errno in _OF_THE_ARGUMENT
 
 
 @contextmanager
 def _path_errors(document: Path) -> Iterator[None]:
-    """Raise TrajectoryPathError in place of the system's error for a path."""
+    """Raise TrajectoryPathError in place of an OSError or a ValueError in the block."""
     try:
         yield
     except TrajectoryPathError:
@@ -194,7 +208,7 @@ def create_whole_journal(document: Path, lines: Iterable[bytes]) -> Path:
 
 
 def _take_free_name(journal: Path, document: Path) -> Path:
-    """Rename a file to the first journal name that is free. Return the path of the document of that name."""
+    """Rename a temporary file to the first free name of a journal. Return the path of that journal's document."""
     for candidate in numbered_paths(document):
         if not os.path.lexists(candidate):
             with suppress(FileExistsError):
@@ -222,7 +236,10 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
 
 
 def _check_path(document: Path) -> None:
-    """Raise TrajectoryPathError if a directory, or anything else that is not a file, has one of the two names."""
+    """Raise TrajectoryPathError if the path of the document or of its journal is not free for a regular file.
+
+    A directory or a pipe may be there.
+    """
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -236,7 +253,10 @@ def _check_path(document: Path) -> None:
 
 
 def _is_special_file(path: Path) -> bool:
-    """Return whether a path exists and is not a regular file. One call: another process may move the file meanwhile."""
+    """Return whether a path exists and is not a regular file.
+
+    One system call decides, because another process may move the file between two calls.
+    """
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except ours(OSError):
@@ -280,7 +300,10 @@ def _crc_of(document: Path) -> str:
 
 
 def _remove_stale_files(document: Path) -> None:
-    """Remove the temporary files of processes that were killed. A process does this once for each directory."""
+    """Remove temporary files that killed processes have left in the directory.
+
+    A process does this once for each directory.
+    """
     directory, crc = document.parent, _crc_of(document)
     if directory in _cleaned_directories:
         return
@@ -320,10 +343,10 @@ def numbered_paths(document: Path) -> Iterator[Path]:
 
 
 def _move_aside(document: Path) -> tuple[Path, Path] | None:
-    """Rename the files of an earlier run. Do nothing if a process that writes or renames them holds their lock.
+    """Rename the document and the journal of an earlier run.
 
-    Return the old and the new path of the document, or of the journal if there is no document. Return None if no file
-    was renamed.
+    Do nothing if another process holds their lock, because it writes or renames them. Return the old and the new path
+    of the document, or of the journal if there is no document. Return None if no file was renamed.
     """
     journal = journal_path_for(document)
     has_document = os.path.lexists(document)
@@ -339,7 +362,7 @@ def _move_aside(document: Path) -> tuple[Path, Path] | None:
 
 
 def _rename_if_free(path: Path, to: Path) -> bool:
-    """Rename a file, if it exists. Return False if the new name is taken."""
+    """Rename a file if it exists. Return False if the new name is taken, and otherwise True."""
     try:
         rename_exclusive(path, to)
     except ours(FileNotFoundError):
@@ -367,7 +390,7 @@ def _check_own_files(document: Path, journal: Path) -> None:
 
 def _is_journal(path: Path) -> bool:
     with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES).lstrip(b"\0\n")  # a crash of the system may leave blocks of NUL
+        head = file.read(_HEAD_BYTES).lstrip(b"\0\n")  # a crash of the system may leave NULs at the beginning
     return head.startswith(_JOURNAL_BEGIN) or _JOURNAL_BEGIN.startswith(head)
 
 

@@ -1,8 +1,9 @@
 """Finds the runs in a directory and in the directories below it.
 
-A run is a document, or a journal without a document. Names that begin with a dot are left out, and a link to a
-directory is not followed. The runs of a directory come first, in the order of their names. Then come the runs of the
-directories in it. The commands, `load_all`, the viewer, the index and the tables all find runs here.
+A run is a document, or a journal without a document. Files and directories whose names begin with a dot are skipped,
+and a link to a directory is not followed. The runs of a directory come first, sorted by name, documents before
+journals. Then come the runs of the directories in it. The commands, `load_all`, the viewer, the index and the tables all
+find runs by these functions.
 """
 
 from __future__ import annotations
@@ -21,28 +22,30 @@ NO_FILE: FileState = (0, 0)
 
 
 class RunFiles(NamedTuple):
-    """The files of a run: the directory, the name of the document, or else of the journal, and their entries.
+    """The files of a run in a directory.
 
-    A subdirectory that cannot be read is represented by one such value, without a name and entries. Reading its path
-    raises the error.
+    `name` is the name of the document, or of the journal if there is no document. `entry` is its entry in the
+    directory. For a subdirectory that cannot be read, there is one value, with an empty name and without entries.
+    Whoever reads the `path` of this value gets the error.
     """
 
     place: Path
     name: str
     entry: os.DirEntry[str] | None
     journal: os.DirEntry[str] | None
-    """The journal beside a document."""
+    """The entry of the journal beside a document, or None."""
 
     @property
     def path(self) -> Path:
-        """The path of the run."""
+        """The path of the file `name`."""
         return self.place / self.name
 
 
 def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
-    """Yield the runs in a directory, and if `recursive` is True, those in all directories below it.
+    """Yield the runs in a directory.
 
-    Raises OSError at the first run if the directory itself cannot be read.
+    If `recursive` is True, also yield the runs in all directories below it. The iterator raises OSError if the
+    directory itself cannot be read.
     """
     waiting = [directory]
     while waiting:
@@ -64,7 +67,10 @@ def run_files(directory: Path, *, recursive: bool = True) -> Iterator[RunFiles]:
 
 
 def runs_in_directory(directory: Path, *, recursive: bool = True) -> Iterator[Path]:
-    """Return an iterator over the paths of the runs that `run_files` finds. Raises OSError at once."""
+    """Return an iterator over the paths of the runs that `run_files` finds.
+
+    Raises OSError at once if the directory cannot be read.
+    """
     with os.scandir(directory):
         return (run.path for run in run_files(directory, recursive=recursive))
 
@@ -77,7 +83,10 @@ def run_names(names: Collection[str]) -> list[str]:
 
 
 def journal_name(name: str) -> str:
-    """Return the name of a run's journal, as `journal_path_for` does for a path, in a tenth of the time."""
+    """Return the name of a run's journal.
+
+    This does for a name what `journal_path_for` does for a path, in a tenth of the time.
+    """
     if name.endswith(".json") and not name.endswith(".journal.json"):
         return name + "l"
     return name if name.endswith(".jsonl") else journal_path_for(Path(name)).name

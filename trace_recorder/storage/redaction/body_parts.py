@@ -2,8 +2,8 @@
 
 A part of JSON ends outside of strings, and never between the name of a member and its value. So each part is masked as
 the whole body would be: string by string, by the name of its member. A string that is longer than a part is cut where
-no secret may have begun (`partial_secrets.py`), and outside escapes. Each piece is masked as a value of the same
-member. If a body turns out not to be JSON, the rest is cut and masked like one long string.
+no secret may have begun (`partial_secrets.py`), and outside escapes. Each part of such a string is masked as a value of
+the same member. If a body turns out not to be JSON, the rest is cut and masked like one long string.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 
 
 class Masks(Protocol):
-    """The functions that mask the parts."""
+    """The functions of a `Redaction` that mask a part."""
 
     def mask(self, text: str) -> tuple[str, int]:
         """Mask the strings of JSON text. Return the text, and how many secrets were in it."""
@@ -48,11 +48,12 @@ class Masks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BodyPart:
-    """A part: its masked text, the number of its secrets, its size in bytes, and the string that it leaves open.
+    """A part of a plain body.
 
-    If the part ends inside a member's string, `within` is the member's name as JSON text. If the part ends inside a
-    string without a name, such as an element of a list, `within` is an empty name. If the part ends outside of strings,
-    `within` is None.
+    `redacted` is how many secrets were masked in it, and `size` is its size in bytes before masking. If the part ends
+    inside a member's string, `within` is the member's name as JSON text. If the part ends inside a string without a
+    name, such as an element of a list, `within` is an empty name. If the part ends outside of strings, `within` is
+    None. If `is_json` is False, the body is not JSON.
     """
 
     masked: bytes = b""
@@ -91,15 +92,15 @@ def _outside(masks: Masks, text: str, *, last: bool) -> BodyPart:
     if position < len(text) and (last or len(text) - position > LARGEST // 2):
         return _opening(masks, text, position, last=last)
     end = len(text) if last else _end_of_member(text, whole, position)
-    if end == 0:  # a text without a good place to cut is cut anyway
+    if end == 0:  # if there is no better position to cut the text, it is cut anyway
         return _opening(masks, text, position, last=last) if position < len(text) else _part(text, *masks.mask(text))
     return _part(text[:end], *masks.mask(text[:end]))
 
 
 def _end_of_member(text: str, whole: re.Match[str] | None, position: int) -> int:
-    """Return where to cut a text at or before `position`, but not between a name or a label and its value.
+    """Return the last position up to `position` at which a text can be cut. `position` is outside of strings.
 
-    No string is open at `position`.
+    A text is not cut between a name or a label and its value.
     """
     behind = whole.end() if whole else 0
     if whole is not None and whole.start(1) >= 0 and _BEHIND_NAME.fullmatch(text, behind, position):
@@ -111,7 +112,7 @@ def _end_of_member(text: str, whole: re.Match[str] | None, position: int) -> int
 
 
 def _opening(masks: Masks, text: str, position: int, *, last: bool) -> BodyPart:
-    """Return a part that ends inside a string. The string begins at `position`, and `text` does not have its end."""
+    """Return a part that ends inside a string. The string begins at `position`, and does not end in `text`."""
     named = _NAMED.search(text, max(0, position - 250), position)
     begin = text[: position + 1]
     rest = text[position + 1 :] if last else _finished(masks, text[position + 1 :])
@@ -120,7 +121,10 @@ def _opening(masks: Masks, text: str, position: int, *, last: bool) -> BodyPart:
 
 
 def _within(masks: Masks, text: str, name: str, *, last: bool) -> BodyPart:
-    """Return a part that begins in the value of a member. Raises ValueError if the value is not a string."""
+    """Return a part that begins inside the string of the member `name`.
+
+    Raises ValueError if the string is not valid JSON.
+    """
     rest = _REST.match(text)
     end = rest.end() if rest else 0
     closes = text[end : end + 1] == '"'

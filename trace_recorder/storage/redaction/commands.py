@@ -1,8 +1,7 @@
-"""Finds passwords and cookies that a command takes by its own flag:
+"""Finds passwords and cookies that a command takes by a flag of its own, such as `curl -u` or `mysql -p`.
 
-`curl -u`, `curl -b`, `sshpass -p`, `mysql -p`. The search finds the flag with its value first, and then the command
-before it in the same line. Invariant: each flag costs a bounded number of steps, however many commands and flags a text
-has.
+The search finds a flag with its value first, and then the command before the flag in the same line. Invariant: each
+flag costs a bounded number of steps, however many commands and flags a text has.
 """
 
 from __future__ import annotations
@@ -29,18 +28,19 @@ _CURL_FLAG = (
 _CLIENTS = ("docker", "podman", "az", "helm registry")
 _AFTER_A_CLIENT = "|".join(rf"(?<={word}\s{{{n}}}login)" for word in _CLIENTS for n in (1, 2, 3))
 _TRIES = 4
-"""At most this many words that may begin the command are examined before a flag.
+"""Before a flag, at most this many occurrences of the command's `word` are examined.
 
-Without a match, the flag is skipped.
+If the command does not begin at one of them, the flag is skipped.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A command: a word that the text must have, and the pattern of a flag with its secret.
+    """A command with a flag that takes a secret.
 
-    `begin` is the pattern of the command, at most `reach` characters before the flag. `begin` is None if the flag's
-    pattern includes the command.
+    `word` is a text that the command contains. `flag` is the pattern of the flag, with the secret as its group. `begin`
+    is the pattern of the command, at most `reach` characters before the flag. `begin` is None if `flag` includes the
+    command. If `several_lines` is True, a backslash continues the command in the next line.
     """
 
     word: str
@@ -105,7 +105,10 @@ def secrets_in_commands(text: str) -> Iterator[Span]:
 
 
 def candidate_positions(prepared: PreparedText) -> Iterator[int]:
-    """Yield the possible positions of these passwords in JSON text, for each command at most one in each string."""
+    """Yield the positions in JSON text of passwords that commands take by their own flags.
+
+    For each command, at most one is yielded in each string.
+    """
     for command in _COMMANDS:
         if command.word in prepared.plain:
             yield from (start for start, _ in command.find(prepared.plain, once=True))

@@ -30,7 +30,7 @@ _IN_ESCAPED = bytes(
     ord("w") if chr(code) in string.ascii_letters + string.digits + "._~+*-%" else 32 for code in range(256)
 )
 MARK = b"%"
-"""The beginning of each escape of a URL. Base64 is recognised by its length alone."""
+"""The first character of each escape of a URL."""
 _ESCAPE = re.compile(r"%[2-7][0-9A-Fa-f]")
 _ESCAPE_OF = tuple(f"%{code:02X}" for code in range(256))
 _TO_QUOTE = re.compile(r"[^A-Za-z0-9_.~:\[\]-]+")
@@ -51,10 +51,9 @@ FindSecrets = Callable[[str], list[int] | None]
 
 
 def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> list[int]:
-    """Return the positions in JSON text at which a secret may be encoded.
+    """Return the positions in JSON text of words in which a secret may be encoded.
 
-    `find_secrets` searches a decoded text, and returns at most one position in each string. For base64 too, at most one
-    position in each string is returned.
+    Base64, and escapes of URLs, each have at most one position in each string. `find_secrets` searches a decoded text.
     """
     positions: list[int] = []
     done = 0
@@ -68,7 +67,7 @@ def candidate_positions(prepared: PreparedText, find_secrets: FindSecrets) -> li
 
 
 def _escaped(plain: str, letters: bytes, end: int) -> Iterator[tuple[int, str]]:
-    """Yield each word that has an escape of a URL, from `end` on, and the position of its first escape."""
+    """Yield the words from `end` on that have an escape of a URL. Each comes after the position of its first escape."""
     while (escape := _ESCAPE.search(plain, end)) is not None:
         at = escape.start()
         start = letters.rfind(b" ", end, at)
@@ -91,7 +90,7 @@ def _in_escapes(prepared: PreparedText, find_secrets: FindSecrets) -> Iterator[i
 
 def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets) -> list[int]:
     """Return the positions of the words in which a secret may be, judged by their decoded texts."""
-    between = f' "{BETWEEN}'  # one position is found in each string, so the quote ends a string after each word
+    between = f' "{BETWEEN}'  # the quote ends a string, because `find_secrets` returns one position for each string
     text = unquote(between.join([word for _, word in words]), "latin-1")
     positions = find_secrets(text)
     if positions == []:
@@ -104,7 +103,10 @@ def _words_with_secrets(words: list[tuple[int, str]], find_secrets: FindSecrets)
 
 
 def _is_text(plain: str, position: int) -> bool:
-    """Return whether the word at a position encodes a text. After an escape, the word may begin one letter later."""
+    """Return whether the word at a position encodes a text.
+
+    If a backslash is before it, the first letter may belong to an escape, so the word may begin one letter later.
+    """
     word = _WORD.match(plain, position)
     if word is not None and _text_of(word[0]) is not None:
         return True
@@ -113,7 +115,7 @@ def _is_text(plain: str, position: int) -> bool:
 
 
 def mask_encoded(text: str, runs: list[int], mask: Mask) -> str:
-    """Mask the words of a text that have secrets when they are decoded.
+    """Mask the encoded words of a text that have secrets.
 
     `mask` masks a decoded text. `runs` are the positions of the long runs in the text (`PreparedText.runs`).
     """
@@ -131,7 +133,7 @@ def _in_urls(text: str, mask: Mask) -> str:
 
 
 def _masked(text: str, spans: list[Span], decoded: list[str], mask: Mask, spell: Mask) -> str:
-    """Mask the words of a text that have secrets when they are decoded."""
+    """Mask the words at `spans` in a text if their decoded texts have secrets. `spell` encodes a masked text again."""
     if not decoded:
         return text
     masked = mask_together(decoded, mask)
@@ -177,7 +179,7 @@ def _in_base64(text: str, runs: list[int], mask: Mask) -> str:
 
 
 def _text_of(word: str) -> str | None:
-    """Return the text that a word encodes, or None if it encodes no text or the text is too long."""
+    """Decode a word in base64. Return None if the word is too long, or does not encode a text."""
     letters = word.rstrip("=").translate(_STANDARD)
     if len(letters) >= LONGEST_ENCODED:
         return None

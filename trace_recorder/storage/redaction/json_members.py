@@ -1,12 +1,12 @@
-r"""Secrets in JSON that are recognised by the name of their member:
+r"""Finds secrets in JSON by the name of their member, as in `{"password": "hunter2"}`.
 
-`{"password": "hunter2"}`. The name of a field is not a word in a sentence. So the string under `password`,
-`client_secret` or `authorization_token` is a secret, whatever it looks like, unless it is a placeholder
-(`is_secret_member`). The same is true in a string that is wholly JSON, such as a tool's arguments. It is also true in a
-part of such a string, as a model streams it (`mask_fields`). The headers and the authorization of an MCP server are
-secrets by the API's definition (`mcp_secrets`). A string that is wholly a table of labels, such as a file of
-translations, keeps its labels (`_is_table_of_labels`). Invariant: a value is masked only where it has such a name. It
-is not learned, because a password may be a word.
+A field's name is not a word in a sentence. So the string under `password`, `client_secret` or `authorization_token` is
+a secret, whatever it looks like, unless it is a placeholder (`is_secret_member`). The same applies to the fields of a
+string that is itself JSON, such as a tool's arguments. It also applies to a part of such a string, as a model streams
+it (`mask_fields`). The headers and the authorization of an MCP server are secrets by the API's definition
+(`mcp_secrets`). If a string is a table of labels, such as a file of translations, its labels are not masked
+(`_is_table_of_labels`). Invariant: a value is masked only where it has such a name. It is not learned, because a
+password may be a word.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 MASK = "[REDACTED:secret-member]"
 ARGUMENTS = frozenset({"arguments", "partial_json"})
-"""Members that contain JSON, or a part of it, by the API's definition."""
+"""Members whose strings are JSON, or a part of JSON, as the APIs define them."""
 
 _SCHEME = re.compile(rf"{SCHEMES} {{1,3}}", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
@@ -55,7 +55,10 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}]', re.DOTALL)
 
 
 def is_secret_member(name: str, value: str, short: Collection[str]) -> bool:
-    """Return whether a string of JSON is a secret, judged by its value and by the name of its member or its option."""
+    """Return whether a string of JSON is a secret, judged by the string and by the name of its member or option.
+
+    `short` has the known values that are masked only after the name of a secret.
+    """
     if not name.startswith("-") and is_secret_name(name):
         return is_secret_field(value)
     kind = kind_of(name)
@@ -99,7 +102,9 @@ def is_json(text: str) -> bool:
 
 
 def mask_fields(text: str, *, keep_labels: bool = False) -> str:
-    """Mask the secret fields of JSON text, or of a part of it that begins or ends anywhere."""
+    """Mask the secret fields of JSON text, or of a part of it that begins or ends anywhere.
+    If `keep_labels` is True, strings that look like labels for people are not masked.
+    """
     parts: list[str] = []
     done = 0
     for name, start, end in _fields(text):
@@ -205,7 +210,7 @@ def open_field(text: str) -> int:
 
 @dataclass(slots=True)
 class _OpenObject:
-    """An object of JSON while it is read: its name, whether it is an MCP server, and its headers."""
+    """An object of JSON while it is read. `secrets` are strings that are secrets if the object is an MCP server."""
 
     name: str
     is_mcp: bool = False
@@ -213,7 +218,7 @@ class _OpenObject:
 
 
 def mcp_secrets(text: str) -> list[Span]:
-    """Return the strings of JSON text that are the headers or the authorization of a tool of type "mcp"."""
+    """Return the spans of strings in JSON text: the headers and the authorization of each tool of type "mcp"."""
     if '"mcp"' not in text or ('"headers"' not in text and '"authorization"' not in text):
         return []
     secrets: list[Span] = []

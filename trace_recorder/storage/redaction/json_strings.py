@@ -29,7 +29,10 @@ and a line begins after it. A separator cannot overlap itself, so that `split` f
 
 
 def mask_together(texts: list[str], mask: Callable[[str], str]) -> list[str]:
-    """Mask texts by one call of `mask`. If the masked texts cannot be told apart, mask each by a call of its own."""
+    """Mask texts by one call of `mask`.
+
+    If the result cannot be split into the same texts, call `mask` for each text.
+    """
     parts = mask(BETWEEN.join(texts)).split(BETWEEN)
     counts = [text.count(BETWEEN) + 1 for text in texts]  # a hostile text may contain the separator too
     if len(parts) != sum(counts):

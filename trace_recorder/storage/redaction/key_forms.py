@@ -1,12 +1,10 @@
 r"""The forms of keys and tokens of well-known services: one row for each form, and nothing else.
 
-Add a row only for an unambiguous form. Keys that look like any other word (Mistral's, Cohere's, Azure's) are
-recognised by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py`
-makes the patterns of these rows, and the list of the beginnings for which a stream waits.
-`tests/secrets/published.py` makes `docs/secret-patterns.md` from the patterns.
-
-Invariants of a row: it begins with a few letters, then come parts of bounded length, then at most one possessive repeat
-at its end. The last column says where the form is described. The column is empty if no source is known.
+Add a row only for an unambiguous form. Keys that look like any other word (Mistral's, Cohere's, Azure's) are recognised
+by the names before them (`names.py`), or as values that a run has learned (`known_values.py`). `patterns.py` builds
+regular expressions from these rows. `tests/secrets/published.py` writes `docs/secret-patterns.md` from them. Invariants
+of a row: its pattern begins with a few fixed letters. Parts of bounded length follow, and at most one possessive repeat
+at the end. The last column names the source that describes the form. The column is empty if no source is known.
 """
 
 # ruff: noqa: E501 - one row a form: a pattern is read in one piece
@@ -15,9 +13,9 @@ from __future__ import annotations
 END = r"(?![A-Za-z0-9_-])"
 DIGIT = r"(?=[A-Za-z_-]{0,60}[0-9])"
 MIXED = r"(?=[a-z0-9_+/-]{0,60}[A-Z])(?=[A-Z0-9_+/-]{0,60}[a-z])"
-"""A key has capitals and small letters. A name with the same beginning has letters of one kind only."""
+"""A test that capitals and small letters follow. A key has both, and a name with the same beginning has one of them."""
 _SLUG = rf"(?:[a-z0-9]{{1,15}}+[-_]{{1,3}}+){{0,12}}[a-z0-9]{{1,15}}{END}"
-"""Words with hyphens, such as the name of a class in a page."""
+"""Words with hyphens between them, such as the name of a CSS class. They are not a key."""
 _D = r"\\{0,8}\${1,2}"
 """The dollar sign between the parts of a password's hash. Shells escape it, and Docker Compose doubles it."""
 _C = r"[./A-Za-z0-9]"
@@ -36,7 +34,7 @@ _HASH_PARTS = "|".join(
     )
 )
 _SALTED = r"[A-Za-z0-9+/]{1,64}={0,2}\$(?:(?:[0-9a-f]{64}){1,2}|[A-Za-z0-9+/]{43}=)"
-"""The salt and the hash of a password behind the name of a method and its parameters."""
+"""The salt and the hash of a password. The name of the method and its parameters are before them."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 WITH_BEGINNING: tuple[tuple[str, str, str, str], ...] = (
@@ -366,4 +364,4 @@ AFTER_ID: tuple[tuple[str, str, str, str], ...] = (
     # (mask, the beginnings of the id before the secret, the rest with the secret as a group, source)
     ("aws-secret", "AKIA ASIA", r"[A-Z0-9]{16}(?:\\[\"nrt]|[\"',;:|\s]){1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", "docs.aws.amazon.com"),
 )  # fmt: skip
-"""Secrets that are written beside the id of their key, as in a table of both."""
+"""Secrets that follow the id of their key, as in a table with a column for each."""

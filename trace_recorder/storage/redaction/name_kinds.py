@@ -1,9 +1,9 @@
 """Judges the names of values, and whether the value after a name is a secret.
 
-`kind_of` judges a name by its end, in any spelling: `clientSecret` and `CLIENT_SECRET` are one name. `is_secret_value`
-judges the value. A secret is not a type, a version, an expression, a word or a placeholder. After names with other uses
-(`token`, `key`, `auth`), it must look like a key (`is_strange`). Invariant: a judgement takes a few string operations
-on a bounded text, because hostile texts are made of names and values.
+`kind_of` judges a name by its end, in any spelling: `clientSecret` and `CLIENT_SECRET` count as the same name.
+`is_secret_value` judges the value. A secret is not a type, a version, an expression, a word or a placeholder. After
+names with other uses (`token`, `key`, `auth`), it must look like a key (`is_strange`). Invariant: a judgement takes a
+few string operations on a bounded text, because hostile texts are made of names and values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from typing import Literal
 
 Kind = Literal["strong", "weak", "cookie"]
 Notation = Literal["quoted", "variable", "line", "bare"]
-"""How a value is written after its name."""
+"""How a value is written after its name.
+
+"quoted" is in quotes. "variable" is assigned to a variable, or in the query of a URL. "line" is in a setting or after
+an option. "bare" is inside other text, such as a sentence or an expression.
+"""
 SCHEMES = (
     "(?:Bearer|Basic|Token|Api-?Key|Key|Negotiate|Digest|OAuth|Bot|SSWS|GenieKey|Splunk|sso-key|DeepL-Auth-Key"
     "|Klaviyo-API-Key)"
@@ -34,15 +38,18 @@ _SECRET_NAME_ENDS = (
     *_ends("api access refresh auth bearer session security id oauth personal private", "token"),
     *("authorization", "authorizationtoken", "clientkeydata", "sharedaccesskey", "authkey"),
 )
-"""A secret follows a name with such an end. The ends are compared without hyphens and underscores."""
+"""The ends of names that are always names of secrets. Names are compared without hyphens and underscores."""
 _STRONG = (
     *_SECRET_NAME_ENDS,
     *_ends("client bot user app webhook github gitlab slack npm pypi hf vault deploy service admin login", "token"),
     *_ends("license deploy app service integration", "key"),
 )
-"""Names whose values are secrets, unless they are words, types or placeholders."""
+"""The ends of names whose values are secrets, unless the values are words, types or placeholders."""
 _WEAK = ("token", "key", "auth", "credential", "credentials", "cred", "creds", "signature", "sig", "secret", "secrets")
-"""Names of secrets that have other uses too. A value after such a name is a secret only if it looks like a key."""
+"""The ends of names that secrets and other values have.
+
+A value after such a name is a secret only if it looks like a key.
+"""
 _NO_SECRET = (
     *_ends(
         "public primary foreign sort partition cache idempotency object row dict hash group index lookup map"
@@ -60,7 +67,7 @@ _NO_SECRET_ALONE = re.compile(
     r"turkey|hockey|jockey|donkey|whiskey|keyword|surpass|encompass|author|sha\d+", re.IGNORECASE
 )
 _UPPER = ("_KEY", "_TOKEN", "_SECRET", "_SECRETS", "_AUTH", "_CREDENTIAL", "_CREDENTIALS")
-"""The ends of the names of variables whose values are secrets."""
+"""The ends of names in capitals, as of environment variables, whose values are secrets."""
 _COMPOUND = re.compile(r"(?:x_)?(?:[a-z]+_){0,3}api_key|(?:x_)?(?:[a-z]+_){1,3}token")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SEPARATORS = str.maketrans("", "", "_-")
@@ -70,7 +77,7 @@ _ABOUT_A_SECRET = re.compile(
     r"|enable|disable|invalid|wrong|missing|incorrect|weak|expired|enter)[_-]",
     re.IGNORECASE,
 )
-"""Names such as `forgot_password` have a text about the secret as their value."""
+"""The beginnings of names such as `forgot_password`. Their value is a text about a secret."""
 
 LONGEST_JUDGED = 400
 """This many characters at the beginning of a value decide whether it is a secret. The whole value is masked."""
@@ -97,8 +104,8 @@ _FOLLOWING = (
 )
 """Each letter with the letters that usually follow it in words.
 
-In words that occur in three or more files of packages of PyPI and npm, these 315 are 96 % of the pairs of letters.
-About half of the pairs of random letters are others.
+In words that occur in three or more files of packages of PyPI and npm, these 315 pairs are 96 % of all pairs of
+letters. Of the pairs in random letters, they are about half.
 """
 _COMMON = frozenset(row[0] + letter for row in _FOLLOWING.split() for letter in row[1:])
 _RARE = frozenset(map("".join, product(ascii_lowercase, repeat=2))) - _COMMON
@@ -108,7 +115,8 @@ _RARE = frozenset(map("".join, product(ascii_lowercase, repeat=2))) - _COMMON
 def kind_of(name: str) -> Kind | None:
     """Return the kind of a name, or None if its value is not a secret.
 
-    A "strong" name is always that of a secret. A "weak" name has other uses too. A "cookie" is a header with cookies.
+    A "strong" name is always the name of a secret. A "weak" name is used for secrets and for other values. A "cookie"
+    is a header with cookies.
     """
     name = name.rstrip("0123456789_-")[-_LONGEST_NAME:].lstrip("-")
     low = name.lower()
@@ -139,7 +147,7 @@ def _is_apart(name: str, length: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Return whether the string under a field with this name is a secret, whatever it looks like."""
+    """Return whether the string of a field with this name is a secret, whatever the string looks like."""
     flat = name.rstrip("0123456789_-")[-_LONGEST_NAME:].lower().translate(_SEPARATORS)
     return flat.endswith((*_SECRET_NAME_ENDS, "apikey")) and _ABOUT_A_SECRET.match(_CAMEL.sub("_", name)) is None
 
@@ -164,7 +172,7 @@ def is_strange(value: str, shortest: int = 16) -> bool:
 
 SHORTEST = 4
 SHORTEST_WEAK = 16
-"""A value after a name that has other uses too has at least this many characters."""
+"""A value after a "weak" name is a secret only if it has at least this many characters."""
 _PATHS = ("/", "./", "~/", "../")
 PLACEHOLDER = re.compile(
     r"\[redacted|\[%|[$<{%@#]|\*{2}|\.{2}|x{3}|_{3}|-{2}|(?:your|my|some|the|insert|enter|change|replace|put|example|sample|dummy"
@@ -189,7 +197,10 @@ _DESCRIBES_SECRET = re.compile(
     r"|(?:^|-)(?:pass(?:word|wd)?|secret|token|key|auth|fake|example|your|read|write)(?:-|\Z)"
     r"|^(?:missing|invalid|valid|hidden|unset|(?:un)?changed|unknown|wrong|incorrect|expired|(?:dis|en)abled|provided|removed)\Z"
 )
-"""A word that describes the missing value or its state. `id-token: write` is a permission."""
+"""A word after the name of a secret that is not the secret.
+
+It describes the secret's state, or is a permission, as in `id-token: write`.
+"""
 _EXPRESSION = re.compile(
     r"[A-Za-z_$][A-Za-z_$0-9]*(?:(?:\.|->|::)[A-Za-z_$][A-Za-z_$0-9]*+)+|[A-Za-z_$][A-Za-z_$]*\d{0,2}|.*[=!<>]=.*|.*[+*] ?[a-z_]+"  # noqa: E501 - a pattern is read in one piece
 )
@@ -218,8 +229,8 @@ def is_credential(scheme: str, value: str, *, is_alone: bool) -> bool:
 def is_secret_value(kind: Kind, name: str, value: str, notation: Notation, *, is_alone: bool = False) -> bool:  # noqa: PLR0911 - one rule a line
     """Return whether the text after the name of a secret is a secret.
 
-    `form` is the way in which the value is written. If `is_alone` is True, nothing else follows the value in its line
-    or in its element of XML.
+    `notation` is how the value is written. If `is_alone` is True, nothing else follows the value in its line or in its
+    element of XML.
     """
     sample = value[:LONGEST_JUDGED]
     if len(value) < SHORTEST:
@@ -269,7 +280,7 @@ def _is_placeholder(sample: str, low: str) -> bool:
 
 
 def _is_strange_value(name: str, sample: str, notation: Notation) -> bool:
-    """Return whether a value looks like a key, if its name alone does not decide that."""
+    """Return whether a value after a "weak" name looks like a key."""
     if notation != "variable" and name.lower().endswith(("sig", "signature")):
         return False  # a signature of reasoning is not a secret; a signature in a URL gives access
     if not is_strange(sample, SHORTEST_WEAK) or ":" in sample or sample.startswith(_PATHS):

@@ -1,11 +1,11 @@
-r"""Finds secrets that are known by a name before them: `password: …`, `--token …`, `"clientSecret": "…"`.
+r"""Finds secrets by a name before them, as in `password: …`, `--token …` and `"clientSecret": "…"`.
 
-A name is found by three letters of its stem (`Beginnings`). One pattern then reads the rest of the name and the
-separator, and checks that a value follows that is long enough to be a secret. Python code runs only where this pattern
-matches. It judges the name and the value (`name_kinds.py`), and how the value is written (`_form`). Invariants: each
-position costs a bounded number of steps. A secret is not searched for further names. Within a value that is not secret,
-at most `MAX_NESTED` names are examined. So each character is read only a few times, however many names are before it.
-No mask replaces a quote or a backslash, so that JSON stays JSON.
+A name is found by the first three letters of its stem, such as `tok` in `api_token` (`Beginnings`). One pattern then
+reads the rest of the name and the separator, and tests whether a value follows that is long enough to be a secret.
+Python code runs only where this pattern matches. It judges the name and the value (`name_kinds.py`), and how the value
+is written (`_notation`). Invariants: each position costs a bounded number of steps. Names inside a secret are not
+examined. Within a value that is not secret, at most `MAX_NESTED` names are examined. So each character is read only a
+few times, however many names are before it. No mask replaces a quote or a backslash, so that JSON stays JSON.
 """
 
 from __future__ import annotations
@@ -54,21 +54,31 @@ _PAIR = (
     r"|\s{0,3}(?:\n|\\{1,7}n)[^\n\"'\\v]{0,60}+(?:v(?!alue)[^\n\"'\\v]{0,60}+){0,2})"
     rf"(?:{_QUOTE})?value(?:{_QUOTE})?\s{{0,3}}[:=]"
 )
-"""The text between a member "name" and the member "value" next to it."""
+"""The text between the string of a member "name" and the string of the member "value" after it."""
 _PLAUSIBLE = (
     r"(?=[^\s\"'`<>]{4})(?=[^\s\"'`<>0-9]{0,7}[0-9]|[^\s\"'`<>]{8}"
     r"|[a-z-]{4,7}+(?:\"|</|[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)))"
 )
-"""A value that may be a secret has eight characters, or has four and a digit, or is alone in its line or element."""
+"""The beginning of a value that may be a secret.
+
+It has eight characters, or at least four with a digit. A value of four to seven small letters must be alone in its
+line, its quotes or its XML element.
+"""
 _SCHEME = SCHEMES.lower()
 _ANY_VALUE = r"(?=[^\s\"'`<>]{4})"
 """The beginning of a value that may be a known secret, such as `postgres`."""
 _MEMBER = r"\\{0,7}\"\s{0,20}+:\s{0,20}+(?P<escapes>\\{0,7})\"(?!(?P=escapes)\")"
-"""A member of JSON with a string that is not empty. In JSON within JSON, its quotes have backslashes."""
+"""The text between the name and the value of a JSON member, if the value is a string that is not empty.
+
+In JSON within JSON, the quotes have backslashes.
+"""
 
 
 _BEHIND_NAME = r"(?=[\\\"'`\]\s=:?>,+|]|-[-\s\\+>|v\"'`]|value)"
-"""The first characters after a name, for a quick check: most words with a stem have no separator after them."""
+"""The characters that may follow a name.
+
+This is a quick check, because most words with a stem have no separator after them.
+"""
 _COMMAND = r"(curl|mysql|sshpass|login\b|cookies|(?<=redi)s-cli)"
 _COOKIE = rf"cookie()(?:{_QUOTE})?[ \t]{{0,20}}+(?:=>|:=|\?=|=|:)[ \t]{{0,20}}+(?:{_QUOTE})?(?=[\w.-]{{1,60}}=)"
 
@@ -94,7 +104,7 @@ _BARE_VALUE = re.compile(r"[^\s\"'`\\<>,;&|(){}\[\]\0-\x1f\u3000-\u303f\uff01-\u
 _BARE_SAMPLE = re.compile(rf"[^\s\"'`\\<>,;&|(){{}}\[\]\0-\x1f\u3000-\u303f\uff01-\uff65]{{1,{LONGEST_JUDGED}}}+")
 _LONG_VALUE = re.compile(rf"[^\s\"'`<>]{{{SHORTEST_WEAK}}}")
 _ALONE = re.compile(r"[ \t]{0,20}+(?:[\r\n\f]|\\{1,7}[nr]|\Z)|</|[\"'`]")
-"""The text that follows a value if it is alone in its line, its element of XML, or its quotes."""
+"""The text that follows a value that is alone in its line, its XML element or its quotes."""
 _QUOTES = ('"', "'", "`")
 _REST_OF_LINE = re.compile(r"[^\"'`\\\r\n\f<>]{8,}+")
 _COOKIES = re.compile(r"(?:[\w.-]{1,60}+=[^\s;]{0,60}+; ?){0,8}[\w.-]{1,60}+=(?=[^\s;\d]{0,60}\d)[^\s;=]{8}")
@@ -108,17 +118,18 @@ _LONGEST_NAME = 60
 _STEMS = Beginnings(
     [["sec", "sig", "ssh"], ["tok", "log"], ["key"], ["aut"], ["cre", "coo"], ["pas"], ["pw?", "s-c"], ["cur", "mys"]]
 )
-"""Names of secrets, and commands that take secrets, are found by three of their letters."""
+"""The first three letters of each stem in the names of secrets, and of each command that takes a secret."""
 _COMMAND_WORD, _COOKIE_END, _MEMBER_END, _CLOSE, _ASSIGN, _XML, _PAIR_THERE, _OPEN, _SCHEME_THERE = range(1, 10)
 _COMMA, _BLANK, _OPEN_BEHIND_BLANK, _SCHEME_BEHIND_BLANK, _ESCAPES = range(10, 15)
-"""The groups of the pattern.
+"""The numbers of the groups in the pattern of `_named`.
 
-`_ESCAPES` is the group of a member of JSON. The name ends where the second or the third group ends.
+The name ends where the group `_COOKIE_END` or `_MEMBER_END` ends. Only the match of a JSON member has the group
+`_ESCAPES`.
 """
 
 
 def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> list[int]:
-    """Return the positions in JSON text of secrets that may be recognised by their name, at most one in each string.
+    """Return the positions of names in JSON text that a secret may follow, at most one in each string.
 
     Return early after `MANY` positions that are close together, because the caller then searches all strings. If
     `any_value` is True, a value may also be a known secret that does not look like a secret.
@@ -147,7 +158,10 @@ def candidate_positions(prepared: PreparedText, *, any_value: bool = False) -> l
 
 
 def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: bool) -> bool:
-    """Return whether the name is that of a secret, and the value, which may have escapes, is long enough."""
+    """Return whether the name that begins here is the name of a secret, and the value after it is long enough.
+
+    The value may have escapes.
+    """
     if match[_COOKIE_END] is not None:
         return kind_of(plain[begin : match.end(_COOKIE_END)]) == "cookie"
     name = plain[begin : match.end(_MEMBER_END)]
@@ -165,7 +179,8 @@ def _may_be_secret(plain: str, begin: int, match: re.Match[str], *, any_value: b
 def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iterator[Span]:
     """Yield the spans of secrets that follow their names in a text.
 
-    `is_known` returns whether a value is a known secret.
+    `is_known` returns whether a value is a known secret. If `any_value` is True, the text may have a known
+    secret that does not look like a secret.
     """
     prepared = PreparedText(text, runs=False)
     stems = _STEMS.positions(prepared.data)
@@ -195,7 +210,7 @@ def secrets_by_name(text: str, is_known: Is, *, any_value: bool = False) -> Iter
             done = span[1]
             density.continue_after_mask(done)
         elif end:
-            read = match.end()  # the rest of this name may be a stem too, before the same value
+            read = match.end()  # the rest of this name may have another stem, which would be judged by the same value
             within = max(within, end)
 
 
@@ -241,7 +256,10 @@ def _is_secret(
 
 
 def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notation | None:
-    """Return the form of the value after a name, judged by the text before it. Return None if there is no value."""
+    """Return how the value after a name is written.
+
+    The text before the name decides. Return None if no value follows.
+    """
     if match[_BLANK]:
         return _behind_blank(before, name, match[_BLANK])
     if match[_COMMA]:
@@ -257,7 +275,7 @@ def _notation(before: str, begin: int, match: re.Match[str], name: str) -> Notat
 
 
 def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> bool:
-    """Return whether a value with nothing after it belongs to a setting (`a: b`, `a=b`, `<a>b</a>`)."""
+    """Return whether a value that ends its line or its element belongs to a setting: `a: b`, `a=b` or `<a>b</a>`."""
     if match[_XML]:
         return text.startswith(f"</{name}", end)
     if match[_OPEN] or match[_CLOSE] or match[_ASSIGN] not in (":", "=") or text.startswith(_QUOTES, end):
@@ -266,7 +284,10 @@ def _is_assigned_alone(text: str, match: re.Match[str], name: str, end: int) -> 
 
 
 def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: bool) -> str:
-    """Return the value after a name, or an empty text for a part of a sentence, a JSON number, or a function's name."""
+    """Return the value after a name.
+
+    Return "" if it is a part of a sentence, a number in JSON, or the name of a function.
+    """
     value, end = sample[0], sample.end()
     if value[0] in ":,]}" or "[REDACTED" in value:
         return ""
@@ -279,9 +300,9 @@ def _read_value(text: str, sample: re.Match[str], *, is_json: bool, is_open: boo
 
 
 def _name_begins(text: str, letters: bytes, stem: int) -> int:
-    """Return the beginning of the name with this stem.
+    """Return the position at which the name with this stem begins.
 
-    The text before the name may be an escape that ends in letters.
+    An escape before the name, such as `%2F`, may end in a letter, which is not part of the name.
     """
     longest = stem - _LONGEST_NAME if stem > _LONGEST_NAME else 0
     begin = letters.rfind(b" ", longest, stem) + 1 or longest
@@ -332,7 +353,7 @@ _COLOUR = re.compile(r"\[[0-9;]{1,8}m\Z")
 
 
 def _assigned(before: str, name: str) -> Notation:
-    """Return the form of a value after an equals sign: in a variable, a URL, a setting, or an expression."""
+    """Return how a value after an equals sign is written: in a variable, a URL, a setting, or an expression."""
     if before.endswith((";", "?", "&", "--")) or name.isupper():
         return "variable"
     is_setting = name[:1].islower() and (not before or before[-1] in "\n \t[+m\"'`|>nrt")
@@ -343,9 +364,10 @@ _IN_CALL = re.compile(r"[(,][^)\n]{0,60}\Z")
 
 
 def _behind_blank(before: str, name: str, blank: str) -> Notation | None:
-    """Return the form of a value after a blank, or None if there is no value.
+    """Return how a value after a blank is written, or None if no value follows.
 
-    Examples are `--password x`, netrc, `setx NAME x`, `ENV NAME x`, and "the password is x".
+    The name may be an option (`--password x`), a name in a .netrc file, a variable (`setx NAME x`, `ENV NAME x`), or a
+    word in a sentence ("the password is x").
     """
     if (
         name.startswith("-")
@@ -364,5 +386,8 @@ _SET_BEFORE = re.compile(
     r"(?:login[ \t]{1,4}[^\s\\]{1,64}(?:[ \t]|(?:\n|\\{1,7}n)(?:[^\n\"'\\]{0,40}?[ \t+])??)"
     r"|(?:setx|set -g?x|(?<![A-Za-z])set|ENV|setenv)[ \t])[ \t]{0,19}\Z"
 )
-"""A command that sets a variable, or the user of a .netrc, whose password may be in the next line."""
+"""The text before a name: a command that sets a variable, or the login in a .netrc file.
+
+The password of the login may be in the next line.
+"""
 _CALLED = re.compile(r"[A-Za-z_]\(\\{0,7}[\"'`]\Z")

@@ -1,4 +1,4 @@
-r"""The patterns of secrets that are recognised by their form, made from the rows of `key_forms.py`.
+r"""The regular expressions of secrets that are recognised by their form, built from the rows of `key_forms.py`.
 
 Invariant: every pattern is a prefix of a few letters, then parts of bounded length, then at most one possessive repeat
 as its end. So an attempt at one position takes bounded time or ends in a match, and all attempts together take linear
@@ -40,10 +40,12 @@ PPK_BEGIN = "Private-Lines: "
 
 @dataclass(frozen=True, eq=False)
 class SecretForm:
-    """The form of one kind of secret: the name in its mask, a literal that each such secret contains, and its pattern.
+    """The form of one kind of secret.
 
-    The pattern matches the secret, or has the secret as a group. If the pattern does not begin with the literal,
-    `up_to_literal` matches the secret up to the end of the literal, and `from_literal` matches it from the literal on.
+    `what` is the name in its mask. `literal` is a text that each such secret contains, or that is right before it.
+    `regex` matches the secret. If `grouped` is True, the secret is only the first group of `regex`. If the literal is
+    in the middle of the secret, `up_to_literal` matches the secret up to the end of the literal, and `from_literal`
+    matches it from the literal on.
     """
 
     what: str
@@ -78,7 +80,7 @@ class SecretForm:
         return (begin.start(), behind.end()) if begin and behind else None
 
     def next_secret(self, text: str, position: int) -> tuple[int, int] | None:
-        """Return the span of the first secret of this form at a position of a text or after it."""
+        """Return the span of the first secret of this form at a position of a text or after it, or None."""
         match = self.pattern.search(text, position)
         return None if match is None else match.span(1 if self.grouped else 0)
 
@@ -88,11 +90,11 @@ _LONGEST_BEFORE = 100
 
 
 def _boundary(prefix: str) -> str:
-    r"""Return a pattern that follows the prefix of a secret, and checks the text before the prefix.
+    r"""Return a pattern that matches right after the prefix of a secret, if a secret may begin with that prefix.
 
     A letter or digit may be before the prefix only if it ends an escape of JSON, of a URL or of a terminal. A hyphen or
-    plus sign may be the mark of a line in a diff. Elsewhere these characters, and slashes, are letters of base64, in
-    which short prefixes occur by chance.
+    plus sign may be the mark of a line in a diff. Otherwise these characters, and slashes, are probably inside base64,
+    in which short prefixes occur by chance.
     """
     at = f".{{{len(prefix)}}}"
     within = "-" if len(prefix) < 6 else ""
@@ -129,4 +131,4 @@ FORMS = tuple(_forms())
 BEGINNINGS = tuple(
     sorted({prefix for _, beginnings, _, _ in WITH_BEGINNING for prefix in beginnings.split() if len(prefix) > 2})
 )
-"""The beginnings of the secrets in `key_forms.py`, except for the shortest beginnings."""
+"""The beginnings of the secrets in `WITH_BEGINNING` that have more than two characters."""

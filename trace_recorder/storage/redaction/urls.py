@@ -1,4 +1,4 @@
-"""Finds users, passwords and tokens in the URLs of a text, and cleans the URL of a request for the file.
+"""Finds passwords and tokens in the URLs of a text, and removes them from the URL of a request before it is recorded.
 
 In a text, each URL is searched up to the beginning of the next URL, so that every character belongs to one search.
 """
@@ -26,7 +26,7 @@ _NO_PASSWORD = re.compile(
 )
 _SIGN = re.compile(r"[^\s\"'<>@]{1,602}+@", re.ASCII)
 _LONGEST = 602
-"""The last `MARK` of a URL is within this many characters."""
+"""The last `MARK` of a URL is searched in this many characters after its slashes."""
 MARK = "@"
 """The character that follows each user, password and token in a URL."""
 
