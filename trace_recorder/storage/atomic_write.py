@@ -86,7 +86,7 @@ Buffer: TypeAlias = "bytes | memoryview"
 def replace_file(path: Path, content: Iterable[Buffer], *, sync: bool = False) -> None:
     """Replace the file `path` by a file with this content and the mode 0600.
 
-    If `sync` is True, it is on disk on return.
+    If `sync` is True, the new content is on disk on return.
 
     Raises OSError, and the exceptions of `content`. After an exception, the file has its old content.
     """

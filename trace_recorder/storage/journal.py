@@ -1,6 +1,6 @@
 """The writer of the journal, an append-only file of records with one JSON object on each line.
 
-{"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
+    {"seq":17,"time":"2025-06-12T22:05:46.433797+00:00","kind":"llm_request","data":{…},"crc":"9f3a01bc"}
 
 `crc` is the CRC-32 of the line's bytes before `,"crc"`. Invariants: the whole record is on file before `append`
 returns. A written record never changes. `seq` has no gaps. `journal_reader.py` reads the file, and `file_system.py`

@@ -2,8 +2,8 @@
 
 A run is a document, or a journal without a document. Files and directories whose names begin with a dot are skipped,
 and a link to a directory is not followed. The runs of a directory come first, sorted by name, documents before
-journals. Then come the runs of the directories in it. The commands, `load_all`, the viewer, the index and the tables all
-find runs by these functions.
+journals. Then come the runs of the directories in it. The commands, `load_all`, the viewer, the index and the tables
+all find runs by these functions.
 """
 
 from __future__ import annotations
