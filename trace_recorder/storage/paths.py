@@ -165,10 +165,7 @@ _OF_THE_ARGUMENT = {errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG
 
 
 def is_wrong_argument(error: TrajectoryPathError) -> bool:
-    """Return whether the path that the user gave is wrong.
-
-    Otherwise the cause is the environment, such as a full disk.
-    """
+    """Return whether the path is wrong. Otherwise the environment is the cause, such as a full disk."""
     return error.errno in _OF_THE_ARGUMENT
 
 
@@ -236,10 +233,7 @@ def _create_files(document: Path, *, own: bool, sync: bool, child: bool, parent:
 
 
 def _check_path(document: Path) -> None:
-    """Raise TrajectoryPathError if the path of the document or of its journal is not free for a regular file.
-
-    A directory or a pipe may be there.
-    """
+    """Raise TrajectoryPathError if a directory or a special file is at the path of the document or the journal."""
     if document.is_dir():
         raise TrajectoryPathError(
             errno.EISDIR,
@@ -300,10 +294,7 @@ def _crc_of(document: Path) -> str:
 
 
 def _remove_stale_files(document: Path) -> None:
-    """Remove temporary files that killed processes have left in the directory.
-
-    A process does this once for each directory.
-    """
+    """Remove the temporary files that killed processes have left in the document's directory, once a directory."""
     directory, crc = document.parent, _crc_of(document)
     if directory in _cleaned_directories:
         return

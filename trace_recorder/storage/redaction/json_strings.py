@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
+from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.values.json_text import COLON
 
@@ -95,6 +96,30 @@ def decode_string(text: str, start: int, end: int) -> str:
     """Return the decoded text of a string of JSON. `start` and `end` are its span, quotes included."""
     inner = text[start + 1 : end - 1]
     return inner if "\\" not in inner else str(json.loads(text[start:end]))
+
+
+def encode_string(text: str) -> str:
+    """Return a text as a string of JSON, with its quotes."""
+    return encode_basestring(text) if _is_encodable(text) else encode_basestring_ascii(text)
+
+
+def repair_surrogates(masked: str, text: str) -> str:
+    """Return a masked text that can be encoded as UTF-8 if the text before masking could be.
+
+    If masking has cut a surrogate pair in two, replace the half by a question mark.
+    """
+    return masked if _is_encodable(masked) or not _is_encodable(text) else masked.encode("utf-8", "replace").decode()
+
+
+def _is_encodable(text: str) -> bool:
+    """Return whether a text can be encoded as UTF-8.
+
+    A text that was cut off may end in half of a surrogate pair, which cannot.
+    """
+    return text.isascii() or not _SURROGATE.search(text)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def strings_at(text: str, positions: list[int] | None) -> Iterator[tuple[int, int, str, bool]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from urllib.parse import quote, quote_plus
 
@@ -136,6 +136,22 @@ def _is_apart(text: str, start: int, end: int) -> bool:
     if not text[start].isalnum() or not text[start - 1 : start].isalnum() or start == 0:
         return True
     return _BEFORE.search(text, max(0, start - 6), start) is not None
+
+
+_SECRET_NAME = re.compile(
+    r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
+    r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
+    re.IGNORECASE,
+)
+"""Names of environment variables that contain a secret, and not the path or the address of a secret."""
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+
+
+def secrets_of_environment(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of the variables whose names are names of secrets."""
+    for name, value in environment.items():
+        if _SECRET_NAME.search(name) and name not in _DIRECTORIES:
+            yield value
 
 
 class KnownSecrets:

@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from json.encoder import encode_basestring, encode_basestring_ascii
 
 from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.dialects.event_forms import PIECES
@@ -32,8 +31,14 @@ from trace_recorder.storage.redaction.json_members import (
     mask_json,
     mcp_secrets,
 )
-from trace_recorder.storage.redaction.json_strings import decode_string, mask_together, strings_at, without_escapes
-from trace_recorder.storage.redaction.known_values import KnownSecrets
+from trace_recorder.storage.redaction.json_strings import (
+    decode_string,
+    encode_string,
+    mask_together,
+    repair_surrogates,
+    strings_at,
+)
+from trace_recorder.storage.redaction.known_values import KnownSecrets, secrets_of_environment
 from trace_recorder.storage.redaction.partial_secrets import unfinished
 from trace_recorder.storage.redaction.split_secrets import Part, lines_of
 from trace_recorder.storage.redaction.text_masking import (
@@ -42,32 +47,16 @@ from trace_recorder.storage.redaction.text_masking import (
     NAME,
     PossibleSecrets,
     default_redactor,
+    find_in_json,
     mask_text,
 )
 
 Redactor = Callable[[str], str]
-Span = tuple[int, int]
 
-_SECRET_NAME = re.compile(
-    r"(?:(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|ACCESS_?KEY|PRIVATE_?KEY)(?:$|_)|PGPASSWORD)"
-    r"(?!.*(?:_|^)(?:FILE|PATH|DIR|URL|URI|HOST|ENDPOINT|NAME|ARN|TYPE|LIMIT)$)",
-    re.IGNORECASE,
-)
-"""Names of environment variables that contain a secret, and not the path or the address of a secret."""
-_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 _KINDS = frozenset(
     {
-        "role",
-        "type",
-        "object",
-        "finish_reason",
-        "stop_reason",
-        "finishReason",
-        "status",
-        "kind",
-        "event",
-        "api",
-        "provider",
+        *("role", "type", "object", "finish_reason", "stop_reason", "finishReason"),
+        *("status", "kind", "event", "api", "provider"),
     }
 )
 """Members whose values are not searched if they look like identifiers.
@@ -77,13 +66,7 @@ Such a value, as in `"type": "message"`, tells a program what kind of object it 
 _SEALED = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 """Members with values that a provider has signed or encrypted. The agent must send these values back unchanged."""
 _SEAL = 40
-_OVERLAP = 4 * 1024
-"""A long text is searched in blocks.
-
-This many characters at the end of a block are searched again with the next block. A secret is recognised by fewer
-characters than that.
-"""
-
+"""A value of such a member is taken for signed or encrypted only if it has at least this many characters."""
 _SHORT, _TOGETHER = 256, 400
 """Strings of at most `_SHORT` characters are searched together, up to `_TOGETHER` at a time."""
 
@@ -117,11 +100,7 @@ class Redaction:
         self._knows_forms = default_redactor in self._redactors
         self._kinds = EVERY if self._knows_forms else KNOWN
         self._has_user_redactors = any(redactor is not default_redactor for redactor in self._redactors)
-        self._known = KnownSecrets(
-            value
-            for name, value in environment.items()
-            if self._redactors and _SECRET_NAME.search(name) and name not in _DIRECTORIES
-        )
+        self._known = KnownSecrets(secrets_of_environment(environment) if self._redactors else ())
         self._harmless: tuple[list[str], object, object] = [], None, None
         """The last text of the newest request without a possible secret, and the values that were known then."""
 
@@ -141,17 +120,17 @@ class Redaction:
         text = self._known.mask(text) if kinds & KNOWN else text
         for redactor in self._redactors:
             own = redactor is default_redactor
-            masked = self._mask_own(text, kinds) if own else redactor(text)
+            masked = self._mask_in_blocks(text, kinds) if own else redactor(text)
             if not isinstance(masked, str):
                 raise TypeError(f"the redactor {redactor!r} returned {type(masked).__name__}, and must return a str")
-            text = text if masked == text else _encodable(masked, text)
+            text = text if masked == text else repair_surrogates(masked, text)
         return text
 
-    def _mask_shown(self, text: str, kinds: int) -> str:
+    def _mask_batch(self, text: str, kinds: int) -> str:
         """Mask known values, and secrets recognised by their form, by a name before them, or in an encoded text."""
         return mask_text(self._known.mask(text) if kinds & KNOWN else text, self._known.short, kinds)
 
-    def _mask_own(self, text: str, kinds: int) -> str:
+    def _mask_in_blocks(self, text: str, kinds: int) -> str:
         """Mask secrets recognised by their form, by a name before them, or in an encoded text.
 
         A long text is masked in blocks. If possible, each block ends at a position that is outside of every secret.
@@ -240,8 +219,7 @@ class Redaction:
         for string in strings:
             if string.masked != string.value:
                 count += masks_in(string.value, string.masked)
-                spell = encode_basestring if _encodes(string.masked) else encode_basestring_ascii
-                parts += (text[done : string.start], spell(string.masked))
+                parts += (text[done : string.start], encode_string(string.masked))
                 done = string.end
         return ("".join([*parts, text[done:]]), count) if parts else (text, 0)
 
@@ -273,9 +251,9 @@ class Redaction:
             for at in range(0, len(group), _TOGETHER):
                 yield_to_others()
                 batch = group[at : at + _TOGETHER]
-                searched = mask_together([string.value for string in batch], lambda text: self._mask_shown(text, kinds))  # noqa: B023 - called at once
+                searched = mask_together([string.value for string in batch], lambda text: self._mask_batch(text, kinds))  # noqa: B023 - called at once
                 for string, masked in zip(batch, searched, strict=True):
-                    string.masked = _encodable(mask_json(masked) if kinds & NAME else masked, string.value)
+                    string.masked = repair_surrogates(mask_json(masked) if kinds & NAME else masked, string.value)
         for string in strings:
             if string.is_json and string.kinds & NAME and self._knows_forms:
                 string.masked = mask_fields(string.masked)
@@ -310,32 +288,12 @@ class Redaction:
         return any(self._find_possible(text).all)
 
     def _find_possible(self, text: str) -> PossibleSecrets:
-        """Return the possible secrets of JSON text, which may have escapes. A long text is searched in blocks."""
+        """Return the possible secrets of JSON text."""
         if not self._redactors:
             return PossibleSecrets("")
-        if len(text) > MAX_UNINTERRUPTED_CHARS + _OVERLAP:
-            possible = self._find_in_pieces(text)
-        elif "\\" in text:
-            possible = self._find_with_escapes(text)
-        else:
-            possible = PossibleSecrets(text, self._kinds, self._known)
+        possible = find_in_json(text, self._kinds, self._known)
         if '"mcp"' in text and self._knows_forms:
             possible.by_name += [start for start, _ in mcp_secrets(text)]
-        return possible
-
-    def _find_with_escapes(self, text: str) -> PossibleSecrets:
-        plainer, escapes = without_escapes(text)
-        possible = PossibleSecrets(plainer, self._kinds, self._known)
-        if escapes and any(possible.all):
-            possible.move_behind_escapes(escapes)
-        return possible
-
-    def _find_in_pieces(self, text: str) -> PossibleSecrets:
-        possible = PossibleSecrets("")
-        for at in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
-            yield_to_others()
-            begin = max(0, at - _OVERLAP)
-            possible.add(self._find_with_escapes(text[begin : at + MAX_UNINTERRUPTED_CHARS]), begin)
         return possible
 
     def mask_stream(self, data: bytes, *, last: bool = True) -> tuple[bytes, int, int]:
@@ -427,7 +385,6 @@ class Redaction:
 
 _PLACEHOLDER = re.compile(r"@string:\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_./-]{0,60}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _JSON_BEGIN = re.compile(r"[{\[]")
 _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 
@@ -435,19 +392,3 @@ _FIELD = re.compile(r"(?:event|id|retry|:|\s*$)")
 def masks_in(text: str, masked: str) -> int:
     """Return how many secrets were masked in a text. Changes that add none of our masks count as one secret."""
     return 0 if masked == text else max(1, masked.count("[REDACTED:") - text.count("[REDACTED:"))
-
-
-def _encodable(masked: str, text: str) -> str:
-    """Return a masked text that can be encoded as UTF-8 if the text before masking could be.
-
-    If masking has cut a surrogate pair in two, replace the half by a question mark.
-    """
-    return masked if _encodes(masked) or not _encodes(text) else masked.encode("utf-8", "replace").decode()
-
-
-def _encodes(text: str) -> bool:
-    """Return whether a text can be encoded as UTF-8.
-
-    A text that was cut off may end in half of a surrogate pair, which cannot.
-    """
-    return text.isascii() or not _SURROGATE.search(text)

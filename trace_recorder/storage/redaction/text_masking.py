@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
+from trace_recorder.background_work import MAX_UNINTERRUPTED_CHARS, yield_to_others
 from trace_recorder.storage.redaction import commands, key_finder, urls
 from trace_recorder.storage.redaction import encodings as secret_encodings
 from trace_recorder.storage.redaction import names as secret_names
@@ -26,6 +27,7 @@ from trace_recorder.storage.redaction.candidates import (
     shorten,
 )
 from trace_recorder.storage.redaction.json_members import mask_json
+from trace_recorder.storage.redaction.json_strings import without_escapes
 from trace_recorder.storage.redaction.known_values import KnownSecrets
 
 
@@ -154,6 +156,35 @@ class PossibleSecrets:
             kinds |= self._kinds[self._positions[first]]
             first += 1
         return kinds
+
+
+_OVERLAP = 4 * 1024
+"""A long text is searched in blocks.
+
+This many characters at the end of a block are searched again with the next block. A secret is recognised by fewer
+characters than that.
+"""
+
+
+def find_in_json(text: str, kinds: int, known: KnownSecrets) -> PossibleSecrets:
+    """Return the possible secrets of JSON text, which may have escapes. A long text is searched in blocks."""
+    if len(text) <= MAX_UNINTERRUPTED_CHARS + _OVERLAP:
+        return _find_with_escapes(text, kinds, known) if "\\" in text else PossibleSecrets(text, kinds, known)
+    possible = PossibleSecrets("")
+    for start in range(0, len(text), MAX_UNINTERRUPTED_CHARS):
+        yield_to_others()
+        begin = max(0, start - _OVERLAP)
+        block = text[begin : start + MAX_UNINTERRUPTED_CHARS]
+        possible.add(_find_with_escapes(block, kinds, known), begin)
+    return possible
+
+
+def _find_with_escapes(text: str, kinds: int, known: KnownSecrets) -> PossibleSecrets:
+    plainer, escapes = without_escapes(text)
+    possible = PossibleSecrets(plainer, kinds, known)
+    if escapes and any(possible.all):
+        possible.move_behind_escapes(escapes)
+    return possible
 
 
 _BESIDE_MASK = re.compile(r"\[REDACTED:(?:(?<=[A-Za-z0-9_.+/-]\[REDACTED:)|[a-z0-9-]{1,40}\][A-Za-z0-9_.+/-])")
