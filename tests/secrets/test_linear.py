@@ -39,6 +39,7 @@ MODULES = (
 )
 FULL = {
     "_NAME",
+    "_SECRET_NAME",
     "_WEAK",
     "_NO_NAME",
     "_WORDS",
