@@ -41,7 +41,7 @@ _SECONDS = Column("duration_seconds", "number", "how long it took")
 _STEP = Column("step_number", "integer", "the number of the agent's step; null outside steps")
 _AGENT = Column("agent", "text", "the agent's name, if the run names its agents")
 _CALL = Column("interaction_id", "text", "the id of the call in its run, such as llm_3")
-_CONTENT = Column("content", "text", "its text; the texts of several parts are joined")
+_CONTENT = Column("content", "text", "the text of the answer or of the message; the texts of several parts are joined")
 _REASONING = Column("reasoning", "text", "the model's thinking, if it is on file")
 _TOOL_CALLS = Column("tool_calls", "integer", "the number of tool calls that the model asked for")
 _FAILED_TOOLS = Column("failed_tool_calls", "integer", "the number of tool results that report a failure")
@@ -58,8 +58,10 @@ _MODEL = (
     Column("provider", "text", "who served the model"),
     Column("model", "text", "the model, as the response names it, or else the request"),
 )
-_REPLAYED = Column("is_replayed", "boolean", "whether a recording gave the answer or the result")
-_CALL_ID = Column("call_id", "text", "the id of the tool call; of a tool's message, the call that it answers")
+_REPLAYED = Column(
+    "is_replayed", "boolean", "whether a recording gave the answer of the call, or the result of the tool"
+)
+_CALL_ID = Column("call_id", "text", "the id of the tool call, or of the tool call that a tool's message answers")
 
 TABLES: Mapping[TableName, tuple[Column, ...]] = {
     "runs": (
@@ -78,7 +80,11 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
     ),
     "calls": (
         *(*_SUCCESS, _CALL),
-        Column("call_number", "integer", "counts calls from 1; the calls of one conversation follow each other"),
+        Column(
+            "call_number",
+            "integer",
+            "the number of the call in the run, from 1; the calls of one conversation have consecutive numbers",
+        ),
         *(_STARTED, _STEP, _AGENT, *_MODEL),
         Column("messages", "integer", "the number of messages that the model saw"),
         *(_CONTENT, _REASONING, _TOOL_CALLS),
@@ -87,7 +93,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("cache_read_input_tokens", "integer", "the input tokens that the provider read from its cache"),
         Column("reasoning_tokens", "integer", "the output tokens of the model's thinking"),
         *(*_COST, _SECONDS),
-        Column("time_to_first_token_seconds", "number", "from the request to the first part of the answer"),
+        Column("time_to_first_token_seconds", "number", "the time from the request to the first part of the answer"),
         Column("attempts", "integer", "the number of HTTP exchanges; 0 for a call that was not made"),
         Column("complete", "boolean", "whether the whole answer is on file"),
         *(_ERROR, _REPLAYED),
@@ -114,7 +120,7 @@ TABLES: Mapping[TableName, tuple[Column, ...]] = {
         Column("name", "text", "the name of the tool, or of a message's sender"),
         Column("arguments", "json", "the arguments as JSON, or as text if the model wrote no JSON"),
         Column("success", "boolean", "whether the tool succeeded"),
-        Column("result", "text", "what came back: a text, or JSON"),
+        Column("result", "text", "the result that the tool returned: a text, or JSON"),
         *(_ERROR, _SECONDS, _REPLAYED),
     ),
     "messages": (
