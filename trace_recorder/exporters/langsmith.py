@@ -1,7 +1,7 @@
 """Sends runs to LangSmith by LangSmith's own client.
 
-LangSmith calls each span of a trace a run. A call becomes an LLM run, a tool's execution becomes a tool run, and other
-spans become chains. Rewards become feedback.
+In LangSmith, a span is called a run. A call becomes an LLM run, a tool's execution becomes a tool run, and other spans
+become chains. Rewards become feedback.
 
 The key is the environment's LANGSMITH_API_KEY. No message contains it. The client does not report failed requests, so a
 hook of its session reads the status of each answer.

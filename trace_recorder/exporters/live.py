@@ -1,11 +1,12 @@
 """Sends a run while it is being recorded.
 
-A thread reads the growing journal and sends the spans that are final. The agent's calls do no work for the export. The
-thread works for a small share of the time, and yields to other threads. If an endpoint does not answer, the thread
-tries again after a growing pause. Nothing waits in memory meanwhile, because the journal has everything. At the end of
-a run, the recorder waits a limited time for the remaining spans. Then the log says how many spans did not arrive.
-`trace-recorder export --resume` sends these spans. `views/otlp/spans.py` makes the spans and decides which are final.
-`delivery.py` sends each span once, and `otlp.py` is the target.
+A thread reads the growing journal. It sends the spans that are final, which means that later records cannot change
+them. The agent's calls do no work for the export. The thread works for a small share of the time, and yields to other
+threads. If an endpoint does not answer, the thread tries again after a growing pause. Nothing waits in memory
+meanwhile, because the journal has everything. At the end of a run, the recorder waits a limited time for the remaining
+spans. Then the log says how many spans did not arrive. `trace-recorder export --resume` sends these spans.
+`views/otlp/spans.py` makes the spans and decides which are final. `delivery.py` sends each span once, and `otlp.py` is
+the target.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class SpanSender(Protocol):
         """Send spans in one request. Return whether the target accepted them."""
 
     def close(self) -> None:
-        """Give up a request that waits for another attempt."""
+        """Give up a request that waits for its next attempt."""
 
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
         @property
         def conventions(self) -> Conventions:
-            """The conventions of the spans."""
+            """The conventions for the attributes of the spans, such as "genai"."""
 
         @property
         def content(self) -> bool:
@@ -101,7 +102,7 @@ class LiveExport:
         """Wait until the thread has sent the spans that are final now.
 
         Return how many spans are missing. Wait at most `seconds`, and not at all if the last request failed. If the
-        thread has not finished then, the number may be too small, but it is at least 1. In a forked child, return 0.
+        thread has not finished by then, the number may be too small, but it is at least 1. In a forked child, return 0.
         """
         if os.getpid() != self._pid:  # a forked child does not have the thread
             return 0

@@ -59,7 +59,7 @@ class OtlpTarget:
     def delivered(self, run: Path) -> Delivered:
         """Return a `Delivered` for a run and this target.
 
-        Its ids are not read yet. If a setting changes the spans, the target has its own ids.
+        Its ids are not read yet. Targets whose settings make different spans have separate ids.
         """
         settings = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
         return Delivered(run, f"{self.name} {json.dumps(settings)}")
@@ -99,11 +99,11 @@ def otlp(  # noqa: PLR0913 - one keyword for each setting
     """Return an exporter of spans to an OTLP/HTTP endpoint, such as http://localhost:4318.
 
     The default endpoint is OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT of the environment. The
-    `conventions` are "genai" (OpenTelemetry), "genai-0.1" (its version 0.1 alone), "openinference" or "both". If
-    `content` is False, prompts, answers, arguments and results are left out. If `new_messages` is True, each call has
-    only the new messages of its prompt. A request may take at most `timeout_seconds`. The end of a run waits at most
-    `flush_seconds` for the export. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and ValueError if
-    the endpoint is not an address.
+    `conventions` are "genai" (OpenTelemetry), "genai-0.1" (version 0.1 of the same conventions), "openinference" or
+    "both". If `content` is False, prompts, answers, arguments and results are left out. If `new_messages` is True, each
+    call has only the new messages of its prompt. A request may take at most `timeout_seconds`. The end of a run waits
+    at most `flush_seconds` for the export. Raises MissingExtraError if OpenTelemetry's SDK is not installed, and
+    ValueError if the endpoint is not an address.
     """
     target = OtlpTarget(
         endpoint_of(endpoint or _endpoint_of_environment()),
@@ -168,7 +168,7 @@ class OtlpSender:
             context.detach(token)
 
     def close(self) -> None:
-        """Stop sending, and give up a request that waits for another attempt."""
+        """Stop sending, and give up a request that waits for its next attempt."""
         self._exporter.shutdown()
 
     def _readable(self, span: Span) -> Any:

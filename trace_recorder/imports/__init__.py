@@ -1,1 +1,1 @@
-"""Reads our own files, and those of other tools, as trajectories."""
+"""Reads our own files, and files of other tools, as trajectories."""

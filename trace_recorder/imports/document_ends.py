@@ -1,8 +1,8 @@
 """Reads the facts of a run from the beginning and the end of its document, without the calls and steps between them.
 
-A document has the facts of its run before its calls, and its figures after its steps (`Trajectory.head` and `tail`).
-Each of these members begins a line. The calls and steps are neither read nor checked. A document in another form than
-ours must be read as a whole.
+A document has the facts of its run before its calls, and the outcome and the metrics after its steps (`Trajectory.head`
+and `tail`). Each of these members begins a line. The calls and steps are neither read nor checked. A document in
+another form than ours must be read as a whole.
 """
 
 from __future__ import annotations

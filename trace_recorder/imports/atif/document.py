@@ -84,7 +84,10 @@ def _values(kind: Callable[..., Value], documents: Payload) -> tuple[Value, ...]
 
 
 def _with_tool_steps(steps: list[AgentStep], tools: list[AgentStep]) -> list[AgentStep]:
-    """Return the steps and the tool steps in the order of time, with new numbers for the derived steps."""
+    """Return the steps and the tool steps in the order of time.
+
+    Steps that the agent did not record are numbered again.
+    """
     if not tools:
         return steps
     ordered = sorted([*tools, *steps], key=lambda step: _parsed_time(step.timestamp))

@@ -77,7 +77,10 @@ def of_message(step: Mapping[str, Payload], next_request: str | None) -> dict[st
 
 
 def of_call(step: Mapping[str, Payload], refs: Sequence[Payload]) -> dict[str, Payload]:
-    """Return the kept members of a call's step. `refs` are the step's results that have references but no content."""
+    """Return the kept members of a call's step.
+
+    `refs` are the step's results that have references to trajectories but no content.
+    """
     extra, count = as_dict(step.get("extra")), step.get("llm_call_count")
     of_metrics = as_dict(as_dict(step.get("metrics")).get("extra"))
     return without_none(
@@ -111,7 +114,7 @@ def external_references(result: Mapping[str, Payload], embedded: frozenset[str])
 def of_document(
     document: Mapping[str, Payload], *, root: Mapping[str, Payload], model: str | None, called: bool
 ) -> dict[str, Payload]:
-    """Return the kept members of a trajectory. `called` is true if one of its steps is a call."""
+    """Return the kept members of a trajectory. `called` is True if one of the trajectory's steps is a call."""
     identity, session = document.get("trajectory_id"), document.get("session_id")
     is_root = document is root
     extra = as_dict(document.get("extra"))
@@ -172,7 +175,7 @@ def totals(steps: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
 
 
 def with_costs(summed: dict[str, Payload], subs: Iterable[Mapping[str, Payload]]) -> dict[str, Payload]:
-    """Add the costs of sub-agents to the costs of their parent."""
+    """Add the total costs of sub-agents to `summed`, the totals of their parent."""
     costs = [cost for sub in subs if (cost := as_dict(sub.get("final_metrics")).get("total_cost_usd")) is not None]
     return summed | ({"total_cost_usd": summed.get("total_cost_usd", 0) + sum(costs)} if costs else {})
 
@@ -206,7 +209,7 @@ TOOL_STEP_FLAG = "tools_alone"
 
 
 def is_tool_step(step: Mapping[str, Payload]) -> bool:
-    """Return whether a step of a document is a tool step."""
+    """Return whether our view marked a step as a tool step."""
     return step.get("llm_call_count") == 0 and (step.get("extra") or {}).get(TOOL_STEP_FLAG) is True
 
 

@@ -118,7 +118,7 @@ class TrajectoryReader:
         return AtifSource(self.messages, tools, parameters, observed, recorded_steps)
 
     def _answer(self, step: Mapping[str, Payload], result: Mapping[str, Payload]) -> Message:
-        """Return the result of a tool as the message that shows it."""
+        """Return the message that showed a tool's result to the model."""
         extra, step_extra = _extra(result), _extra(step)
         succeeded = extra.get("success")
         failed = {"is_error": not succeeded} if isinstance(succeeded, bool) else {}
@@ -160,7 +160,10 @@ class TrajectoryReader:
         return execution
 
     def _agent_members(self) -> dict[str, Payload]:
-        """Return the agent of the calls. A sub-agent without a name is named by its position."""
+        """Return the members that name the agent of this trajectory's calls.
+
+        A sub-agent without a name is named by its position.
+        """
         agent, parent = self.document["agent"], self.parent
         if parent is None:
             return agent_members(agent)
@@ -224,10 +227,10 @@ def _observations(step: Mapping[str, Payload]) -> Sequence[Mapping[str, Payload]
 
 
 def _is_call(step: Mapping[str, Payload]) -> bool:
-    """Return whether a step is a call to a model: not a copy of an earlier step, and not a step without a call.
+    """Return whether a step of the agent is a call to a model.
 
-    Our view also marks the recorded answers of a replay or a fork as copies. The steps with these answers are calls of
-    this run.
+    A copy of an earlier step is not a call, and a step whose `llm_call_count` is 0 is not a call. Our view also marks
+    the recorded answers of a replay or a fork as copies. The steps with these answers are calls of this run.
     """
     is_copy = step.get("is_copied_context") and _origin(step) is None
     return step["source"] == "agent" and not is_copy and step.get("llm_call_count") != 0

@@ -40,7 +40,7 @@ from trace_recorder.values.structs import replace
 MAX_FORKS = 500
 """A session may go back at most this many times, because each fork copies the numbers of its items.
 
-Then the run gets a gap.
+After that, the run gets a gap.
 """
 
 
@@ -56,7 +56,7 @@ class Position:
 
 
 class AgentHistory:
-    """The conversation of one agent so far. Its calls and executions are appended to `events`."""
+    """The conversation of one agent so far. The agent's calls and executions are appended to `events`."""
 
     def __init__(self, events: list[Event], agent: ForeignAgent = MAIN) -> None:
         self.events = events
@@ -92,15 +92,15 @@ class AgentHistory:
             self.position = Position(self.conversation, len(self.conversation))
 
     def add_all(self, messages: Iterable[Message], time: str) -> None:
-        """Add several messages."""
+        """Add messages that the next call sees."""
         for message in messages:
             self.add(message, time)
 
     def call(self, time: str, response: LLMResponse, answer: Message | None = None) -> Call:
         """Add a call with its response.
 
-        `answer` is the response as a message. It is needed if the response has more than content, reasoning and tool
-        calls.
+        `answer` is the response as a message. It is needed only if the response has more than content, reasoning and
+        tool calls.
         """
         self._unseen.clear()
         message = answer or Message("assistant", response.content, reasoning=response.reasoning)
@@ -152,7 +152,7 @@ class AgentHistory:
         self.position = Position(self.conversation, len(self.conversation))
 
     def finish(self) -> None:
-        """Add the messages that no call saw to the events.
+        """Append to the events the messages that no call saw.
 
         If the agent is the main agent, the user's prompts among these messages become an annotation.
         """
@@ -164,7 +164,10 @@ class AgentHistory:
         self._add_unseen()
 
     def _add_unseen(self) -> None:
-        """Add the messages that no call saw to the events: results as executions of their tools, others unchanged."""
+        """Append to the events the messages that no call saw.
+
+        Tool results become executions, and other messages stay unchanged.
+        """
         for message, time in self._unseen:
             is_result = message["role"] == "tool"
             event = self._execution(message, time) if is_result else Kept(what=UNSEEN, value=message, time=time)

@@ -65,7 +65,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 @dataclass(slots=True)
 class _Chat:
-    """The lines of one chat, and the time in its heading. `has_prompt` is true if a line is the user's."""
+    """The lines of one chat, and the time in its heading. `has_prompt` is True if one of the lines is the user's."""
 
     started: str
     lines: list[str] = field(default_factory=list)
@@ -227,7 +227,7 @@ class _LoggedMessage:
                 yield {"role": role_of(name.lower()), "content": "\n".join(_without_role(line, name) for line in part)}
 
     def text(self) -> str | None:
-        """Return the text of an answer, or None if it is empty."""
+        """Return the text of an answer, or None if the answer is empty."""
         return (
             "\n".join(_without_role(line, "ASSISTANT") for line in self.lines if line != _BETWEEN).strip("\n") or None
         )

@@ -50,7 +50,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _add(spans: dict[str, ForeignSpan], event: Members) -> None:
     """Add the start or the end of a scope.
 
-    If both have a profile, members of the end's profile replace members of the start's profile.
+    If the start and the end both have a profile, members of the end's profile replace members of the start's profile.
     """
     identity, category = as_text(event["uuid"]) or "", as_text(event.get("category")) or "unknown"
     span = spans.get(identity)

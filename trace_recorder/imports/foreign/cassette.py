@@ -2,7 +2,7 @@
 
 Source: vcrpy 9.4. `interactions` is a list of `request` (`method`, `uri`, `body`, `headers`) and `response` (`status`
 with `code`, `headers`, `body` with `string` or `base64_string`). Each header has a list of values. The body of a
-response may still be compressed as its headers state. Times are not recorded. PyYAML reads YAML if it is installed.
+response may still be compressed as its headers state. Cassettes have no times. PyYAML reads YAML if it is installed.
 YAML with aliases is refused, because a small file could become a huge value.
 """
 

@@ -144,7 +144,7 @@ class _ConversationReader:
 
 
 def _response(keys: list[str], messages: list[Members]) -> LLMResponse:
-    """Return messages of the assistant as one response. `keys` are the keys of their nodes."""
+    """Return messages of the assistant as one response. `keys` are the keys of the nodes that have these messages."""
     last = messages[-1]
     metadata = as_dict(last.get("metadata"))
     calls = (_tool_call(message, key) for key, message in zip(keys, messages, strict=True) if _is_call(message))

@@ -1,12 +1,11 @@
 """Tasks of Cline and Roo.
 
-A task's folder has the history that the model gets, and a list of the messages that the window showed.
-
+A task's folder has the history that the model gets, and a list of the messages that the editor's window showed.
 `api_conversation_history.json` is a conversation in Anthropic's form, with the time `ts` of each message.
 `ui_messages.json` is a list of `{"ts", "type", "text"}`, and has the times, tokens and failures of requests. `type` is
 "say" or "ask", and the member `say` or `ask` has the kind of the message. The text of an `api_req_started` message is
-JSON. It has the last message of the prompt and, after the answer has come, the token counts or the error. Both files
-are read if both exist.
+JSON with the last message of the prompt. After the answer has come, the JSON also has the token counts or the error.
+Both files are read if both exist.
 
 A model without native tool calls asks for tools in XML: `<read_file><path>a.py</path></read_file>`. Results of such
 tools are texts that begin with `[read_file for 'a.py'] Result:`.
@@ -184,7 +183,7 @@ def text_tool_runs(message: Members, call: Call | None, time: str) -> Iterator[T
 
 
 def arguments_in(text: str, name: str) -> Payload:
-    """Return the parameters of a tool that a text asks for in XML, or None if it does not ask for the tool."""
+    """Return the parameters of a tool that a text asks for in XML, or None if the text does not ask for the tool."""
     begin, end = text.find(f"<{name}>"), text.rfind(f"</{name}>")
     if begin < 0 or end < begin:
         return None
@@ -234,7 +233,7 @@ def _neighbour(source: Source, name: str) -> Source | None:
 
 
 def read(source: Source) -> Iterator[ForeignRun]:
-    """Yield the task of a folder. Either of its two files may be given."""
+    """Yield the run of a task's folder. `source` may be either of the folder's two files."""
     is_screen = is_shown(source.document)
     other = _neighbour(source, _HISTORY if is_screen else _SHOWN)
     if other is not None:

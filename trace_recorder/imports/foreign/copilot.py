@@ -78,7 +78,7 @@ class _CopilotSessionReader:
             self.run.events.append(Kept(what=kind, value=line, time=time))
 
     def finish(self) -> None:
-        """Add the messages that no call saw to the events."""
+        """Append to the events the messages that no call saw."""
         for history in (self._main, *self._sub_agents.values()):
             history.finish()
 

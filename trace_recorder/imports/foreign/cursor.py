@@ -1,4 +1,7 @@
-"""Cursor's sessions as exported lines: the facts of the session, its tools, and messages of blocks without times."""
+"""Cursor's sessions as exported lines.
+
+Lines have the facts of the session, its tools, and messages of blocks without times.
+"""
 
 from __future__ import annotations
 

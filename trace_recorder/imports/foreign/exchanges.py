@@ -139,7 +139,10 @@ OTHER_REQUESTS = "other_requests"
 """The key of the annotation that counts the requests that did not go to a model."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_MEMBERS = 100
-"""At most this many consecutive gzip members of a body are decompressed. The body is then cut, with a gap."""
+"""At most this many consecutive gzip members of a body are decompressed.
+
+A longer body is cut there, and the run gets a gap.
+"""
 _GZIP = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
@@ -203,7 +206,8 @@ def without_encoding(data: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[b
     """Decode a body as its Content-Encoding states.
 
     Return the body, and the reason if it cannot be decoded completely. A body may already be decoded, although its
-    header states an encoding. The decoded body is cut at 100 times the size of the body, or at 64 MB if this is more.
+    header states an encoding. The decoded body is cut at 100 times the size of the encoded body, or at 64 MB if this is
+    more.
     """
     name = next((value.decode("latin-1") for key, value in headers if key.lower() == b"content-encoding"), "")
     bits = _GZIP.get(name.strip().lower())

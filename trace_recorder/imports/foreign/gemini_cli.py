@@ -287,7 +287,7 @@ _COUNTS = {
 def _usage(tokens: Members) -> Usage:
     """Return the counts of an answer.
 
-    The count of tokens in tools' results is in `extra`, under the name of Gemini's API.
+    The count of tokens in tools' results is in `extra`, under the name that Gemini's API uses.
     """
     counts = Remaining(tokens)
     of_results = counts.integer("tool")

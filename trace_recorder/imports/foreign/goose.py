@@ -206,7 +206,7 @@ class _GooseSessionReader:
             call.provider, call.model = self.run.provider, self.run.model
 
     def finish(self) -> None:
-        """Add the call that gave the last answer, and end the history."""
+        """Add the call that gave the last answer, and the messages that no call saw."""
         self._close()
         self.history.finish()
 

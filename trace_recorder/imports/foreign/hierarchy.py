@@ -100,7 +100,7 @@ def _run(name: str, tree: Members) -> ForeignRun:
 
 
 def _is_ours(tree: Members) -> bool:
-    """Return whether our own view wrote the tree: an answer names its interaction."""
+    """Return whether our own view wrote the tree. Only our view names the interactions of answers."""
     steps = as_list(tree.get("steps"))
     messages = (as_dict(message) for step in steps for message in as_list(as_dict(step).get("messages")))
     return any("interaction_id" in as_dict(message.get("metadata")) for message in messages)
@@ -147,7 +147,7 @@ class _TreeReader:
         self.run.events += _scores(as_dict(step.get("reward")), info.get("step_numbers"))
 
     def finish(self) -> None:
-        """Add the tool results that no call saw to the run."""
+        """Append to the run's events the tool results that no call saw."""
         self.run.events += self.unseen.values()
 
     def _is_call(self, message: Members, *, is_new: bool) -> bool:
@@ -257,8 +257,8 @@ def _usage(counts: Members) -> Usage:
 def _scores(reward: Members, step_numbers: Payload = None) -> Iterator[Score | Kept]:
     """Yield the components of a reward.
 
-    `step_numbers` are the numbers of the agent's steps in one step of the tree. If there are several, nobody knows to
-    which of them a component belongs, so the component is kept unchanged.
+    `step_numbers` are the numbers of the agent's steps in one step of the tree. If there are several numbers, the tree
+    does not say to which step a component belongs. The component is then kept unchanged.
     """
     numbers = as_list(step_numbers)
     for component in map(as_dict, as_list(reward.get("components"))):

@@ -1,8 +1,8 @@
 """Writes a `ForeignRun`, a run that another tool recorded, as the lines of a journal.
 
 `load` folds these lines in memory, and `trace-recorder import` writes the same lines to a file. Secrets are masked as
-in every journal. The messages of a conversation are consecutive items. So a call refers to them by one range, and the
-work is linear in the size of the source.
+in every journal. The messages of a conversation are consecutive items. So a call refers to its prompt by one range, and
+the work is linear in the size of the source.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from trace_recorder.values.jsonable import to_json
 from trace_recorder.values.messages import Payload, without_none
 
 IMPORTED_FROM = "imported_from"
-"""The member of a run's metadata that says where the run comes from:
+"""The member of a run's metadata that says where the run comes from.
 
-`format`, `id`, `file`, and facts about the tool.
+It is an object with `format`, `id`, `file`, and facts about the tool.
 """
 
 
@@ -139,9 +139,9 @@ class _JournalWriter:
         raise TypeError(f"{type(event).__name__} is not an event of a run")
 
     def _interaction_id(self, stated_id: str | None) -> str:
-        """Return an id for the next call.
+        """Return an id for the next call: the id that the source states, or a made-up id.
 
-        It is the id that the source states. A number is appended if an earlier call has the same id.
+        A number is appended if an earlier call has the same id.
         """
         self.calls += 1
         identity = stated_id or f"call-{self.calls}"

@@ -5,7 +5,7 @@ LiteLLM gives them to callbacks, and its loggers write them to buckets.
 Source: `StandardLoggingPayload` in `litellm/types/utils.py`, version 1.110. `messages` and `response` are in OpenAI's
 form for every provider. `startTime` and other times count seconds since 1970. LiteLLM computes `response_cost` from its
 table of prices. A file has one payload, a list of payloads, or a payload in each line. Payloads with the same
-`session_id` are one run. If payloads have no `session_id`, those with the same `trace_id` are one run.
+`session_id` are one run. Payloads without a `session_id` are one run if they have the same `trace_id`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _payloads(source: Source) -> Iterable[Line]:
 
 
 def _add(run: ForeignRun, histories: Histories, payload: Members) -> None:
-    """Add the call of a payload, and the members that a call does not have."""
+    """Add the call of a payload to the run. Keep the payload's members that a call does not have."""
     parameters, began = as_dict(payload.get("model_parameters")), as_number(payload.get("startTime"))
     prompt = read_input({"messages": payload.get("messages"), "tools": as_list(parameters.get("tools"))})
     if prompt.messages is None:

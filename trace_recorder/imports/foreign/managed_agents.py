@@ -3,7 +3,7 @@
 Source: https://platform.claude.com/docs/en/managed-agents/reference. A line is an event, or a list with a method of the
 client and the method's result, as LangSmith's SDK logs calls. The result of `sessions.create` has the agent. Events
 from `span.model_request_start` to `span.model_request_end` are a call, with its tokens. The stream repeats the events
-that `events.send` sent, so these events are read from the stream.
+that `events.send` sent, so these events are read only from the stream.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class _ManagedSessionReader:
             self.history.restart()
 
     def finish(self) -> None:
-        """Add the messages that no call saw to the events.
+        """Append to the events the messages that no call saw.
 
         An error after which the session continued is not an error of the run.
         """

@@ -1,6 +1,6 @@
-"""MLflow's traces, as `Trace.to_json` writes them:
+"""MLflow's traces, as `Trace.to_json` writes them: `{"info", "data": {"spans"}}`.
 
-`{"info", "data": {"spans"}}`, as a document, or one trace in each line.
+A file is one trace, a list of traces, or has a trace in each line.
 
 Source: https://mlflow.org/docs/latest/genai/concepts/trace/ and `mlflow.entities.trace`. The spans of MLflow 2 and of
 MLflow 3 are read. Assessments of the trace become scores and annotations.

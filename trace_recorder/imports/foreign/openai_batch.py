@@ -81,8 +81,8 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def _other_half(source: Source) -> list[Source]:
     """Return the files with the other half of a batch: the outputs of the requests, or the requests of the outputs.
 
-    They are in the same directory. The outputs of a batch may be in two files, one of them for failures. These two
-    files have no id in common. If it is not clear which files belong to the batch, return [].
+    These files are in the same directory. The outputs of a batch may be in two files, one of them for failures. These
+    two files have no id in common. If it is not clear which files belong to the batch, return [].
     """
     lines = [as_dict(line.value) for line in source.first_lines]
     if any(map(_is_request, lines)) and any(map(_is_output, lines)):

@@ -130,7 +130,7 @@ def _values(source: Source, missing: list[Missing]) -> Iterator[Payload]:
 
 
 def _objects(source: Source, missing: list[Missing] | None = None) -> Iterator[Payload]:
-    """Yield the objects of a file that follow one another. Stop at the first text that is not an object."""
+    """Yield the JSON objects that follow one another in a file. Stop at the first text that is not JSON."""
     decoder = json.JSONDecoder()
     with source.path.open("rb") as file:
         text = file.read(source.max_document_bytes).decode("utf-8-sig", "replace")

@@ -58,7 +58,7 @@ class ForeignConversation:
         self.add({"role": "assistant", "content": response.get("content")} | without_none(**members))
 
     def messages(self) -> list[Members]:
-        """Return all messages, beginning with the messages of the base."""
+        """Return all messages, beginning with those of the conversation from which this one was forked."""
         parts: list[Sequence[Members]] = []
         conversation, length = self, len(self)
         while True:
@@ -68,9 +68,9 @@ class ForeignConversation:
             conversation, length = conversation.base, conversation.base_length
 
     def fork(self, length: int | None = None) -> ForeignConversation:
-        """Return a conversation that begins with the first `length` messages of this one.
+        """Return a new conversation that begins with the first `length` messages of this conversation.
 
-        The default is all messages.
+        The default of `length` is all messages.
         """
         length = len(self) if length is None else length
         owner = self
@@ -165,9 +165,9 @@ class HttpExchange:
 class ToolRun:
     """One execution of a tool.
 
-    It is needed if the source has times or a full result besides the message in the conversation, or if no later call
-    saw the result. Other results need no ToolRun, because the fold finds them in the conversation. `ended` is the time
-    of the result, or None if there is no result.
+    A ToolRun is needed if the source has times or a full result besides the message in the conversation, or if no later
+    call saw the result. Other results need no ToolRun, because the fold finds them in the conversation. `ended` is the
+    time of the result, or None if there is no result.
     """
 
     time: str
@@ -289,8 +289,8 @@ class ForeignRun:
     def times(self) -> tuple[str, str]:
         """Return the times of the start and the end.
 
-        If the source does not state the start, it is the first time of an event. If the source does not state the end,
-        it is the latest time of an event, or "" if that equals the start.
+        If the source does not state the start, return the first time of an event. If the source does not state the end,
+        return the latest time of an event, or "" if that equals the start.
         """
         ends = (event.ended or "" for event in self.events if isinstance(event, HttpExchange | ToolRun))
         times = [time for time in chain((event.time for event in self.events), ends) if time]
@@ -308,8 +308,8 @@ class NumberedHistories:
     """The conversations of a run whose source repeats the whole history with each call, as spans and call logs do.
 
     A prompt continues the conversation with which it has the longest common beginning, so each message is stored once.
-    A prompt is a list of message numbers, and the work is linear in the size of the source. `read` returns the message
-    with a number.
+    A prompt is a list of message numbers, and the work is linear in the size of the source. `read` returns a message by
+    its number.
     """
 
     read: Callable[[int], Members]
@@ -346,7 +346,7 @@ class Histories:
         self._histories = NumberedHistories(self._messages.__getitem__)
 
     def add(self, messages: Sequence[Members]) -> tuple[ForeignConversation, int]:
-        """Return a conversation that begins with these messages, and how many messages were given."""
+        """Return a conversation that begins with these messages, and the length of `messages`."""
         conversation, _ = self.add_counted(messages)
         return conversation, len(messages)
 

@@ -132,9 +132,9 @@ MAX_VALUES = 5_000_000
 Each value takes some 100 bytes of memory, however short it is.
 """
 MAX_RUN_BYTES = 2 * 1024 * 1024 * 1024
-"""The lines of one run may take at most this many bytes.
+"""The lines of one run may take at most this many bytes of memory.
 
-The lines beyond are not read. A line takes its length, plus `LINE_BYTES`, plus `VALUE_BYTES` for each value.
+Later lines are left out. A line takes its length, plus `LINE_BYTES`, plus `VALUE_BYTES` for each value.
 """
 VALUE_BYTES = 100
 LINE_BYTES = 400
@@ -201,7 +201,7 @@ class Source:
     def lines(self) -> Iterator[Line]:
         """Yield the lines of a file with one run.
 
-        If they exceed the limit of a run, yield one line with a reason in place of the remaining lines.
+        If the lines exceed the limit of a run, yield one line with a reason in place of the remaining lines.
         """
         return self._within_limit(self.each_line())
 

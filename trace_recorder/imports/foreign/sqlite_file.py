@@ -22,7 +22,7 @@ MAX_VALUE_BYTES = 64 * 1024 * 1024
 """A text or a blob may have at most this many bytes, like a line of a file. SQLite refuses to read a longer value."""
 _FREE_BYTES = 16 * 1024 * 1024
 _MAX_READINGS = 50
-"""All rows that are read may together have this many times the bytes of the file, and `_FREE_BYTES` more.
+"""All rows that are read may together have at most this many times the bytes of the file, and `_FREE_BYTES` more.
 
 Tables are read more than once, and attachments are read at each reference.
 """

@@ -36,7 +36,7 @@ from trace_recorder.values.token_counts import WHOLE
 
 _RESULT = {"task_id", "reward", "info", "traj"}
 _SOLVED = 1e-6
-"""A task is solved if its reward differs from 1 by at most this (`is_successful` of both benchmarks)."""
+"""A task is solved if its reward differs from 1 by at most this much (`is_successful` of both benchmarks)."""
 
 
 def recognizes(source: Source) -> bool:

@@ -1,4 +1,4 @@
-"""verifiers' traces from version 1 on (`traces.jsonl`), and its rows before version 1 (`results.jsonl`).
+"""verifiers' traces from version 1 on (`traces.jsonl`), and verifiers' rows before version 1 (`results.jsonl`).
 
 A line of `traces.jsonl` is an episode. Each trace of an episode is a run, and has calls and a graph of messages. A node
 of the graph is a message, and names the node before it. A call names the node of its answer. The call saw this node's
@@ -211,7 +211,7 @@ class _GraphReader:
         )
 
     def _add_unseen(self, answers: list[int]) -> None:
-        """Add the messages that no call saw to the events.
+        """Append to the events the messages that no call saw.
 
         Results of tools become executions. Other messages are kept unchanged.
         """

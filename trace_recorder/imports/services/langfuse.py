@@ -1,4 +1,4 @@
-"""The traces of a project of Langfuse, fetched with its own client (`pip install 'trace-recorder[langfuse]'`).
+"""The traces of a project of Langfuse, fetched with Langfuse's own client (`pip install 'trace-recorder[langfuse]'`).
 
 LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL have the keys and the address. The keys belong to one
 project, so a project of another name is refused. The newest client lists observations only, and not traces. A trace is

@@ -1,8 +1,8 @@
-"""The runs of a project of LangSmith, fetched with its own client (`pip install 'trace-recorder[langsmith]'`).
+"""The runs of a project of LangSmith, fetched with LangSmith's own client (`pip install 'trace-recorder[langsmith]'`).
 
-The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT. Its resource `traces` lists traces
-page by page, and the runs of a trace. Servers before 0.16 do not have this resource. For such a server, `list_runs` is
-used, although the client marks it as deprecated.
+The client takes its key and address from LANGSMITH_API_KEY and LANGSMITH_ENDPOINT. The client's resource `traces` lists
+traces page by page, and the runs of a trace. Servers before 0.16 do not have this resource. For such a server,
+`list_runs` is used, although the client marks it as deprecated.
 """
 
 from __future__ import annotations

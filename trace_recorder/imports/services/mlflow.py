@@ -1,4 +1,4 @@
-"""The traces of an experiment of MLflow, fetched with its own client (`pip install 'trace-recorder[mlflow]'`).
+"""The traces of an experiment of MLflow, fetched with MLflow's own client (`pip install 'trace-recorder[mlflow]'`).
 
 The client takes its address from MLFLOW_TRACKING_URI, which names a server or a database, and its key from
 MLFLOW_TRACKING_TOKEN. Traces are listed without their spans but with their assessments. So a later assessment changes

@@ -1,4 +1,4 @@
-"""The traces of a project of Phoenix, fetched with its own client (`pip install 'trace-recorder[phoenix]'`).
+"""The traces of a project of Phoenix, fetched with Phoenix's own client (`pip install 'trace-recorder[phoenix]'`).
 
 The client takes its address and key from PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY. The client itself fetches all
 pages.

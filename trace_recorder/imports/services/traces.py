@@ -4,7 +4,7 @@
 same pages again and again, or empty pages, the import ends with an error.
 
 A failure is explained in one sentence, which never contains a key. The services' clients have exceptions of their own,
-which this module does not import. It recognises an exception by its HTTP status, or by its name.
+which this module does not import. This module recognises an exception by the exception's HTTP status or name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TraceService(Protocol):
 
     @property
     def format(self) -> str:
-        """The name of the import format that reads its traces."""
+        """The name of the import format that reads the service's traces."""
 
     @property
     def address(self) -> str:
@@ -49,7 +49,10 @@ class TraceService(Protocol):
         """Yield the traces of the project, page by page. Raises the exceptions of the service's client."""
 
     def run(self, trace: ListedTrace) -> ForeignRun | None:
-        """Fetch a trace and return its run, or None if it is empty. Raises the exceptions of the service's client."""
+        """Fetch a trace and return its run, or None if the trace is empty.
+
+        Raises the exceptions of the service's client.
+        """
 
 
 def client_module(name: str, extra: str) -> ModuleType:

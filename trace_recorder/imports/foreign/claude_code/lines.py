@@ -135,7 +135,7 @@ def _joined(lines: Iterable[Line]) -> list[SessionEntry]:
 def _read_event(
     event: Members, agent: str, streamed: dict[str, str | None], answers: dict[tuple[str, str], _AnswerLines]
 ) -> None:
-    """Take the usage of an answer from the last event of its stream.
+    """Set the usage of an answer from the last event of the answer's stream.
 
     `streamed` has the id of each agent's open answer.
     """
@@ -164,14 +164,17 @@ class _AnswerLines:
         self._is_streamed = _OF_THE_SDK in first.line
 
     def add(self, part: SessionEntry) -> None:
-        """Add a line: its blocks continue the answer, and its other members replace earlier ones."""
+        """Add a line of the answer.
+
+        The line's blocks continue the answer, and its other members replace those of earlier lines.
+        """
         self._members.update({name: value for name, value in part.message.items() if value is not None})
         self._blocks += _blocks(part)
         self._first.uuids += part.uuids
         self._first.last = part.line
 
     def end(self, event: Members) -> None:
-        """Take the finish reason and the whole usage from the last event of the answer's stream."""
+        """Set the finish reason and the whole usage from the last event of the answer's stream."""
         usage = as_dict(self._members.get("usage")) | as_dict(event.get("usage"))
         self._members |= as_dict(event.get("delta")) | {"usage": usage}
 
@@ -202,9 +205,10 @@ At most this many messages are copied. After that, the messages of a request tha
 
 @dataclass(slots=True)
 class _RequestMessages:
-    """The messages of a request in their order, after its system blocks, as a conversation.
+    """A conversation with the system blocks and then the messages of a request.
 
-    `begin` is the length of the conversation before these messages. `ends` has its length after each message.
+    `begin` is the length of the conversation after the system blocks. `ends` has the length after each message of the
+    request.
     """
 
     shape: str | None

@@ -202,7 +202,7 @@ class _ClaudeSessionReader:
         return entry.kind in {"user", "assistant"} and isinstance(entry.message.get("content"), str | list)
 
     def _identify(self, line: Members) -> None:
-        """Take the session's id, and its newest version and directory, from a line."""
+        """Set the session's id, and the program's newest version and directory, from a line."""
         session = as_text(line.get("sessionId")) or as_text(line.get("session_id"))
         if self._session is None and session is not None and session != "default":
             self._session = self.run.identity = session
@@ -255,7 +255,10 @@ class _ClaudeSessionReader:
             events.append(execution)
 
     def _note_prompt(self, text: str, line: Members) -> None:
-        """Take the first prompt as the task, and set the status if this message is an interruption."""
+        """Set the task from the first prompt.
+
+        The status is "interrupted" if this message is an interruption, and otherwise "unknown".
+        """
         self.run.status = "interrupted" if is_interruption(text) else "unknown"
         if self.run.task is None and text and not line.get("isMeta") and not is_interruption(text):
             self.run.task = None if line.get("isCompactSummary") else text

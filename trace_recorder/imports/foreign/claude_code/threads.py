@@ -47,13 +47,13 @@ class Task:
 
     @property
     def execution_id(self) -> str:
-        """The id of the call's execution, which the sub-agent names."""
+        """The id of the call's execution, which the sub-agent's events name as their parent."""
         return joined_id("execution-of", self.call.call_id)
 
 
 @dataclass(slots=True)
 class Threads:
-    """The agents of one session."""
+    """The histories of the agents of one session, and the position after each line."""
 
     main: AgentHistory
     positions: dict[str, tuple[AgentHistory, Position | None]] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class Threads:
             self.positions[uuid] = history, position
 
     def finish(self) -> None:
-        """Add the results that no call saw to the events."""
+        """Append to the events the results that no call saw."""
         for history in (self.main, *self._sub_agents.values()):
             history.finish()
 

@@ -1,1 +1,4 @@
-"""Codex. `sessions.py` has the formats, `rollout.py` reads one file, `outputs.py` reads results of tools and counts."""
+"""Codex's sessions.
+
+`sessions.py` has the formats, `rollout.py` reads one file, `outputs.py` reads results of tools and counts.
+"""

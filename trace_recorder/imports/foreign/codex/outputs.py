@@ -21,7 +21,7 @@ _HEADER_END = "\nOutput:"
 
 
 def with_failure(result: Message) -> Message:
-    """Return a tool's result with `exit_code` and `is_error` if it states an exit code or a success."""
+    """Return a tool's result with `exit_code` and `is_error` if the result states an exit code or a success."""
     code = _exit_code(result.content)
     success = None if code is None else code == 0
     if isinstance(result.content, list) and result.content:

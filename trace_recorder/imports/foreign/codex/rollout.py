@@ -2,7 +2,7 @@
 
 Depending on Codex's version, the tokens of a call come before its items, after them, or after the results of its tools.
 Tokens belong to the last answer of the turn if that answer has no tokens yet, and otherwise to the next answer. If no
-answer follows, they belong to a call whose answer is not in the file, such as the call of a compaction.
+answer follows, the tokens belong to a call whose answer is not in the file, such as the call of a compaction.
 
 A `compacted` line begins a new conversation with the history that it states. After a rollback, the session continues a
 fork of the conversation. If a rollout has no items, the events that show its messages are read as items.
@@ -198,7 +198,7 @@ class RolloutReader:
             self._read_event(payload, time)
 
     def _identify(self, meta: Members, time: str) -> None:
-        """Take the facts of the session from its first line.
+        """Set the facts of the session from its first line.
 
         A forked rollout also has the first line of its origin, which is ignored.
         """

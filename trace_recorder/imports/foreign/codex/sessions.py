@@ -45,7 +45,7 @@ _MAX_DEPTH = 8
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES = (".jsonl", ".jsonl.zst")
 _MAX_BASES = 64
-"""A fork of forks inherits lines from at most this many rollouts. The lines before are a gap."""
+"""A fork of forks inherits lines from at most this many rollouts. Earlier lines are a gap of the run."""
 
 
 def recognizes(source: Source) -> bool:

@@ -46,7 +46,7 @@ from trace_recorder.values.messages import Payload, without_none
 from trace_recorder.values.token_counts import CACHE_APART
 
 _MAX_READINGS = 2
-"""Members of the zip file may together be read for at most this many times the file's bytes.
+"""Reading the members may together take at most this many times the bytes of the zip file.
 
 Members share no data, but a header may be read twice.
 """
@@ -161,7 +161,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 _Samples = Iterator[tuple[Payload, str | None]]
-"""The samples of a log, or None and the reason for each sample that cannot be read."""
+"""Each sample of a log with None, or None with the reason why the sample cannot be read."""
 
 
 def _from_document(document: Members) -> tuple[Members, _Samples]:

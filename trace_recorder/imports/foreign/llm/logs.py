@@ -2,7 +2,7 @@
 
 Each conversation is a run. `responses.py` reads the tables of older versions. From 0.36 on, the tables have threads,
 their turns, and messages. Each message names the message before it. A turn is one call. The call saw the chain of
-messages that ends with `parent_message_hash`, and its answer is the messages after it, up to `tip_message_hash`. Each
+messages that ends with `parent_message_hash`. The call's answer is the later messages, up to `tip_message_hash`. Each
 message is in the file once for all turns and threads.
 
 Source: `llm/migrations.py`, `llm/logs.py` and `llm/cli.py`.

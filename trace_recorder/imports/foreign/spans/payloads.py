@@ -112,8 +112,8 @@ def read_exchange(request: Payload, response: Payload) -> SpanReading:
 def read_output(value: Payload, prompt: Sequence[Message] = ()) -> LLMResponse | None:
     """Read the output of a call: a response, messages, tool calls, or a text.
 
-    Any other value becomes the content. Return None for an empty output. `prompt` has the messages of the request.
-    Their made-up ids are not used again.
+    Any other value becomes the content. Return None for an empty output. `prompt` has the messages of the request. The
+    made-up ids of their tool calls are not used again.
     """
     value = parsed(value)
     if value is None or value in ("", {}, []):

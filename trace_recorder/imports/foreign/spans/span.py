@@ -4,9 +4,9 @@ A vocabulary marks each attribute that it reads. The attributes that no vocabula
 are kept unchanged. Several vocabularies may read the same span. `merged` joins their readings.
 
 Scores are events named `gen_ai.evaluation.result`, as in the GenAI conventions. Our own export
-(`views/otlp/span_maker.py`) writes attributes whose names begin with `trace_recorder.`. In its root span, they state
-the task, the status, the success, the metadata and the annotations. In the span of a call that a replay answered, they
-state the origin and the usage of the answer.
+(`views/otlp/span_maker.py`) writes attributes whose names begin with `trace_recorder.`. In the root span of a run,
+these attributes state the task, the status, the success, the metadata and the annotations. In the span of a call that a
+replay answered, these attributes state the origin and the usage of the answer.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Telemetry:
     resources: dict[str, Members] = field(default_factory=dict)
 
     def add(self, value: Payload) -> None:
-        """Add the spans and log records of one OTLP request, which may be in an envelope."""
+        """Add the spans and log records of one OTLP request. Other members of the request are ignored."""
         members = as_dict(value)
         for of_resource in _listed(members, "resourceSpans", "resource_spans"):
             resource = attributes_of(as_dict(of_resource.get("resource")).get("attributes"))

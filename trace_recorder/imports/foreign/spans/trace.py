@@ -70,7 +70,7 @@ def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
     """Add a span to a trace.
 
     A span without an end does not replace the same span with an end. A pending span of Logfire announces a later span.
-    It is read as that span, without an end.
+    The pending span is read as the later span, without an end.
     """
     if span.attributes.get("logfire.span_type") == "pending_span":
         parent = span.attributes.get("logfire.pending_parent_id")

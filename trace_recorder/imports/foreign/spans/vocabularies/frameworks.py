@@ -1,8 +1,8 @@
 """The attributes of frameworks: OpenLLMetry, Logfire, and Vercel's AI SDK.
 
 - OpenLLMetry: the older `gen_ai.prompt.N`, and `traceloop.*` for workflows, agents and tools. Newer releases follow the
-  GenAI conventions. `genai.py` reads these, and also the model and the token counts of an older call. Source:
-  https://github.com/traceloop/openllmetry (opentelemetry-semantic-conventions-ai).
+  GenAI conventions. `genai.py` reads the newer attributes, and also the model and the token counts of an older call.
+  Source: https://github.com/traceloop/openllmetry (opentelemetry-semantic-conventions-ai).
 - Logfire: `request_data`, `response_data`. A streamed call is two spans. The first span ends when the request is
   answered. The second is a log record with the text of the stream. Newer releases also have the GenAI attributes.
   Source: https://github.com/pydantic/logfire (`integrations/llm_providers`).
@@ -64,7 +64,7 @@ def _entity(span: ForeignSpan, kind: str) -> SpanReading:
 def _message(element: Payload) -> Members:
     """Return a prompt as a message in OpenAI's form.
 
-    If its content is a list, the attribute has the list as JSON text.
+    If the prompt's content is a list, the attribute has the list as JSON text.
     """
     members = as_dict(element)
     message: Members = {"role": members.get("role") or "user", "content": parsed(members.get("content"))}

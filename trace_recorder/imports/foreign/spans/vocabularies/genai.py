@@ -1,8 +1,9 @@
 """The GenAI semantic conventions of OpenTelemetry, as attributes and as events, and pydantic-ai's older names.
 
 Attributes: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ and gen-ai-agent-spans; pydantic_ai's
-`InstrumentationSettings`, versions 2 to 6. An agent's span repeats and adds up its calls (`gen_ai.aggregated_usage`,
-`gen_ai.usage`, `pydantic_ai.all_messages`). These attributes are not read, because the calls state the same facts.
+`InstrumentationSettings`, versions 2 to 6. An agent's span repeats the messages of the agent's calls, and adds up their
+token counts (`gen_ai.aggregated_usage`, `gen_ai.usage`, `pydantic_ai.all_messages`). These attributes are not read,
+because the calls state the same facts.
 
 Events belong to a span, or are log records that name a span. Up to version 1.36 of the conventions, the events are
 named `gen_ai.user.message`, `gen_ai.choice` and so on. In the first versions, an event is named
@@ -131,7 +132,7 @@ def _tools(span: ForeignSpan) -> list[Payload] | None:
 
 
 def _messages(span: ForeignSpan) -> list[Message] | None:
-    """Return the messages that the model saw, beginning with its instructions, or None if the span states none."""
+    """Return the messages that the model saw, beginning with the instructions, or None if the span has no messages."""
     messages = read_messages(span.take("gen_ai.input.messages"))
     instructions = parts_in(span.take("gen_ai.system_instructions"))
     if not instructions:
@@ -151,7 +152,7 @@ def _outputs(span: ForeignSpan) -> list[Payload]:
     """Return the choices of the model.
 
     If the request did not ask for several choices, several outputs are the items of one answer (OpenLLMetry), or the
-    chunks of a stream (Google's ADK). They are joined. Only the last chunk has a finish reason.
+    chunks of a stream (Google's ADK). Such outputs are joined. Only the last chunk has a finish reason.
     """
     outputs = as_list(span.take_json("gen_ai.output.messages"))
     count = as_int(span.attributes.get("gen_ai.request.choice.count"))
@@ -161,7 +162,10 @@ def _outputs(span: ForeignSpan) -> list[Payload]:
 
 
 def _response(outputs: list[Payload]) -> LLMResponse | None:
-    """Read the first output as the response. Its `extra` has the other outputs, which are further choices."""
+    """Read the first output as the response.
+
+    The response's `extra` has the other outputs, which are further choices.
+    """
     messages = read_messages(outputs[0]) if outputs else None
     if not messages:
         return None
@@ -262,7 +266,7 @@ def _event_message(name: str, body: Members) -> Members:
 
 
 def _older(span: ForeignSpan) -> SpanReading | None:
-    """Read `gen_ai.content.prompt` and `gen_ai.content.completion`."""
+    """Read the events `gen_ai.content.prompt` and `gen_ai.content.completion` of the first versions."""
     reading = SpanReading()
     for position, event in enumerate(span.events):
         prompt, completion = event.attributes.get("gen_ai.prompt"), event.attributes.get("gen_ai.completion")

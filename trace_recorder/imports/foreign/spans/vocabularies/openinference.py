@@ -3,8 +3,8 @@
 `take_nested` reads attributes with dotted names, for `frameworks.py` too.
 
 Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md. `input.value` and
-`output.value` of a call repeat its messages. They are read if the span has no messages, and for facts that the messages
-lack. Lists and objects are attributes with dotted names: `llm.input_messages.0.message.role`.
+`output.value` of a call repeat its messages. These two attributes are read if the span has no messages, and for facts
+that the messages lack. Lists and objects are attributes with dotted names: `llm.input_messages.0.message.role`.
 """
 
 from __future__ import annotations

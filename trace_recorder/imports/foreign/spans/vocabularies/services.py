@@ -6,8 +6,8 @@ these formats (`langfuse.py`, `langsmith.py`, `atof.py`) make attributes of span
 - https://langfuse.com/integrations/native/opentelemetry and `LangfuseOtelSpanAttributes` of Langfuse's SDK. If
   there are counts named `input_…` and `output_…`, `input` leaves out cached tokens, and `output` leaves out tokens of
   reasoning. The older `prompt_details.…` are parts of `input`, and stay in the usage's `extra`.
-- https://docs.smith.langchain.com/reference/data_formats/run_data_format. Its counts are LangChain's `usage_metadata`,
-  where `input_tokens` includes cached tokens.
+- https://docs.smith.langchain.com/reference/data_formats/run_data_format. LangSmith's counts are
+  LangChain's `usage_metadata`, where `input_tokens` includes cached tokens.
 - https://mlflow.org/docs/latest/genai/concepts/span/ and `mlflow.tracing.constant`. All values are JSON texts, even
   strings.
 - ATOF: `atof.input` and `atof.output` of a call are the provider's own request (`{"headers", "content"}`) and response.
