@@ -66,7 +66,7 @@ def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
     """The forms are named."""
     with TrajectoryRecorder(tmp_path / "run.json", task="x"):
         pass
-    with pytest.raises(ValueError, match="form='turns': one of messages, "):
+    with pytest.raises(ValueError, match="form is 'turns', and must be one of messages, "):
         to_trl(load(tmp_path / "run.json"), form="turns")  # type: ignore[arg-type]
 
 

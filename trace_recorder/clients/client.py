@@ -123,7 +123,7 @@ class Client(Generic[Sdk, AsyncSdk]):
     # ── recorder and SDK ─────────────────────────────────────────────────────────────────────────────────────────
 
     def set_trajectory_recorder(self, recorder: TrajectoryRecorder | None) -> None:
-        """Record later calls by this recorder. With None, each call is recorded by the current recorder."""
+        """Record later calls by this recorder. If `recorder` is None, each call is recorded by the current recorder."""
         self._recorder = recorder
         for sdk in self._made.values():
             self._bound(unwrap(sdk))
@@ -184,7 +184,7 @@ class Client(Generic[Sdk, AsyncSdk]):
         raise NotImplementedError
 
     def _for_attempt(self, request: JsonObject, attempt: int) -> JsonObject:  # noqa: ARG002 - for subclasses
-        """Return the arguments of one attempt. Some SDKs send the number of the attempt."""
+        """Return the arguments of one attempt. Some clients send the attempt's number in a header."""
         return request
 
     # ── shared by all subclasses ─────────────────────────────────────────────────────────────────────────────────
@@ -232,13 +232,13 @@ class Client(Generic[Sdk, AsyncSdk]):
         return body
 
     def _bound(self, sdk: Any) -> Any:
-        """Record the calls of an SDK's client."""
+        """Return an SDK's client whose calls are recorded."""
         return wrap(sdk, self.provider) if self._recorder is None else self._recorder.wrap(sdk, self.provider)
 
     def _annotate_left_out(self, left_out: int) -> None:
         """Annotate the run with the number of messages that were sent without their reasoning. Never raise.
 
-        The same number is not recorded again.
+        If the number is the same as in the last annotation, nothing is recorded.
         """
         recorder = self._recorder or current_recorder()
         if recorder is None or self._annotated == (recorder, left_out):
@@ -257,7 +257,7 @@ class Client(Generic[Sdk, AsyncSdk]):
             ) from error
 
     def _key(self, *others: str) -> str | None:
-        """Return the key: the option `api_key`, or else the first variable that is set.
+        """Return the key: the option `api_key`, or else the first environment variable of `key_names` that is set.
 
         `others` are options that replace the key. Raises MissingKeyError if there is neither a key nor such an option.
         """

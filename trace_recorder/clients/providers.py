@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # an SDK is imported when its client is made
     from openai import AsyncOpenAI, OpenAI  # noqa: F401 - the bases name it
 
 ATTEMPT_HEADER = "x-stainless-retry-count"
-"""The header in which SDKs of Stainless send the number of an attempt. The recording reads it."""
+"""The header in which SDKs of Stainless send the number of an attempt. The recorder reads this header."""
 
 
 class StainlessClient(Client[Sdk, AsyncSdk]):
@@ -284,6 +284,6 @@ def create_client(provider: str, model: str | None = None, **options: Any) -> Cl
     if provider not in CLIENTS:
         raise UnknownProviderError(
             f"There is no client for {provider!r}; there are {', '.join(CLIENTS)}. For another provider that speaks "
-            "OpenAI's dialect, make a subclass of OpenAICompatibleClient: four lines."
+            "OpenAI's dialect, make a subclass of OpenAICompatibleClient, which takes four lines."
         )
     return CLIENTS[provider](model, **options)

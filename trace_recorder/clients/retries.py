@@ -49,12 +49,12 @@ RETRY_RULES: dict[str, tuple[bool, str]] = {
 """The sign of an error → whether the call is retried, and why."""
 
 FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.5, 8.0
-"""The wait doubles with each attempt, up to the longest wait.
+"""The first and the longest wait.
 
-A random part of the wait, up to a quarter, is subtracted.
+The wait doubles with each attempt, and a random part, up to a quarter, is subtracted.
 """
 MAX_SERVER_WAIT_SECONDS = 120.0
-"""If a server requests a longer wait, the error is raised at once, and the caller decides."""
+"""If a server requests a longer wait than this, the call is not retried, and the error is raised at once."""
 
 
 class Retrier:
@@ -73,9 +73,9 @@ class Retrier:
         }
 
     def call(self, send: Callable[[int], Answer]) -> Answer:
-        """Call `send` with the number of the attempt, from 0, until an attempt succeeds or no retry is left.
+        """Call `send` with the number of the attempt, from 0, until an attempt succeeds.
 
-        The last error passes unchanged.
+        The error of the last attempt, or an error that is not retried, is raised unchanged.
         """
         attempts = count()
         answer: Answer = self._tenacity.Retrying(**self._rules)(lambda: send(next(attempts)))

@@ -53,7 +53,10 @@ class ServedFiles:
         """The names of the served files, or None if all files of the directory are served."""
 
     def states(self) -> Iterator[tuple[str, State]]:
-        """Yield the name of each run, and the state of its files. Raises OSError if the directory cannot be read."""
+        """Yield the name of each run, and the times and sizes of its files.
+
+        Raises OSError if the directory cannot be read.
+        """
         start = len(str(self.directory / "_")) - 1
         for run in run_files(self.directory, recursive=self.only is None):
             if self.only is None or not self.only.isdisjoint((run.path.name, journal_path_for(run.path).name)):
@@ -162,7 +165,8 @@ class FollowedRuns:
     def look(self, seconds: float = math.inf) -> None:
         """Compare the states of all files with those of the last look. Raises OSError for an unreadable directory.
 
-        The first look stops after `seconds`, with the runs that it has compared. The next call continues it.
+        The first look stops after `seconds`, and the next call continues it. Until then, only the compared runs are
+        known.
         """
         if self._kept is None:
             self._kept = self.known_to_index("summary")
@@ -241,8 +245,8 @@ class FollowedRuns:
     def _row_of(self, name: str, state: State) -> _Result:
         """Return the row of a run.
 
-        The index may give the row at the first reading, if the run did not change. Otherwise the row is made from the
-        run's files.
+        If the index has a row for the present state of the files, the first reading takes that row. Otherwise the run's
+        files are read.
         """
         kept = self._kept.pop(name, None) if self._kept else None
         if kept is not None and kept[0] == state and kept[1] is not None:

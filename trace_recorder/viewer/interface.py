@@ -166,11 +166,11 @@ class RunAnswers:
         return [message_json(number, _element(self._prompts.messages, number), limits) for number in numbers]
 
     def interactions(self, numbers: Iterable[int], limits: TextLimits = CUT) -> list[Json]:
-        """Return answers and attempts of interactions. Raises IndexError."""
+        """Return the model's answers and the attempts of interactions. Raises IndexError."""
         return [interaction_detail(number, self._interaction(number), limits) for number in numbers]
 
     def interaction(self, number: int) -> Json:
-        """Return the answer and the whole prompt of one interaction. Raises IndexError."""
+        """Return the model's answer, the attempts and the whole prompt of one interaction. Raises IndexError."""
         detail = interaction_detail(number, self._interaction(number), WHOLE)
         return {**detail, "prompt": ranges_of(self._prompts.numbers_of(number))}
 

@@ -1,7 +1,8 @@
 """The viewer's page with its data, and a run as one self-contained HTML file, which works from disk and offline.
 
-Recorded text may contain anything. In the page it is JSON in a script element that browsers do not run. The JSON has no
-`<`, so recorded text cannot end the element. A policy allows the page's one script and one style by their hashes.
+Recorded text may contain anything. In the page, recorded text is JSON in a script element that browsers do not run. The
+JSON has no `<`, so recorded text cannot end the element. A policy allows the page's one script and one style by their
+hashes.
 
 The file of a run is the page with all answers about the run. Its data are sections, each of compressed JSON. A tool's
 result is in a message, in a step and in a raw request. So the section `texts` has every long text once. In the other
@@ -176,7 +177,8 @@ _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def json_text(value: Payload) -> str:
     """Return a value as JSON in ASCII, which can have any recorded text, even half of a surrogate pair.
 
-    A file of another tool may have numbers that JSON does not know, such as NaN. They become texts, such as "nan".
+    A file of another tool may have numbers that JSON does not know, such as NaN. Such a number becomes a text, such as
+    "nan".
     """
     try:
         return json.dumps(value, allow_nan=False)
@@ -214,7 +216,7 @@ def content_security_policy(connect: str = "'none'") -> str:
 
 
 def _hash_of(begin: str, end: str) -> str:
-    """Return the hash of the text between two tags, in the form of a policy."""
+    """Return the hash of the text between two tags, in the form that a policy requires."""
     _, _, rest = template().partition(begin)
     digest = hashlib.sha256(rest.partition(end)[0].encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

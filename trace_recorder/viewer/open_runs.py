@@ -96,7 +96,7 @@ class OpenRuns:
         self._runs: dict[Path, OpenRun] = {}
 
     def open(self, path: Path, name: str) -> OpenRun:
-        """Return a run, up to date. Raises OSError, and the exceptions of `load`."""
+        """Return a run in its present state. Raises OSError, and the exceptions of `load`."""
         with self._lock:
             run = self._runs.pop(path, None) or OpenRun(path, name)
             self._runs[path] = run

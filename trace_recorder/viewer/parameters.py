@@ -123,7 +123,7 @@ class ListRequest:
 
     filters: tuple[Term, ...] = ()
     text: str = ""
-    """Words or parts of words of the task, the file, the model or the provider."""
+    """Words, or parts of words, to search for in the task, the file, the model and the provider."""
     model: str | None = None
     began_since: float | None = None
     """Seconds since 1970. For a run without a start time, the time of its files is compared."""

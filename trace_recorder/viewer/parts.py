@@ -1,7 +1,8 @@
 """The contents of messages, answers and results as parts, and the details of one interaction or step, which have parts.
 
-A part is a text, reasoning, a tool call, an image, or other JSON. Texts are unchanged. An answer with several messages
-cuts long parts to their beginning, and marks them (`CUT`). An answer about one message has whole parts (`WHOLE`).
+A part is a text, reasoning, a tool call, an image, or other JSON. Texts are unchanged. A JSON answer about several
+messages has only the beginning of a long part, and a mark (`CUT`). A JSON answer about one message has whole parts
+(`WHOLE`).
 """
 
 from __future__ import annotations

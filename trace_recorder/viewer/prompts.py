@@ -41,7 +41,7 @@ class ShownPrompt:
     messages: Sequence[Message] | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Payload]:
-        """Return the prompt as the outline has it."""
+        """Return the prompt as JSON for the outline."""
         return {
             "known": self.known,
             "count": self.count,
@@ -77,7 +77,7 @@ class Prompts:
         return Prompts(self._compared.begin_again())
 
     def numbers_of(self, number: int) -> Numbers:
-        """Return the message numbers of a prompt."""
+        """Return the numbers of the messages in the prompt of the interaction `number`."""
         chain: list[ShownPrompt] = []
         current: int | None = number
         while current is not None:

@@ -137,7 +137,10 @@ _VARIABLES = {
     "qwen": "DASHSCOPE_API_KEY",
     "vercel": "AI_GATEWAY_API_KEY",
 }
-"""Environment variables that have the keys. For any other provider, `_API_KEY` is appended to the provider's name."""
+"""The environment variable with each provider's key.
+
+For any other provider, the variable is the provider's name and `_API_KEY`.
+"""
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
 """The header that carries a provider's key in the provider's own dialect. All others use `Authorization: Bearer`."""
 

@@ -126,7 +126,7 @@ class RunRows:
         return [known.get(number) for number in numbers]
 
     def counts(self) -> Json:
-        """Return how many rows there are in all, with each status, success and model, and with costs not yet read."""
+        """Return the numbers of rows: of all rows, of each status, success and model, and of rows without costs."""
         execute = self._connection.execute
         [(total,)] = execute("SELECT count(*) FROM runs")
         judged = "CASE success WHEN 1 THEN 'success' ELSE 'no success' END"

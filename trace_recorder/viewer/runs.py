@@ -35,7 +35,7 @@ POLL_SECONDS = 2.0
 AGAIN_SECONDS = 0.05
 """The pause until the next request, if runs are still to be read and no other thread reads them."""
 MAX_COSTS_AT_ONCE = 2000
-"""If more runs than this have unknown costs, the runs that are not on a client's screen are read slowly."""
+"""If more runs than this have unknown costs, the costs of runs that are not on a client's screen are read slowly."""
 MAX_UNREADABLE = 100
 """An answer names at most this many unreadable files."""
 _MAX_SEARCHES = 32
@@ -112,8 +112,9 @@ class RunList:
     def page(self, request: ListRequest) -> Json:
         """Return rows of the list. Raises QueryError, and OSError if the directory cannot be read.
 
-        Without a version, all runs that changed are read first. If the request states the version that the client has
-        (`since`), only some of the changed runs are read. If the request asks for rows of a `version`, no run is read.
+        If the request states no version, all runs that changed are read first. If the request states the version that
+        the client has (`since`), only some of the changed runs are read. If the request asks for rows of a `version`,
+        no run is read.
         """
         began, may_read = time.thread_time(), False
         parse_query(request.query)

@@ -1,4 +1,5 @@
-"""Access to the viewer's server: a request needs the token, the server's own address, and no other page as its origin.
+"""Access to the viewer's server: a request must have the token, be for the server's address, and come from no other
+page.
 
 The server listens on the loopback, where every program and every open web page can reach it. So the printed address has
 a token, which a cookie keeps. `loopback.py` refuses requests for other addresses and from other pages. The headers of

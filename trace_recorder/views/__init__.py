@@ -1,4 +1,4 @@
-"""Views: pure functions that write a trajectory in the formats of other tools, and figures over runs.
+"""Views: pure functions that convert a trajectory to the formats of other tools, or compute figures over runs.
 
 Each format has its own file or folder. Nothing here records a run or reads a file. The page of each format in
 `docs/views/` lists what the format cannot carry.

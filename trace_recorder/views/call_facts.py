@@ -1,10 +1,10 @@
 """Facts of single calls that several formats and commands show.
 
 The facts are token ids and log-probabilities, the origin of a replayed answer, and the reason why a call is incomplete.
-A replayed answer is an answer that a replay or a fork gave, so no model was asked. The original run paid for its
-tokens. So an export writes its token counts and its cost into a member that marks the call as replayed. Readers sum
-tokens and costs from other members. `docs/views/replayed-calls.md` names the marking member of each format.
-`values/token_counts.py` counts tokens.
+A replayed answer is an answer that a replay or a fork gave, so no model was asked. The original run paid for the tokens
+of that answer. So an export writes the answer's token counts and cost into a member that marks the call as replayed.
+Readers that sum tokens and costs do not read that member. `docs/views/replayed-calls.md` names the marking member of
+each format. `values/token_counts.py` counts tokens.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def origin_of(call: LLMInteraction, usage: Payload = None) -> dict[str, Payload]
 
 
 def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
-    """Return the usage of an answer under the names of the member `usage`, counted in the same way for all dialects."""
+    """Return an answer's usage with the member names of a document, counted in the same way for all dialects."""
     counts = counts_of(call)
     if counts is None:
         return {}

@@ -39,7 +39,7 @@ MAX_MODELS = 1024
 MAX_TOKENS = 10**12
 """For a call with more tokens of one kind, the package computes the price, because our sum would not be exact."""
 _PROVIDER_IDS = {"xai": "x-ai", "moonshot": "moonshotai", "voyage": "voyageai", "bedrock": "aws"}
-"""Providers that have another name in genai-prices."""
+"""The providers that have a different name in genai-prices."""
 _MILLION = 1_000_000
 
 
@@ -227,7 +227,7 @@ class Costs:
             self.stated, self.stated_calls = self.stated + cost.amount, self.stated_calls + 1
 
     def merge(self, other: Costs) -> None:
-        """Add the sums in `other`, which are over further calls."""
+        """Add the sums over the calls in `other`."""
         self.add_sums(*other.sums())
 
     def sums(self) -> tuple[float, float, int, int, int]:
@@ -245,7 +245,7 @@ class Costs:
         self.unknown_calls += unknown
 
     def to_json(self) -> dict[str, Payload]:
-        """Return the sums, without unknown members."""
+        """Return the sums as JSON, without unknown members."""
         return without_none(
             currency=CURRENCY,
             stated=round(self.stated, 9) if self.stated_calls else None,

@@ -139,7 +139,10 @@ class ExportFormat:
     name: str
     """The name for `export --format`."""
     kind: OutputKind
-    """How runs are written: as rows of one file for all runs, documents, sessions (files of JSON lines), or tables."""
+    """How runs are written: as rows of one file, as documents, as sessions, or as tables.
+
+    Documents are a JSON file for each run. Sessions are a file of JSON lines for each conversation.
+    """
     view: View[..., Any]
     """Converts a run."""
     arguments: Callable[[Trajectory, OutputPlace], tuple[Any, ...]] = lambda trajectory, _: (trajectory,)

@@ -1,8 +1,9 @@
 """Invariant: a run as a list of messages, and datasets of runs as JSON lines (`invariant-ai` 0.3.5 reads them).
 
 Each message is written once, at the place where it was first sent. The messages of all agents form one list. So a
-history that was rewritten, or that several calls share, is not repeated. Tool messages have both `tool_call_id` and
-`id`, because the format's readers differ. An id that occurs twice within a run is made unique.
+history that was rewritten, or that several calls share, is not repeated. Tool messages have the id of their call as
+`tool_call_id` and as `id`, because some readers of the format expect the first and some the second. An id that occurs
+twice within a run is made unique.
 """
 
 from __future__ import annotations

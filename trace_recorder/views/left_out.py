@@ -57,9 +57,9 @@ class ContentSupport:
 MAX_STRING = 2000
 """In a part that is neither text nor image, strings with more characters than this are cut."""
 FormatSupport = Mapping[Side, ContentSupport]
-"""The supported contents of messages, by the side of the conversation.
+"""The supported contents, by the kind of message (`Side`).
 
-On any other side, the format supports only texts and tool calls.
+In messages of any other kind, the format supports only texts and tool calls.
 """
 _TEXT_ONLY = ContentSupport()
 
@@ -97,7 +97,7 @@ def _contents(turns: Iterable[Turn]) -> Iterator[tuple[Side, Content]]:
 def other_part_as_text(part: Part, left_out: LeftOut) -> dict[str, Payload]:
     """Return a part that is neither text nor image as a text part with its JSON.
 
-    If long strings are cut, this is counted.
+    If long strings are cut, the part is counted.
     """
     text, cut = describe_part(part, MAX_STRING)
     left_out.add("long strings in parts that are neither text nor image", cut)

@@ -49,7 +49,7 @@ def reward_function(name: str) -> RewardFunction:
 
 
 def _in_file(file: str, attribute: str) -> object:
-    import runpy  # noqa: PLC0415 - other uses of this module read the rewards of runs, and never import a file
+    import runpy  # noqa: PLC0415 - most uses of this module import no file
 
     _add_to_sys_path(Path(file).absolute().parent)
     return runpy.run_path(file).get(attribute)
@@ -94,7 +94,7 @@ def describe_error(error: BaseException, function: RewardFunction | None = None)
 
 
 def _error_locations(error: BaseException, code: CodeType | None) -> Iterator[str]:
-    """Yield each place in this code at which an error was raised, and then the first line of the code.
+    """Yield each place in `code` at which an error was raised, and then the first line of `code`.
 
     If `code` is None, yield the places in imported modules.
     """

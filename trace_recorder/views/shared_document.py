@@ -49,7 +49,7 @@ class SharedMessages:
 def interaction_documents(trajectory: Trajectory, messages: SharedMessages) -> Iterator[dict[str, Payload]]:
     """Yield each interaction as an object of the document.
 
-    `messages` converts the messages, so that interactions share their objects.
+    `messages` converts the messages, so that interactions with equal messages share the objects.
     """
     for call in trajectory.llm_interactions:
         is_known = call.source.has_request()

@@ -70,7 +70,7 @@ class CallSums:
         self.costs.add(cost_of(call, self.price, counts))
 
     def merge(self, other: CallSums) -> None:
-        """Add the sums in `other`, which are over further calls."""
+        """Add the sums over the calls in `other`."""
         self.counted.update(other.counted)
         self.tokens.update(other.tokens)
         self.cacheable += other.cacheable
@@ -114,7 +114,7 @@ class CallSums:
 
 
 def _times(seconds: float, timed: int, calls: int) -> dict[str, Payload]:
-    """Return the seconds of the calls with a known duration, their mean, and the number of calls without it."""
+    """Return the seconds of the calls with a known duration, their mean, and the number of calls without one."""
     return without_none(
         seconds=round(seconds, 6) if timed else None,
         mean_seconds=round(seconds / timed, 6) if timed else None,
@@ -132,7 +132,7 @@ class Spread:
     most: float = -math.inf
 
     def merge(self, other: Spread) -> None:
-        """Add the values in `other`, which are of further runs."""
+        """Add the values of the runs in `other`."""
         self.runs += other.runs
         self.total += other.total
         self.least, self.most = min(self.least, other.least), max(self.most, other.most)
@@ -193,7 +193,7 @@ class Stats:
             self.time[name] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
     def merge(self, other: Stats) -> None:
-        """Add the figures in `other`, which are of further runs."""
+        """Add the figures of the runs in `other`."""
         self.runs.update(other.runs)
         self.replayed_calls += other.replayed_calls
         self.side_calls += other.side_calls

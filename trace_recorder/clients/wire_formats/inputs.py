@@ -43,7 +43,7 @@ def to_messages(messages: MessagesInput) -> list[Message]:
 
 
 def text_of(message: Message) -> str:
-    """Return the text of a message that must have only text. Raises MessageFormatError if it has other parts."""
+    """Return the text of a message that must have only text. Raises MessageFormatError if a part is not text."""
     if isinstance(message.content, str | None):
         return message.content or ""
     other = [part for part in message.content if as_dict(part).get("type") != "text"]
@@ -65,7 +65,7 @@ def parts_of(message: Message) -> list[dict[str, Payload]]:
 def object_of(call: ToolCall) -> dict[str, Payload]:
     """Return the arguments of a call as an object, as some dialects require.
 
-    Arguments that are not an object become a member of an object.
+    Arguments of any other type become the member `arguments` of an object.
     """
     return call.arguments if isinstance(call.arguments, dict) else {"arguments": call.arguments}
 
@@ -76,7 +76,7 @@ def names_of_calls(messages: Iterable[Message]) -> dict[str, str]:
 
 
 def count_made_up_ids(messages: Iterable[Message]) -> int:
-    """Return how many calls of a conversation have a made-up id, so that numbering continues after them."""
+    """Return how many calls of a conversation have a made-up id. New made-up ids get the numbers after these."""
     return sum(call.call_id_made_up for message in messages for call in message.tool_calls)
 
 
@@ -255,7 +255,7 @@ def is_function(tool: Tool) -> bool:
 
 
 def other_members(tool: Tool) -> dict[str, Payload]:
-    """Return the members of a declaration other than name, description and parameters: `strict`, `cache_control`."""
+    """Return the members of a declaration other than name, description and parameters, such as `strict`."""
     raw = as_dict(tool.raw)
     members = raw | as_dict(raw.get("function"))
     return {name: value for name, value in members.items() if name not in _TAKEN}

@@ -1,4 +1,4 @@
-"""Ollama's /api/chat: flat messages, images next to the text, arguments as objects, results by the tool's name.
+"""Ollama's /api/chat. Images are next to the text of a message, arguments are objects, and a result names its tool.
 
 Calls have no ids in the SDK's form. Thinking is sent back as text. An image must be passed as data, because the server
 does not fetch addresses.

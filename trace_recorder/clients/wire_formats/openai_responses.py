@@ -1,8 +1,8 @@
 """OpenAI's Responses API, whose requests and responses are lists of items.
 
-An assistant's turn is sent back as the received items, including encrypted reasoning. With `store=False`, the server
-stores no items. Then a reasoning item without encrypted content is left out, because the server would not find it. A
-system message at the beginning becomes `instructions`.
+An assistant's turn is sent back as the received items, including encrypted reasoning. If the request has `store=False`,
+the server stores no items. Then a reasoning item without encrypted content is left out, because the server would not
+find it. A system message at the beginning becomes `instructions`.
 """
 
 from __future__ import annotations

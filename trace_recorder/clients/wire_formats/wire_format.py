@@ -96,7 +96,7 @@ _SIGNATURE = "thoughtSignature"
 
 
 def with_turn(response: LLMResponse, wire_format: WireFormat, provider: str, body: dict[str, Payload]) -> LLMResponse:
-    """Return the response with the provider's turn, if its values alone would not rebuild it."""
+    """Return the response, with the provider's turn added if the values of the response would not rebuild the turn."""
     turn = _without_nulls(wire_format.turn_of(body))
     rebuilt = wire_format.assistant(Message("assistant", response.content, response.tool_calls, extra=response.extra))
     if turn is None or _without_lists(turn) == _without_lists(_without_nulls(rebuilt)):

@@ -1,11 +1,11 @@
 """ATIF v1.7 and 1.8, the Agent Trajectory Interchange Format (https://www.harborframework.com/docs/trajectory-format).
 
 If the main agent rewrote its history, the run has several conversations of the main agent. `to_atif` writes them into
-one document, one after another. A message that an earlier conversation has is marked as copied context. `to_atif_files`
-writes a document for each of these conversations, because tools that make training data expect this form. Each document
-names the next one in `continued_trajectory_ref`. All other conversations, such as those of sub-agents, are
-`subagent_trajectories`. The documents have costs that providers stated, but no estimates. If a run was imported from
-ATIF documents, the export has all members of these documents again (`imports/atif/members.py`).
+one document, one after another. A message that is in an earlier conversation too is marked as copied context.
+`to_atif_files` writes a document for each of these conversations, because tools that make training data expect this
+form. Each document names the next one in `continued_trajectory_ref`. All other conversations, such as those of
+sub-agents, are `subagent_trajectories`. The documents have costs that providers stated, but no estimates. If a run was
+imported from ATIF documents, the export has all members of these documents again (`imports/atif/members.py`).
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class _AtifDocumentWriter:
     def _conversation_of(self, tools: AgentStep) -> Conversation | None:
         """Return the conversation during which tools ran, or None.
 
-        It is one of the tools' own agent, or else of the main agent.
+        Conversations of the agent that ran the tools are considered first, then conversations of the main agent.
         """
         agent = agent_key(tools)
         of_agent = [each for each in (*self.mains, *self._places) if each.agent_key == agent] or self.mains
@@ -246,7 +246,7 @@ class _AtifDocumentWriter:
             remaining.pop(name, None)
         of_atif = {EXTRA_KEY}
         if as_dict(self.trajectory.metadata.get(IMPORTED_FROM)).get("format") == EXTRA_KEY:
-            of_atif.add(IMPORTED_FROM)  # the import of the document adds this member again
+            of_atif.add(IMPORTED_FROM)  # importing the exported document adds this member again
         metadata = {name: value for name, value in self.trajectory.metadata.items() if name not in of_atif}
         return remaining | without_none(metadata=metadata or None)
 

@@ -53,7 +53,7 @@ class Audio:
     duration_seconds: float | None = None
 
     def content(self) -> bytes | None:
-        """Return the bytes of the sound, or None if the part has no bytes or they are not base64."""
+        """Return the bytes of the sound, or None if the part has no data or the data is not base64."""
         try:
             return None if self.data is None else base64.b64decode(self.data, validate=True)
         except (binascii.Error, ValueError):
@@ -150,7 +150,7 @@ class AtifMediaWriter:
     ) -> dict[str, Payload]:
         """Return the part of an image or a sound, with its media type and its path or address.
 
-        Return a text instead if it is left out, or if ATIF does not know its type.
+        Return a text instead if the image or sound is left out, or if ATIF does not know its type.
         """
         path = media.url or self._write_file(media)
         kind = kind or (_image_type_of(path or "") if what == "image" else None)

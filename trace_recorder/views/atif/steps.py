@@ -38,7 +38,7 @@ def is_recorded_after_answer(call: LLMInteraction) -> bool:
 
 
 def tools_step(step: AgentStep, timestamp: str | None, number: int = 0) -> dict[str, Payload]:
-    """Return an ATIF step for the tools of a step, which no model requested."""
+    """Return an ATIF step with the tools of `step`, which no model requested."""
     results = []
     for result in step.tool_results:
         content = result_text(result)
@@ -108,7 +108,7 @@ def call_step_members(turn: Turn, steps: Iterable[AgentStep], *, is_side_call: b
 
 
 def metrics_of_call(call: LLMInteraction) -> dict[str, Payload]:
-    """Return a call's tokens, its cost if the provider stated it, and its token ids and log-probabilities."""
+    """Return a call's token counts, its cost if the provider stated it, and its token ids and log-probabilities."""
     counts, tokens = counts_of(call), tokens_of(call)
     usage = call.response.usage
     return without_none(

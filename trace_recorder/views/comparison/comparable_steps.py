@@ -73,7 +73,10 @@ class IdAndTimeStripper:
 
 PartKind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
-"""The parts of a step that are compared by value, in the order of time. `trajectory_diff.py` compares models."""
+"""The kinds of values in a step that are compared, in the order in which they occur.
+
+`trajectory_diff.py` compares models.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ Otherwise the whole ranges count as changed.
 
 
 def changed_ranges(before: Sequence[Hashable], after: Sequence[Hashable]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the ranges in which two sequences differ: start and end in the first, start and end in the second.
+    """Yield each difference of two sequences: its start and end in the first, and its start and end in the second.
 
     Common beginnings and ends are found in linear time.
     """

@@ -1,8 +1,8 @@
 """The messages and answers of one agent so far, and which of them a new prompt repeats.
 
-`find_answers` searches a prompt for recorded answers, from its end to its beginning. After a message has matched the
-answer of a turn, the assistant's message before it is first compared with the answer of the turn before that turn. So
-one pass over the prompt is enough, even if the agent changed the prompt.
+`find_answers` searches a prompt for recorded answers, from its end to its beginning. `find_answers` also goes back in
+the recorded chain: each message of the assistant is first compared with the answer before the answer that matched last.
+So one pass over the prompt is enough, even if the agent changed the prompt.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class AgentMessages:
     def has_similar_instructions(self, turn: Turn, instructions: str) -> bool:
         """Whether the chain of a turn had instructions like these. Details, such as the time of day, may differ.
 
-        If the chain began with a different agent, the answer is True, because only that agent's history has the chain's
+        If the chain began with a different agent, the result is True, because only that agent's history has the chain's
         instructions.
         """
         return _are_similar(self._instructions.get(turn.chain_start, instructions), instructions)
@@ -192,7 +192,7 @@ class AgentMessages:
             for place in new:
                 kept[place] = None
             counted = (prompt.keys[n] for n in new if n not in repeats and not _caller(prompt.messages[n], repeats))
-            if {*kept}.isdisjoint(counted):  # otherwise equal messages have to be counted from the beginning
+            if {*kept}.isdisjoint(counted):  # if a new message equals a kept one, all messages have to be counted
                 places = new
         return KnownMessages(places, self.are_known(prompt.messages, places, repeats))
 

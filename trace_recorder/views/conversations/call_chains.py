@@ -70,8 +70,8 @@ class Continuation:
 class AnswerPrefix:
     """An answer and all messages before it.
 
-    `sum` and `message_count` are the sum and the number of all these messages. `content` is the content of the answer,
-    or None if the answer is empty.
+    `sum` (`prefix_sums`) and `message_count` are the sum and the number of all these messages. `content` is the content
+    of the answer, or None if the answer is empty.
     """
 
     sum: int
@@ -191,9 +191,9 @@ _PREVIOUS = ("previous_response_id", "previous_interaction_id")
 class CallChains:
     """Makes the turn of each call, call by call. `separate_calls` are ids of calls that continue no other call.
 
-    An answer is looked up by its agent, its instructions, and the sum of the messages that end with the answer. The
-    agent is part of the key, because several agents may get the same prompt and answer. A second lookup leaves out the
-    agent, because an agent may continue the history of another agent.
+    An answer is looked up by its agent, its instructions, and the sum (`prefix_sums`) of the messages up to the answer.
+    The agent is part of the key, because several agents may get the same prompt and answer. A second lookup leaves out
+    the agent, because an agent may continue the history of a different agent.
     """
 
     def __init__(self, separate_calls: Collection[str] = ()) -> None:

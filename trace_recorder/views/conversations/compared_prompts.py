@@ -75,7 +75,7 @@ class ComparedPrompts:
         return prompt
 
     def add_step(self, name: str, agent: str | None, messages: Sequence[Message]) -> ComparedPrompt:
-        """Compare the messages of a step without a call."""
+        """Compare the messages that an agent recorded in a step without a call."""
         earlier, numbers = self._earlier[agent], self.messages.numbers_of(messages)
         prompt = self._compare_with_similar(earlier, numbers, may_rewrite=True)
         earlier.add(name, numbers)

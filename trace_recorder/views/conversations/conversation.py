@@ -33,7 +33,8 @@ class ConversationLine:
     """One message of a conversation.
 
     `turn` is the first turn whose prompt or answer has the message. `answer` is True for an answer of the model, and
-    `choice` is the number of that answer. `copied` is True if an earlier conversation of the agent has the message.
+    `choice` is the index of that answer among the answers of its call. `copied` is True if an earlier conversation of
+    the agent has the message.
     """
 
     message: Message
@@ -70,7 +71,7 @@ class Conversation:
         return (self._newest is turn.previous and (turn.exact or turn.previous is None)) or not turn.prompt_length
 
     def is_resumed_by(self, turn: Turn) -> bool:
-        """Whether a turn continues the newest answer under another agent id, but with the same name and parent."""
+        """Whether a turn continues the newest answer under a different agent id, but with the same name and parent."""
         call = turn.interaction
         same_agent = (call.agent, call.parent_agent_id) == (self.agent, self.parent_agent_id)
         return same_agent and turn.exact and self._newest is turn.previous
@@ -120,7 +121,10 @@ class Conversation:
                 return
 
     def tools(self) -> list[Tool]:
-        """Return the tools that the conversation offers. If several tools have the same name, the last tool counts."""
+        """Return the tools that the conversation offers.
+
+        If several tools have the same name, only the last of them is returned.
+        """
         return [*{tool.name: tool for turn in self.turns for tool in turn.tools}.values()]
 
 

@@ -67,7 +67,7 @@ def _keys_of_call(call: LLMInteraction) -> Iterator[TurnKey]:
 def _keys_of_step(step: AgentStep) -> Iterator[TurnKey]:
     if step.interaction is not None:
         yield "interaction", step.interaction.interaction_id
-    if not step.derived:  # the agent may have used a derived number for another step
+    if not step.derived:  # a derived number is not the agent's own: the agent may have given it to a different step
         yield "number", agent_key(step), number_or_text(step.step_number)
     yield from _keys_of_response(step.llm_response or LLMResponse(), step.tool_calls)
 
@@ -187,7 +187,7 @@ def unrequested_tools_of(trajectory: Trajectory) -> list[UnrequestedTools]:
 
 
 def is_tools_only(step: AgentStep) -> bool:
-    """Whether a step consists of tools that ran outside every step of the agent."""
+    """Whether a step consists of tools that ran outside all steps of the agent."""
     return step.derived and step.interaction is None
 
 

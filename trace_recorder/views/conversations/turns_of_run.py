@@ -91,7 +91,7 @@ def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
 
 
 def _is_unclear(turn: Turn) -> bool:
-    """Whether the history of a turn was changed and its instructions do not confirm the chain."""
+    """Whether it is unclear what a turn continues: history and instructions were changed, or it continues no answer."""
     return turn.relation in {"edits", "rewrites"} and (turn.previous is None or turn.instructions_changed)
 
 

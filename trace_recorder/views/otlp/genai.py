@@ -128,7 +128,7 @@ class GenAIAttributes:
         )
 
     def _agent_id(self, agent_id: str | None) -> dict[str, AttributeValue | None]:
-        """Return the id of an agent within this run, which is not the id of a hosted agent."""
+        """Return the attribute with an agent's id. In version 0.1, `gen_ai.agent.id` is only for hosted agents."""
         return {("trace_recorder__agent__id" if self.is_0_1 else "gen_ai__agent__id"): agent_id}
 
     @staticmethod

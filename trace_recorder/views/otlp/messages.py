@@ -198,7 +198,7 @@ def prompt_of(call: LLMInteraction, before: LLMInteraction | None, messages: Equ
     """Return the prompt of a call.
 
     `before` is the agent's previous call, or None. If the prompt extends the prompt of that call, only the new messages
-    are returned. Otherwise the prompt is complete. `messages` gives numbers to the messages of the run.
+    are returned. Otherwise the prompt is complete. `messages` gives equal messages of the run equal numbers.
     """
     if not call.source.has_request():
         return SpanPrompt(is_known=False)

@@ -67,7 +67,7 @@ class SpanIds:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> SpanIds:
-        """Return the ids of a run. If the run has no id, they are derived from its task and start."""
+        """Return the ids of a run. If the run has no id, the ids are derived from its task and start."""
         run = trajectory.trajectory_id or f"{trajectory.task} {trajectory.start_time}"
         context = trajectory.annotations.get(PARENT_CONTEXT)
         parent = _PARENT.fullmatch(context) if isinstance(context, str) else None

@@ -196,7 +196,7 @@ class SpanTree:
         return self.agent_span(agent_key(tool.step)) if tool.step.derived else self.step_span(tool.step)
 
     def spans_of_rewards(self) -> list[str]:
-        """Return the span id for each reward: of the span of its recorded step, or else of the run's own span."""
+        """Return, for each reward, the id of the span of its recorded step, or else of the run's own span."""
         steps = {number_or_text(step.step_number): self.step_span(step) for step in self.steps}
         return [steps.get(number_or_text(reward.step_number), self.root) for reward in self.trajectory.rewards]
 
@@ -221,7 +221,7 @@ def reward_id(ids: SpanIds, number: int, reward: Reward) -> str:
 
 
 def annotation_id(ids: SpanIds, key: str, value: Payload) -> str:
-    """Return the id of an annotation. The same key with another value has another id."""
+    """Return the id of an annotation, which depends on its key and its value."""
     return ids.span_id("annotation", key, to_json(value))
 
 

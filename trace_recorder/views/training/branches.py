@@ -119,9 +119,9 @@ def _is_faultless(turn: Turn, choice: int = 0) -> bool:
 
 
 def fault_of_turn(turn: Turn, choice: int = 0) -> str | None:
-    """Return the description of why the answer of a turn must not be trained on, or None if it may be trained on.
+    """Return why the answer of a turn must not be trained on, as `export` describes it, or None if training is allowed.
 
-    `choice` is the number of the answer that the agent used.
+    `choice` is the index of the answer that the agent continued.
     """
     if not turn.was_made:
         return REPLAYED

@@ -46,7 +46,7 @@ def preference_pairs(
     """Yield pairs in TRL's form: `prompt`, `chosen`, `rejected`, `tools`, and the scores and ids of both runs.
 
     `reward` is the name of a recorded reward, or a function that scores a run. A run without the reward is left out. A
-    run with an answer that was cut off, incomplete or empty is also left out, unless `include_incomplete` is set.
+    run with an answer that was cut off, incomplete or empty is also left out, unless `include_incomplete` is True.
     """
     groups: dict[str, tuple[Row, list[_ScoredRun]]] = {}
     for trajectory in trajectories:

@@ -61,7 +61,7 @@ def to_trl(
     """Return the rows of a run in one of the forms.
 
     There are no rows if no answer may be trained on. The form "tokens" has no rows if no token ids were recorded.
-    Answers that were cut off, or are incomplete or empty, are not trained on, unless `include_incomplete` is set.
+    Answers that were cut off, or are incomplete or empty, are not trained on, unless `include_incomplete` is True.
 
     Besides TRL's own columns there are `trajectory_id`, `rewards` (of the run), and, for messages, `turns`. For each
     answer, `turns` has its interaction, its finish reason, whether it is new, and its token ids and log-probabilities
@@ -71,7 +71,7 @@ def to_trl(
     targets = branches(trajectory, turns, include_incomplete=include_incomplete)
     count_unlearned(trajectory, turns, targets, left_out)
     if form not in _FORMS:
-        raise ValueError(f"form={form!r}: one of {', '.join(_FORMS)}")
+        raise ValueError(f"form is {form!r}, and must be one of {', '.join(_FORMS)}")
     if form != "tokens":
         count_unsupported_contents(turns, left_out, SUPPORTED)
     count(trajectory, left_out, STEP_NOTES, ANNOTATIONS, GAPS, *((SAMPLED,) if form == "prompt_completion" else ()))
