@@ -1,13 +1,13 @@
-"""The chunks of a stream: their packed text, and two short texts with the ends and the times of the chunks.
+"""Encodes the chunks of a stream for the journal: their text, compressed, and where and when each chunk ended.
 
-`chunk_ends` states where each chunk ends in the part's text on file: the number of newlines in the chunk and, after a
-`+`, the number of bytes after the last newline. `2*50` means fifty chunks of two lines. Providers send whole events, so
-the member is short. Masking keeps the lines, so it does not move these ends. A chunk that ended inside a masked
-secret ends after the mask.
+A record has a part of the stream's text. `chunk_ends` states where each chunk of the part ends: how many newlines the
+chunk has and, after a `+`, how many bytes follow its last newline. `2*50` means fifty chunks of two lines each.
+Providers send whole events, so the member is short. It has the ends in the masked text. Masking keeps all newlines, so
+it changes only the ends of chunks that end inside a line. A chunk that ended inside a secret ends after the mask.
 
-`chunk_times` has the times in milliseconds. The first time is measured from the request, each other time from the time
-before it. They are written as unsigned base64 VLQ: digits of five bits, the lowest first, and 32 is added to all digits
-but the last.
+`chunk_times` has the time of each chunk in milliseconds. The first is the time since the request, and each other is the
+time since the chunk before it. The numbers are written as unsigned base64 VLQ: digits of five bits, the lowest first,
+and 32 is added to all digits but the last.
 
 The chunks of a part cover its text completely. If a part ends inside a chunk, the next part begins with the rest of
 that chunk, and has the member `continues`.
@@ -24,23 +24,23 @@ from itertools import accumulate, groupby, islice, pairwise
 from trace_recorder.values.messages import Payload
 
 TimedBytes = tuple[float, bytes]
-"""The time in seconds, on some clock or since the request, and the bytes that came at that time."""
+"""The time at which a chunk came, and its bytes. The time is in seconds, on some clock or since the request."""
 MAX_EXPANSION = 64
-"""A text may be this many times as long as its packed form.
-
-If the ratio is higher, readers refuse a text of more than 64 MB.
-"""
+"""Readers refuse a packed text that expands to more than this many times its size, if it expands to more than 64 MB."""
 
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 _CONTINUATION = 32
 """Added to each digit of a number except the last."""
 _MAX_WEIGHT = _CONTINUATION**9
-"""The weight of the tenth digit in milliseconds, which is about a thousand years."""
+"""The milliseconds that the tenth digit counts, which are about a thousand years. A time may not have more digits."""
 
 
 def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], list[TimedBytes], bool]:
-    """Split chunks at a byte. Return the chunks before it, the chunks after it, and whether a chunk is cut in two."""
+    """Split chunks after `end` bytes.
+
+    Return the chunks before this position, the chunks after it, and whether a chunk was cut in two.
+    """
     before: list[TimedBytes] = []
     for number, (time, data) in enumerate(pieces):
         if not data:
@@ -54,7 +54,10 @@ def split_at(pieces: Sequence[TimedBytes], end: int) -> tuple[list[TimedBytes], 
 
 
 def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -> dict[str, Payload]:
-    """Return the two texts for a part of a stream. `masked` is its text on file, `began` is the time of the request."""
+    """Return the members `chunk_ends` and `chunk_times` for a part of a stream.
+
+    `masked` is the text of the part on file. `began` is the time of the request.
+    """
     texts = [data for _, data in pieces]
     raw = b"".join(texts)
     if raw != masked:
@@ -64,9 +67,10 @@ def describe_chunks(pieces: Sequence[TimedBytes], began: float, masked: bytes) -
 
 
 def read_chunks(parts: Iterable[tuple[bytes, Mapping[str, Payload]]]) -> tuple[TimedBytes, ...]:
-    """Return the chunks of a stream from its parts, each a text and the data of its record.
+    """Return the chunks of a stream from its parts.
 
-    Raises ValueError, KeyError or TypeError if a part lacks the two texts, or if they do not fit its text.
+    Each part is a text and the data of its record. Raises KeyError, TypeError or ValueError if a record has no
+    `chunk_ends` or `chunk_times`, or if they do not fit the text.
     """
     chunks: list[TimedBytes] = []
     for text, data in parts:
@@ -118,7 +122,7 @@ def _parse_count(digits: str) -> int:
 
 
 def _encode_times(seconds: Sequence[float]) -> str:
-    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)  # times never decrease
+    moments = accumulate([round(moment * 1000) for moment in seconds], max, initial=0)  # no time before an earlier one
     steps = [later - earlier for earlier, later in pairwise(moments)]
     return "".join([_DIGITS[step] if step < _CONTINUATION else _encode_number(step) for step in steps])
 
@@ -147,9 +151,9 @@ def _decode_times(text_of_times: str) -> Iterator[float]:
 
 
 def _positions_in_masked(raw: bytes, masked: bytes, ends: Sequence[int]) -> Iterator[int]:
-    """Yield the position in the masked text that corresponds to each of these ends in the raw text.
+    """Yield the position in the masked text that corresponds to each of these ends of chunks in the raw text.
 
-    If masking kept the number of lines, each line is compared with its own masked line.
+    If both texts have the same number of lines, each line is compared with its masked line only.
     """
     before, after = raw.split(b"\n"), masked.split(b"\n")
     if len(before) != len(after):
@@ -181,7 +185,7 @@ def _common_length(first: bytes, other: bytes) -> int:
 
 
 def joined_bytes(pieces: list[TimedBytes]) -> bytes:
-    """Join the bytes of chunks."""
+    """Return the bytes of all chunks, joined."""
     return b"".join([data for _, data in pieces])
 
 
@@ -196,6 +200,9 @@ def first_pieces(pieces: list[TimedBytes], size: int) -> list[TimedBytes]:
 
 
 def packed(data: bytes, level: int) -> str:
-    """Encode a part's text as base64 of zlib. If readers would refuse the dense text, it is not compressed."""
+    """Return a part's text, compressed by zlib and encoded in base64.
+
+    If it is so short when compressed that readers would refuse it, it is stored in zlib's form without compression.
+    """
     packed = zlib.compress(data, level)
     return base64.b64encode(packed if len(data) <= MAX_EXPANSION * len(packed) else zlib.compress(data, 0)).decode()

@@ -1,10 +1,11 @@
 """Encodes requests as items: a part that is sent repeatedly is stored once.
 
-An LLM call repeats the whole conversation. `ItemEncoder` takes a request's JSON apart. Each element of a list of
-objects (messages, contents, tools, …) becomes an item, and so does each large member, and each large string inside an
-element. The `item` record of an item is written once and has a number. The rest of the request refers to items by
-number. `table.py` expands it to the JSON that was sent. Two items are equal if their serialised texts are equal;
-Python's `==` is not used. One rule serves every provider, because this module does not know the meaning of members.
+Each LLM request of a conversation repeats the messages before it. `ItemEncoder` takes a request's JSON apart. Each
+element of a list of objects (messages, contents, tools, …) becomes an item. So does each large member, and each large
+string inside an element. An item is written once, in an `item` record, and has a number. The record of the request
+refers to items by their numbers. `table.py` expands it to the JSON that was sent. Two values are the same item if their
+JSON texts are the same. The rules are the same for every provider, because this module does not know the meaning of
+members.
 
     item         {"n": 7, "value": …}                                     an element or a large member
                  {"n": 8, "value": {… "@string:3" …}, "strings": {"@string:3": 3}}
@@ -13,8 +14,7 @@ Python's `==` is not used. One rule serves every provider, because this module d
                  "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
                  "check": {"messages": "9f3a01bc", …}                     CRC-32 over the CRCs of those item records
 
-If the numbers of a list are scattered, ranges may refer to positions in an earlier list that is written in full:
-{"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
+If a list has many ranges, they may refer to positions in an earlier list of the same name that is written in full: {"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
 """
 
 from __future__ import annotations
@@ -52,22 +52,25 @@ from trace_recorder.values.json_text import (
 from trace_recorder.values.messages import Payload
 
 MIN_MEMBER_CHARACTERS = 256
-"""A member of the request that is not a list of objects is an item if it has at least this many characters."""
+"""A member of a request that is not a list of objects becomes an item if it has at least this many characters."""
 MIN_PREPARED_BYTES = 32 * 1024
-"""If more than this many bytes of a request are new, its large strings are taken out before the run's lock is taken."""
+"""If more bytes of a request are new, `prepare` takes out its large strings before the run's lock is taken."""
 MAX_KNOWN_ITEMS = 16_384
-"""At most this many items are remembered. A forgotten item is written again when it is sent again."""
+"""An encoder remembers at most this many items, and forgets the oldest first.
+
+A forgotten item is written again when it is sent again.
+"""
 
 MAX_GROWING_LISTS = 8
-"""At most this many lists of elements are kept, so that a later list can continue one of them."""
+"""`encode_lists` keeps at most this many of the newest lists, so that a later list can continue one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The part of a request from `start` to `end`, without its large strings, split into members or elements.
+    """The result of `ItemEncoder.prepare`: the part of a request from `start` to `end`, without its large strings.
 
-    If the part is the whole request, `members` has its members and their text. Otherwise `added` has the elements that
-    are added to a list. Both are None if the JSON cannot be split.
+    If the part is the whole request, `members` has the text of the request and its members. Otherwise `added` has the
+    elements that the request adds to a list of an earlier request. Both are None if the JSON cannot be split.
     """
 
     start: int
@@ -77,15 +80,17 @@ class Prepared:
     added: list[str] | None = None
 
     def is_of(self, start: int, end: int) -> bool:
-        """Return whether this is the part of the request from `start` to `end`."""
+        """Return whether the prepared part is the part from `start` to `end`."""
         return (start, end) == (self.start, self.end)
 
 
 @dataclass(slots=True)
 class Encoded:
-    """A request taken apart: the records that are `new`, and the JSON texts of its `body` and its `items`.
+    """A request that was taken apart.
 
-    When the records are on file, call `mark_written` with the `seq` of the request's record, to remember the new items.
+    `new` has the new items, which must be written as records. `body` and `items` are members of the request's own
+    record, as JSON text. When all of these records are on file, call `mark_written` with the `seq` of the request's
+    record, so that the new items are remembered.
     """
 
     new: list[NewItem]
@@ -95,7 +100,10 @@ class Encoded:
     mark_written: Callable[[int], None]
 
     def check(self, crcs: Sequence[int]) -> str:
-        """Return the check values as JSON text, from the CRCs of the new records. It can be called several times."""
+        """Return the member `check` of the request's record as JSON text.
+
+        `crcs` are the CRCs of the records of the new items. If a write is repeated, this is called again.
+        """
         for new, crc in zip(self.new, crcs, strict=True):
             new.item.crc = crc
         checks: dict[str, Payload] = {}
@@ -107,14 +115,18 @@ class Encoded:
 
 
 class ItemEncoder:
-    """The encoder of the requests of one journal. Not thread-safe: the caller holds the run's lock.
+    """The encoder of the requests of one journal.
 
-    Items count as known only after `Encoded.mark_written`. An item whose record could not be written is new again
-    in the next request.
+    Not thread-safe: the caller holds the run's lock. An item counts as written only after `Encoded.mark_written`. If
+    its record could not be written, it is new again in the next request.
     """
 
     def __init__(self, *, max_known_items: int = MAX_KNOWN_ITEMS, numbers: dict[str, int] | None = None) -> None:
-        """Begin a journal. `numbers` has the next numbers of items, if another encoder writes into the same journal."""
+        """Begin without items.
+
+        If another encoder writes into the same journal, `numbers` is the dict that both share. It has the next numbers
+        of items.
+        """
         self._max_known_items = max_known_items
         self._known: dict[bytes, int] = {}
         self._next = {"n": 0, "s": 0} if numbers is None else numbers
@@ -123,9 +135,10 @@ class ItemEncoder:
         self._growing: list[ItemList] = []
 
     def prepare(self, request: bytes) -> Prepared | None:
-        """Take the large strings out of the new part of a request, and split this part. Return None if it is short.
+        """Take the large strings out of the new part of a request, and split this part.
 
-        This can be called from any thread. If other requests are encoded meanwhile, `encode` may ignore the result.
+        Return None if the new part is short. This can be called from any thread, without the lock. If another request
+        is encoded between this call and `encode`, `encode` may ignore the result.
         """
         if len(request) <= MIN_PREPARED_BYTES:
             return None
@@ -144,7 +157,7 @@ class ItemEncoder:
         same bytes as an earlier request, these bytes are not parsed or hashed again. Raises NotJsonError if `request`
         is not a JSON object.
         """
-        # Ctrl-C in the middle would leave a prefix with some of the new elements: keep no prefix until all is on file.
+        # Ctrl-C could leave a prefix with only some of the new elements. So no prefix is kept until all is on file.
         prefixes, self._prefixes = self._prefixes, []
         items = RequestItems(self._known, self._next)
         body, parts, prefix = _continue_prefix(prefixes, request, prepared, items) or _take_apart(
@@ -152,7 +165,7 @@ class ItemEncoder:
         )
 
         def keep() -> None:
-            # other requests may have been encoded since `encode`
+            # requests that were encoded since this call of `encode` have prefixes in `self._prefixes`
             self._prefixes = newest_prefixes(prefix, [*self._prefixes, *prefixes])
 
         return self._encoded(items, body, parts, keep)
@@ -160,9 +173,9 @@ class ItemEncoder:
     def encode_lists(self, lists: Mapping[str, str | Sequence[Element]]) -> Encoded:
         """Take apart a request that is given as lists of elements, and as the JSON of its other members.
 
-        An element that has an `item` is written as the number of that item. Each other element gets an `item`.
+        If an element has an `item`, the number of this item is written. Otherwise the element gets an `item`.
         """
-        growing, self._growing = self._growing, []  # kept again when all is on file, as the prefixes in `encode`
+        growing, self._growing = self._growing, []  # as with the prefixes in `encode`
         items = RequestItems(self._known, self._next)
         body: list[str] = []
         parts: dict[str, int | ItemList] = {}
@@ -183,15 +196,15 @@ class ItemEncoder:
         return self._encoded(items, f"{{{','.join(body)}}}", parts, keep)
 
     def _encoded(self, items: RequestItems, body: str, parts: Parts, keep: Callable[[], None]) -> Encoded:
-        """Return a request that was taken apart. `keep` is called when the request is on file."""
+        """Return the result for a request that was taken apart. `keep` is called when the request is on file."""
         described: dict[str, Payload] = {}
-        full: dict[str, array[int]] = {}  # the lists that later lists may use as their base
+        full: dict[str, array[int]] = {}  # the lists that later lists may refer to
         for name, part in parts.items():
             described[name] = part if isinstance(part, int) else part.ranges
             if not isinstance(part, int) and len(part.ranges) > MAX_FULL_RANGES:
                 described[name] = ranges_or_base(part, self._bases.get(name))
                 if described[name] is part.ranges:
-                    full[name] = part.numbers[:]  # a copy: the list grows in place when it is continued
+                    full[name] = part.numbers[:]  # a copy, because the next request adds to this list in place
         new = list(items.new.values())
 
         def remember(seq: int) -> None:
@@ -199,7 +212,7 @@ class ItemEncoder:
             if len(self._known) > self._max_known_items:
                 self._forget_oldest()
             for part in parts.values():
-                if isinstance(part, ItemList):  # the records of all its elements are on file
+                if isinstance(part, ItemList):  # now the records of all its elements are on file
                     part.check, part.waiting = part.total, []
             self._bases |= {name: Base(seq, numbers) for name, numbers in full.items()}
             keep()
@@ -211,12 +224,18 @@ class ItemEncoder:
             del self._known[key]
 
     def new_bytes(self, request: bytes) -> int:
-        """Return how many bytes of a request are probably new. Can be called from any thread."""
+        """Return how many bytes of a request are probably not in an earlier request.
+
+        This can be called from any thread.
+        """
         start, end = self._new_span(request)
         return end - start
 
     def _new_span(self, request: bytes) -> tuple[int, int]:
-        """Return the span of a request that no earlier request has in the same place."""
+        """Return the span of a request that is new.
+
+        It is the shortest span that the request adds to a kept prefix, or the whole request.
+        """
         spans = (prefix.added_span(request) for prefix in self._prefixes)
         new = (span for span in spans if span is not None)
         return min(new, key=lambda span: span[1] - span[0], default=(0, len(request)))
@@ -225,7 +244,10 @@ class ItemEncoder:
 def _continue_prefix(
     prefixes: list[ConversationPrefix], request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix] | None:
-    """Take apart a request that continues one of these prefixes. Return None if it continues no prefix."""
+    """Take apart a request that continues one of these prefixes.
+
+    Return its body, its parts and the new prefix, or None if it continues no prefix.
+    """
     for prefix in prefixes:
         span = prefix.added_span(request)
         added = None if span is None else _added(request, span, prepared, items)
@@ -237,7 +259,10 @@ def _continue_prefix(
 
 
 def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, items: RequestItems) -> list[str] | None:
-    """Return the elements that a part of a request adds to a list, or None if the part has anything else."""
+    """Return the elements that the part `span` of a request adds to a list.
+
+    Return None if the part has anything else.
+    """
     if prepared is None or not prepared.is_of(*span):
         return split_added_elements(request[slice(*span)])
     items.take_reduced(prepared.reduced.strings)
@@ -245,7 +270,7 @@ def _added(request: bytes, span: tuple[int, int], prepared: Prepared | None, ite
 
 
 def _members(request: bytes) -> tuple[str, list[JsonMember]] | None:
-    """Return the text of a request and its members, or None if it is not a JSON object. No lock may be held."""
+    """Return the text of a request and its members, or None if it is not a JSON object. The caller holds no lock."""
     try:
         text = decode_json(request)
         return text, split_members(text, yields=True)
@@ -256,7 +281,10 @@ def _members(request: bytes) -> tuple[str, list[JsonMember]] | None:
 def _take_apart(
     request: bytes, prepared: Prepared | None, items: RequestItems
 ) -> tuple[str, Parts, ConversationPrefix | None]:
-    """Take apart a request that continues no other request. If two members have one name, the last one counts."""
+    """Take apart a request that continues no earlier request.
+
+    If several members have the same name, the last of them counts.
+    """
     if prepared is not None and prepared.members is not None:
         items.take_reduced(prepared.reduced.strings)
         text, members = prepared.members
@@ -283,12 +311,12 @@ def _encode_member(text: str, member: JsonMember, items: RequestItems) -> int | 
             numbers.add(items.item_of(text[start:end]))
         return numbers
     if items.size_of(member.value) < MIN_MEMBER_CHARACTERS or kind_of(member.name):
-        return None  # a secret is masked by the name of its member, which the record of an item does not have
+        return None  # masking needs the name of a secret's member, which the record of an item does not have
     return items.item_of(member.value).number
 
 
 def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: RequestItems) -> ItemList:
-    """Return the list of these elements: the longest list in `growing` that they continue, or a new list."""
+    """Return the list of these elements. It is the longest list in `growing` that they continue, or a new list."""
     known = array("L", [element.item.number for element in takewhile(attrgetter("item"), elements) if element.item])
     continued = ItemList()
     for candidate in growing:
@@ -303,9 +331,9 @@ def _continue_list(growing: list[ItemList], elements: Sequence[Element], items: 
 def _new_prefix(
     request: bytes, text: str, members: dict[str, JsonMember], body: str, parts: Parts, items: RequestItems
 ) -> ConversationPrefix | None:
-    """Return the prefix up to the end of the longest list, or None if no list can be continued.
+    """Return the prefix of a request up to the end of its longest list, or None if it has no list of elements.
 
-    The next request probably begins with this prefix, and has more elements in this list.
+    The next request probably begins with this prefix, and has more elements in the list.
     """
     lists = [name for name, member in members.items() if member.elements]
     if not lists:

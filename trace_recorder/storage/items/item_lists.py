@@ -1,17 +1,17 @@
-"""The items of one request, the lists of them, and how lists are written as ranges of numbers.
+"""Gives numbers to the items of a request, and writes lists of items as ranges of numbers.
 
-An element that was written before keeps its number, and `RequestItems` gives the next number to a new element. Two
-elements are the same item if their JSON texts have the same bytes. `encoder.py` describes the format.
+An element that was written before keeps its number. `RequestItems` gives the next number to a new element. Two elements
+are the same item if their JSON texts have the same bytes. `encoder.py` describes the format.
 
-`Base` writes a list relative to an earlier full list of the same name if that is shorter. A part of the earlier list is
-found even if elements before it were inserted, removed or replaced. All lists that are relative to one base have
-together at most as many ranges as a full list. After that, a list is written in full, and becomes the next base. So n
-calls with n scattered numbers take about n^1.5 ranges instead of n^2.
+A list of many ranges may be written relative to a base: an earlier list of the same name that is written in full. A
+part of the base is found even if elements before it were inserted, removed or replaced. When the lists relative to one
+base have more ranges together than the list itself, the list is written in full, and becomes the next base. So n calls
+whose lists have n ranges each take about n^1.5 ranges instead of n^2.
 
-A `ConversationPrefix` is the newest request of a conversation, cut in two: the head up to the end of its longest list,
-and the tail. If a later request begins with this head and ends with this tail, it has the same elements, and new
-elements between them. So the old elements need not be parsed and hashed again. `encoder.py` chooses the prefix of a
-request, and takes requests apart. `large_strings.py` replaces large strings by marks.
+A `ConversationPrefix` is the newest request of a conversation, cut in two: the head, up to the end of its longest list,
+and the tail. If a later request begins with this head and ends with this tail, only the bytes between them are parsed
+and hashed. They add elements to the list. `encoder.py` chooses the prefix of a request, and takes requests apart.
+`large_strings.py` replaces large strings by marks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ dump_json = make_json_writer(",", ":")
 
 @dataclass(slots=True)
 class Item:
-    """The number of an item, and the CRC of its record, which is 0 until the record is written.
+    """An item: its number, and the CRC of its record, which is 0 until the record is encoded.
 
     Large strings (`s`) and all other items (`n`) are numbered separately.
     """
@@ -51,7 +51,11 @@ class Item:
 
 @dataclass(slots=True)
 class NewItem:
-    """An item record to write as JSON members. `own_members` are written unchanged, `members_to_mask` after masking."""
+    """A new item whose record must be written.
+
+    The record's data has `own_members`, which are written unchanged, and `members_to_mask`, which are masked first.
+    Both are JSON text.
+    """
 
     own_members: str
     members_to_mask: str
@@ -61,10 +65,11 @@ class NewItem:
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """An element of a list: its JSON text, and its `item`, which is unset while the element is new.
+    """An element of a list that is given to `encode_lists`.
 
-    The caller finds an element again by its `key`, unless that is None. `parts` is how many values the element has.
-    When the element is on file, its text may be dropped. `chars` is then how many characters the caller counts for it.
+    `text` is its JSON text, and `item` is None while the element is new. `parts` is how many JSON values it has. The
+    caller may find the element again by its `key`. When the element is on file, the caller may drop its text, and keep
+    the number of its characters in `chars`.
     """
 
     text: str
@@ -76,10 +81,10 @@ class Element:
 
 @dataclass(slots=True)
 class ItemList:
-    """A list of a request: the numbers of its elements, the same numbers as ranges, and the running check value.
+    """A list of a request: the numbers of its elements, and the same numbers as ranges.
 
-    `waiting` has the elements at the end whose CRCs are not in `check` yet, because their records may not be written.
-    `total` is the last check value that was returned.
+    `check` is the CRC-32 over the CRCs of the elements whose records are on file. `waiting` has the other elements, at
+    the end of the list. `total` is the last check value of all elements that was returned.
     """
 
     numbers: array[int] = field(default_factory=lambda: array("L"))
@@ -107,14 +112,14 @@ class ItemList:
 
 
 Parts = Mapping[str, int | ItemList]
-"""The members of a request that are stored as items: the number of one item, or a list of them."""
+"""The members of a request that are stored as items, by name: the number of one item, or a list of items."""
 
 
 class RequestItems:
-    """The items of one request: those written before, and those that are `new`.
+    """The items of one request.
 
-    `known` has the items that were written before, by their keys. The number and the CRC of an item are one integer,
-    with the CRC in the lowest 32 bits. This halves the memory of tens of thousands of items.
+    `known` has the items that were written before it, and `new` has the others, both by their keys. In `known`, an item
+    is one integer: its number, and its CRC in the lowest 32 bits. This halves the memory of tens of thousands of items.
     """
 
     def __init__(self, known: Mapping[bytes, int], next_numbers: dict[str, int]) -> None:
@@ -126,16 +131,19 @@ class RequestItems:
         self.restored: Callable[[str], str] = str
         """A function that returns JSON text with its large strings in place of their marks."""
         self.size_of: Callable[[str], int] = len
-        """A function that returns how many characters a JSON text and its large strings have together."""
+        """A function that returns how many characters a JSON text and its large strings have."""
 
     def take_reduced(self, strings: Mapping[str, LargeString]) -> None:
-        """Take the large strings of the request by their marks. The elements' texts have the marks in their place."""
+        """Take the large strings of the request, by their marks.
+
+        From now on, the texts of elements have marks in place of these strings.
+        """
         self._large |= strings
         self._is_reduced = True
         self.restored, self.size_of = self._restored, self._size_of
 
     def item_of(self, text: str) -> Item:
-        """Return the item of an element's JSON text. An element that was not written before is added to `new`."""
+        """Return the item of an element, from its JSON text. If it was not written before, add it to `new`."""
         if len(text) > MIN_STRING_CHARACTERS and not self._is_reduced:
             text = self._reduce(text)
         known = self._find(key := digest("n", text.encode("utf-8", "surrogatepass")))
@@ -154,18 +162,18 @@ class RequestItems:
 
     def _reduce(self, text: str) -> str:
         reduced = reduce_json(text.encode())
-        if reduced is None:  # the element contains such a mark itself, which nobody sends
+        if reduced is None:  # the element has such a mark already, which should not occur
             return text
         self._large |= reduced.strings
         return reduced.text.decode() if reduced.strings else text
 
     def _refer_to_strings(self, text: str, strings: dict[str, int]) -> str:
-        """Replace the marks of large strings by placeholders for their items."""
+        """Replace the marks of large strings by placeholders, and add each placeholder's item number to `strings`."""
         parts: list[str] = []
         done = 0
         for mark in marks_in(text):
             large = self._large.get(mark[0])
-            if large is None:  # the text was sent like this
+            if large is None:  # it only looks like a mark
                 continue
             item = self._find(large.key) or self._add(large.key, "s", large.literal)
             placeholder = f"@string:{item.number}"
@@ -185,7 +193,7 @@ class RequestItems:
 
     def _add(self, key: bytes, name: str, value: str, strings: Mapping[str, int] | None = None) -> Item:
         number = self._next[name]
-        self._next[name] = number + 1  # never used twice: a record that Ctrl-C interrupted may be on file
+        self._next[name] = number + 1  # even if Ctrl-C follows, no number is used twice: the record may be on file
         own_members = f'"{name}":{number},"strings":{dump_json(strings)}' if strings else f'"{name}":{number}'
         item = Item(number)
         self.new[key] = NewItem(own_members, f'"value":{value}', key, item)
@@ -193,16 +201,19 @@ class RequestItems:
 
 
 def _contains(text: str, placeholder: str) -> bool:
-    """Return whether an element already contains this text, possibly written with escapes."""
+    """Return whether an element's JSON text contains a placeholder's text already, possibly written with escapes."""
     return placeholder in text or ("\\u" in text and placeholder in dump_json(json.loads(text)))
 
 
 MAX_FULL_RANGES = 12
-"""A list with more ranges than this is written relative to an earlier full list."""
+"""A list with more ranges may be written relative to an earlier full list, or be the base of later lists."""
 
 
 class Base:
-    """A list that the record `seq` has in full. `written` counts the ranges that were written relative to it."""
+    """A list that is written in full in the record `seq`.
+
+    `written` is how many ranges the lists relative to it have together.
+    """
 
     def __init__(self, seq: int, numbers: array[int]) -> None:
         self.seq = seq
@@ -215,7 +226,11 @@ class Base:
         return {number: position for position, number in reversed(list(enumerate(self.numbers)))}
 
     def ranges_of(self, numbers: array[int]) -> list[Payload]:
-        """Write numbers as ranges of positions in this list, and as ranges of numbers where this list does not help."""
+        """Return the ranges of a list of numbers.
+
+        Several numbers that are also in this base become a range of positions in the base. Other numbers become ranges
+        of numbers.
+        """
         ranges: list[Payload] = []
         others = ItemList()
         position = place = 0
@@ -225,21 +240,27 @@ class Base:
             if same > 1:
                 ranges += [*others.ranges, {"base": [place, place + same - 1]}]
                 others = ItemList()
-            else:  # a single number takes less space than its position
+            else:  # a single number is shorter than its position in the base
                 same = 1
                 others.add(Item(numbers[position]))
             position, place = position + same, place + same
         return [*ranges, *others.ranges]
 
     def _place_of(self, number: int, expected: int) -> int:
-        """Return the position of a number, preferably `expected`. If the number is missing, return `expected` too."""
+        """Return the position of a number in the base: `expected` if the number is there, or else its first position.
+
+        If the base does not have the number, return `expected`.
+        """
         if expected < len(self.numbers) and self.numbers[expected] == number:
             return expected
         return self._positions.get(number, expected)
 
 
 def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
-    """Return the entry in `items` of a list of many ranges: its own ranges, or ranges relative to a base."""
+    """Return the entry of a list in a record's `items`.
+
+    The entry has ranges relative to `base` if they are fewer, and otherwise the list's own ranges.
+    """
     if base is None:
         return part.ranges
     ranges = base.ranges_of(part.numbers)
@@ -250,7 +271,7 @@ def ranges_or_base(part: ItemList, base: Base | None) -> Payload:
 
 
 def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], place: int) -> int:
-    """Return how many numbers are the same from two positions on. Long pieces are compared at once."""
+    """Return how many numbers are the same in two lists, each from a position on. Many numbers are compared at once."""
     length, step, longest = 0, 1, min(len(numbers) - begin, len(other) - place)
     while step and length < longest:
         end = min(length + step, longest)
@@ -262,23 +283,30 @@ def _common_length(numbers: Sequence[int], begin: int, other: Sequence[int], pla
 
 
 MAX_PREFIXES = 64
-"""At most this many requests are kept."""
+"""At most this many prefixes are kept, the newest."""
 MAX_PREFIX_BYTES = 8 * 1024 * 1024
-"""The kept requests except the newest take at most this many bytes together. The oldest are left out first."""
+"""The kept prefixes except the newest have at most this many bytes together. The oldest are dropped first."""
 MAX_NEWEST_BYTES = 16 * 1024 * 1024
-"""The newest request is kept only if it takes at most this many bytes."""
+"""The newest prefix is kept only if it has at most this many bytes."""
 MIN_CACHED_BYTES = 2048
-"""A smaller request is kept only for the next request, because parsing it costs no more than comparing it."""
+"""A smaller prefix is kept only until the next request.
+
+Parsing so short a request costs no more than comparing it.
+"""
 PROBE_BYTES = 64
-"""This many bytes at the end of a head are compared first. Most other requests differ in these bytes."""
+"""This many bytes at the end of a head are compared first.
+
+Requests of other conversations usually differ in these bytes.
+"""
 
 
 @dataclass(slots=True)
 class ConversationPrefix:
-    """The newest request of a conversation: `head` is the length of its head in bytes, and `tail` is the tail itself.
+    """The newest request of a conversation, cut into a head and a tail.
 
-    `growing` is the longest list, whose end is the end of the head. `body` and `parts` are the request taken apart.
-    `probe` is the end of the head, and `size` is how many bytes are kept.
+    `head` is the length of the head in bytes, and `tail` has the bytes of the tail. `growing` is the longest list,
+    which ends where the head ends. `body` and `parts` are the request taken apart. `probe` has the last bytes of the
+    head. `size` is how many bytes this prefix keeps in memory.
     """
 
     tail: bytes
@@ -292,7 +320,10 @@ class ConversationPrefix:
     probe_start: int = 0
 
     def take(self, request: bytes) -> Self:
-        """Make this request the newest. It ends with `tail`. All elements of its longest list must be in `growing`."""
+        """Make a request the newest of the conversation.
+
+        It ends with `tail`. All elements of its longest list must be in `growing` already.
+        """
         self.request, self.head = request, len(request) - len(self.tail)
         self.size = len(request) + len(self.tail)
         self.probe_start = max(0, self.head - PROBE_BYTES)
@@ -300,7 +331,10 @@ class ConversationPrefix:
         return self
 
     def added_span(self, request: bytes) -> tuple[int, int] | None:
-        """Return the span of a request between this head and tail, or None if it does not continue this request."""
+        """Return the span of a request between the head and the tail of this prefix.
+
+        Return None if the request does not begin with this head and end with this tail.
+        """
         if not request.startswith(self.probe, self.probe_start) or not request.endswith(self.tail):
             return None  # two cheap comparisons reject most requests of other conversations
         head, end = self.head, len(request) - len(self.tail)
@@ -309,7 +343,10 @@ class ConversationPrefix:
 
 
 def newest_prefixes(newest: ConversationPrefix | None, prefixes: list[ConversationPrefix]) -> list[ConversationPrefix]:
-    """Return the prefixes to keep, the newest first. Small prefixes, and the oldest beyond the limits, are left out."""
+    """Return the prefixes to keep, the newest first.
+
+    Small prefixes are dropped, except the newest, and so are the oldest beyond the limits.
+    """
     others = [other for other in prefixes if other is not newest and other.size >= MIN_CACHED_BYTES]
     others = others[: MAX_PREFIXES - 1]
     while sum(map(_size_of, others)) > MAX_PREFIX_BYTES:

@@ -1,8 +1,8 @@
 """Takes large strings, such as images in base64, out of JSON without parsing it.
 
-Each large string is replaced by a mark with its hash, so that the remaining text is small, and equal texts stay equal.
-A string is taken out only if it is valid JSON for every parser. Other strings stay in the text and are checked with it.
-The work needs no lock, and is done in short steps, between which other threads run.
+Each large string is replaced by a mark with the hash of the string, so that the remaining text is small, and equal
+texts stay equal. A string is taken out only if every parser of JSON accepts it. Any other string stays in the text, and
+the parser of the text decides. The work needs no lock, and is done in short steps, between which other threads run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trace_recorder.values.json_text import NotJsonError, refuse_lone_surrogates
 MIN_STRING_CHARACTERS = 8192
 """A string with at least this many characters is large."""
 _MARK = f"@large:{os.urandom(8).hex()}:"
-"""The beginning of each mark. No text that is sent contains it."""
+"""The beginning of each mark. It is random, so that no text that is sent contains it by chance."""
 _MARKED = re.compile(rf'"{_MARK}[0-9a-f]{{30}}"')
 _COLON = re.compile(rb"[ \t\n\r]*:")
 _VALID = re.compile(r'[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)')
@@ -32,7 +32,7 @@ _STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class LargeString:
-    """A string as JSON text with its quotes, and the key of its item."""
+    """A large string: its JSON text with quotes, and the key of its item."""
 
     literal: str
     key: bytes
@@ -40,7 +40,10 @@ class LargeString:
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """JSON text with marks in place of its large strings, and these strings by their marks. A mark has quotes too."""
+    """JSON text with marks in place of its large strings.
+
+    `strings` has these strings by their marks. A mark includes its quotes.
+    """
 
     text: bytes
     strings: Mapping[str, LargeString]
@@ -52,9 +55,9 @@ def digest(name: str, data: bytes | memoryview) -> bytes:
 
 
 def reduce_json(data: bytes, start: int = 0, end: int | None = None) -> Reduced | None:
-    """Take the large strings out of a part of JSON that begins outside of strings.
+    """Take the large strings out of a part of JSON text.
 
-    Return None if the part has a mark already.
+    The part begins outside of strings. Return None if it has a mark already.
     """
     end = len(data) if end is None else end
     if data.find(_MARK.encode(), start, end) >= 0:
@@ -82,14 +85,14 @@ def marks_in(text: str) -> Iterator[re.Match[str]]:
 
 
 def restore(text: str, strings: Mapping[str, LargeString]) -> str:
-    """Put the strings back in place of their marks."""
+    """Return a text with these strings in place of their marks."""
     if _MARK not in text:
         return text
     return _MARKED.sub(lambda mark: strings[mark[0]].literal if mark[0] in strings else mark[0], text)
 
 
 def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each string, quotes included."""
+    """Yield the beginning and the end of each string in JSON text, quotes included."""
     find, count = data.find, 0
     begin = find(b'"', start, end)
     while begin >= 0:
@@ -109,7 +112,7 @@ def _literals(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_escaped(data: bytes, position: int) -> bool:
-    """Return whether an odd number of backslashes is before a quote."""
+    """Return whether the quote at a position is escaped: an odd number of backslashes is before it."""
     start = position
     while data[start - 1] == 0x5C:
         start -= 1
@@ -117,7 +120,7 @@ def _is_escaped(data: bytes, position: int) -> bool:
 
 
 def _valid_string(data: bytes, begin: int, end: int) -> str | None:
-    """Return a string's text if every reader of JSON accepts it."""
+    """Return the text of a string with its quotes, or None if a parser of JSON might refuse it."""
     try:
         literal = _decoded(data, begin, end)
         refuse_lone_surrogates(literal)
@@ -134,7 +137,7 @@ def _valid_string(data: bytes, begin: int, end: int) -> str | None:
 
 
 def _decoded(data: bytes, begin: int, end: int) -> str:
-    """Decode UTF-8 step by step. Raises UnicodeDecodeError."""
+    """Decode UTF-8 in short steps, between which other threads run. Raises UnicodeDecodeError."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     parts: list[str] = []
     for at in range(begin, end, MAX_UNINTERRUPTED_CHARS):

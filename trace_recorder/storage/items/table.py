@@ -1,11 +1,11 @@
-"""Expands items: makes the JSON that was sent from the records that `ItemEncoder` wrote.
+"""Expands items: returns the JSON that was sent, from the records that `ItemEncoder` wrote.
 
 `encoder.py` describes the records. Nothing in them is trusted. Ranges are checked before they are expanded. If an item
-is missing, because its line is damaged, only the calls that use it are affected. `check` verifies that ranges lead to
-the records that their writer meant.
+is missing, because its line is damaged, only the calls that use it cannot be read. `ItemTable.check` tests whether the
+items of a record are the items that were written for it.
 
-The memory of an `ItemTable` grows with the run. A `DiskBackedItems` reads values from an open `JournalFile` again: it
-caches the newest values, and keeps 16 bytes for each other item.
+An `ItemTable` keeps all items in memory. A `DiskBackedItems` caches only the newest items, keeps 16 bytes for each
+other item, and reads its value from an open `JournalFile` again.
 """
 
 from __future__ import annotations
@@ -24,22 +24,28 @@ from trace_recorder.storage.journal_reader import Record, read
 from trace_recorder.values.messages import Payload
 
 MAX_MISSING_ITEMS = 100_000
-"""At most this many item records may be missing. An item with a higher number is invalid."""
-_MAX_REPEATS = 4
-"""The ranges of one list may cover all items at most this many times. More would exhaust the memory."""
-MAX_REPEATED_CHARS = 256 * 1024 * 1024
-"""Large strings that items repeat may add at most this many characters, in all items of a journal together.
+"""At most this many item records may be missing from a journal.
 
-An item that exceeds this limit counts as missing. For example, 20,000 times 1 MB in one message become 20 GB when its
-texts are joined.
+An item whose number shows that more are missing is invalid.
+"""
+_MAX_REPEATS = 4
+"""The ranges of one list may repeat items, up to this many times the number of all items.
+
+More would exhaust the memory.
+"""
+MAX_REPEATED_CHARS = 256 * 1024 * 1024
+"""If an item has the same large string several times, its repetitions are counted.
+
+All items of a journal together may have at most this many repeated characters. An item that exceeds this limit counts
+as missing. For example, a message that has a string of 1 MB 20,000 times has 20 GB when its texts are joined.
 """
 _NO_NUMBERS = array("q")
 
 
 class ItemTable:
-    """A table that expands requests, from the item records and from earlier requests whose lists may be a base.
+    """The items of a journal, and the lists of earlier requests to which later lists may refer (bases).
 
-    `max_bases` is how many of the newest such requests are kept. `expand` raises KeyError if an item is missing.
+    At most the newest `max_bases` requests with such lists are kept. `expand` raises KeyError if an item is missing.
     """
 
     def __init__(self, *, max_bases: float = math.inf) -> None:
@@ -50,7 +56,7 @@ class ItemTable:
         self._bases: dict[int, dict[str, array[int]]] = {}
         self._all_numbers = array("q")
         self._repeated_chars: dict[int, int] = {}
-        """How many characters repeated large strings add to an item, by the number of the item."""
+        """How many characters the repetitions of large strings add to an item, by the item's number."""
         self._all_repeated_chars = 0
 
     @property
@@ -66,7 +72,7 @@ class ItemTable:
         number = data["n"]
         try:  # noqa: SIM105 - a context manager costs more than the rest
             self._items[number] = self._filled(data) if "strings" in data else data["value"], crc
-        except ours(KeyError):  # a string that it needs is missing
+        except ours(KeyError):  # a large string of the item is missing
             pass
         if self._end <= number < len(self._items) + MAX_MISSING_ITEMS:
             self._end = number + 1
@@ -84,9 +90,9 @@ class ItemTable:
         return _fill(data["value"], strings)
 
     def _count_repeated(self, number: int, chars: int) -> None:
-        """Add the repeated characters of an item to the total. An item that is read again is counted only once.
+        """Add an item's repeated characters to the total of the journal.
 
-        Raises KeyError if the total exceeds the limit.
+        An item that is read again is counted only once. Raises KeyError if the total exceeds `MAX_REPEATED_CHARS`.
         """
         if chars <= 0:
             return
@@ -96,7 +102,10 @@ class ItemTable:
             raise KeyError(f"item {number}: its strings are repeated too often")
 
     def add_base(self, seq: int, items: Mapping[str, Payload]) -> None:
-        """Keep the full lists of the record `seq`, from its `items`, because later lists may be relative to them."""
+        """Keep the lists that the record `seq` has in full, because later lists may refer to them.
+
+        `items` is the member of that record.
+        """
         full = {}
         for name, part in items.items():
             if isinstance(part, list) and len(part) > MAX_FULL_RANGES:
@@ -117,11 +126,14 @@ class ItemTable:
         return self._strings[number]
 
     def record_at(self, place: int) -> Record:
-        """Return a record by its place in the journal. Raises KeyError if the journal is not open."""
+        """Return the record at an offset of the journal. Raises KeyError, because this table has no open journal."""
         raise KeyError(place)
 
     def expand(self, data: Mapping[str, Payload]) -> dict[str, Payload]:
-        """Return the JSON that was sent, from a record with `body` and `items`. Do not change it: parts are shared."""
+        """Return the JSON that was sent, from a record's data with `body` and `items`.
+
+        The caller must not change it, because other requests share its elements.
+        """
         body: dict[str, Payload] = dict(data["body"])
         for name, part in data["items"].items():
             if isinstance(part, int):
@@ -135,7 +147,7 @@ class ItemTable:
         is_full = isinstance(part, list)
         ranges = part if is_full else part["ranges"]
         base = _NO_NUMBERS if is_full else self._bases[part["base"]][name]
-        end = self._end  # ranges are checked, because a hostile file may claim billions
+        end = self._end  # each range is checked, because a hostile file may have ranges of billions
         remaining = len(ranges) + _MAX_REPEATS * max(end, len(base))
         if len(self._all_numbers) < end:
             self._all_numbers.extend(range(len(self._all_numbers), end))
@@ -150,9 +162,9 @@ class ItemTable:
         return numbers
 
     def check(self, data: Mapping[str, Payload]) -> bool:
-        """Return whether the ranges of a record lead to the item records that its writer meant.
+        """Return whether the items of a record are the items that were written for it.
 
-        The CRCs of the item records decide.
+        Compare the record's `check` with the CRCs of the items' records.
         """
         for name, expected in data["check"].items():
             total = 0
@@ -164,7 +176,7 @@ class ItemTable:
 
 
 def _filled_chars(value: Payload, strings: Mapping[str, str]) -> int:
-    """Return how many characters the large strings in a value have when they are filled in."""
+    """Return how many characters large strings have in a value after they replace their placeholders."""
     if isinstance(value, str):
         return len(strings.get(value, ""))
     if isinstance(value, list | dict):
@@ -184,13 +196,13 @@ def _fill(value: Payload, strings: Mapping[str, str]) -> Payload:
 
 
 MAX_CACHED_BYTES = 512 * 1024
-"""The newest items are cached, up to this many bytes by their size in the journal."""
+"""The newest items are cached, as long as their records have at most this many bytes together."""
 MAX_BASES = 64
-"""At most this many full lists are kept. A list is always relative to the last full list of its name."""
+"""The full lists of at most this many records are kept. A list refers only to the newest full list of the same name."""
 
 
 class JournalFile:
-    """A journal that is open for reading, also if it is renamed or removed."""
+    """A journal that is open for reading. It stays readable if it is renamed or removed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -212,7 +224,7 @@ class JournalFile:
         raise KeyError(offset)
 
     def is_in_place(self) -> bool:
-        """Return whether the file is open and has the journal's name. A removed journal is recreated in a new file."""
+        """Return whether the open file still has the journal's name. If not, the journal may continue in a new file."""
         try:
             return self._file is not None and os.path.samestat(self._file.stat(), self._path.stat())
         except ours(OSError):
@@ -226,7 +238,10 @@ class JournalFile:
 
 
 class DiskBackedItems(ItemTable):
-    """An `ItemTable` that takes the records of one journal in order, and reads their values again from the journal."""
+    """An `ItemTable` of one journal that reads the values of older items from the journal again.
+
+    It gets the item records in the order of the journal.
+    """
 
     def __init__(self, file: JournalFile, *, max_cached_bytes: int = MAX_CACHED_BYTES) -> None:
         super().__init__(max_bases=MAX_BASES)
@@ -237,12 +252,15 @@ class DiskBackedItems(ItemTable):
         self._cached_bytes = self._taken = 0
 
     def add_record(self, record: Record) -> None:
-        """Take an item record. Raises KeyError if its number is too high for a journal with so few items."""
+        """Add an item from its record.
+
+        Raises KeyError if its number shows that too many item records before it are missing.
+        """
         kind = "s" if "s" in record.data else "n"
         number = record.data[kind]
         offsets = self._offsets[kind]
         self._taken += 1
-        if not 0 <= number < self._taken + MAX_MISSING_ITEMS:  # lines may be missing, or in another order
+        if not 0 <= number < self._taken + MAX_MISSING_ITEMS:  # damaged lines may be missing
             raise KeyError(f"item {number}: the journal has too few records of items before it")
         offsets.extend([-1] * (number + 1 - len(offsets)))
         offsets[number] = record.offset
@@ -257,7 +275,7 @@ class DiskBackedItems(ItemTable):
             (self._strings if oldest == "s" else self._items).pop(oldest_number, None)
 
     def record_at(self, place: int) -> Record:
-        """Return the record that begins at a place in the journal. Raises KeyError if no record begins there."""
+        """Return the record that begins at an offset of the journal. Raises KeyError if no record begins there."""
         return self._file.record_at(place)
 
     def _fetch(self, kind: str, number: int) -> None:
