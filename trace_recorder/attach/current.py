@@ -1,7 +1,8 @@
-"""Functions that record to the current recorder, so that a client or a tool at module level can serve many runs.
+"""Functions that record to the current recorder, so that one client or tool at module level can serve many runs.
 
 A method of a `TrajectoryRecorder` records to that recorder. A function of this module looks up, at each call, the
-recorder that is active in the context of the call. If no recorder is active, the function records nothing.
+recorder that is active in the context of the call. If no recorder is active there, the function uses the only running
+recorder. If there is none, or more than one, the function records nothing.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ Client = TypeVar("Client")
 
 
 class FollowingTarget:
-    """The target of calls that go to the recorder that is active in their context."""
+    """The target of captured calls that are recorded by the recorder that is active in the context of the call."""
 
     def open_run(self) -> Run | None:
-        """Return the current recorder's run.
+        """Return the run of the recorder that is active here, and begin the run if necessary.
 
-        In a thread without a context, return the run of the only running recorder.
+        If no recorder is active, return the run of the only running recorder, or None.
         """
         recorder = _following("an LLM call")
         return recorder._lifecycle.open_run("a wrapped client") if recorder else None
 
     def run_of_tool(self) -> Run | None:
-        """Return the run that records a tool's execution, chosen as in `open_run`."""
+        """Return the run that records a tool's execution. It is chosen as `open_run` chooses it."""
         recorder = _following("a tool call")
         return recorder._lifecycle.open_run("a tool") if recorder else None
 
     def run_in_progress(self) -> Run | None:
-        """Return the open run, chosen as in `open_run`.
+        """Return the run that `open_run` would return if it is open already.
 
-        Never begin a run, and log nothing if several runs are possible.
+        Never begin a run. If several recorders are running and none is active, return None without a warning.
         """
         innermost = active()
         candidates = _running() if innermost is None else [innermost]
@@ -61,9 +62,10 @@ following = FollowingTarget()
 
 
 def wrap(client: Client, provider: str | None = None) -> Client:
-    """Record every LLM call of a client to the recorder that is active where the call is made. Return the client.
+    """Record every LLM call of a client to the recorder that is active where the call is made.
 
-    Raises UnsupportedClientError and BoundClientError.
+    Return the client. Raises UnsupportedClientError if the client cannot be recorded, and BoundClientError if it is
+    bound to another recorder.
     """
     return clients.wrap(client, following, provider)
 
@@ -79,7 +81,7 @@ def tool(*, name: str | None = None) -> Callable[[tools.Tool], tools.Tool]: ...
 def tool(function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
     """Record the calls of a function as executions of a tool, to the recorder that is active where it is called.
 
-    It is a decorator, with or without a name; see `TrajectoryRecorder.tool`.
+    Use this as a decorator, with or without a name, as `TrajectoryRecorder.tool`.
     """
     return tools.make_tool(following.run_of_tool, function, name)
 
@@ -87,7 +89,7 @@ def tool(function: Callable[..., object] | None = None, /, *, name: str | None =
 def step(step_number: int | None = None) -> steps.Step:
     """Begin a step of the recorder that is active here, as `TrajectoryRecorder.step` does.
 
-    If no recorder is active, the block is not recorded, and the step has the given number, or 1.
+    If no recorder is active, the step is not recorded. Its number is then `step_number`, or 1.
     """
     recorder = _active("a step")
     return recorder.step(step_number) if recorder else steps.Step(None, 1 if step_number is None else step_number)
@@ -108,7 +110,7 @@ def tool_call(name: str, arguments: object = None, call_id: str | None = None) -
 
 
 def annotate(key: str, value: object) -> None:
-    """Record an annotation of the run that is active here; see `TrajectoryRecorder.annotate`."""
+    """Record an annotation of the run of the recorder that is active here, as `TrajectoryRecorder.annotate` does."""
     recorder = _active("an annotation")
     if recorder is not None:
         recorder.annotate(key, value)
@@ -121,7 +123,7 @@ def reward(
     step_number: int | None = None,
     explanation: str | None = None,
 ) -> None:
-    """Record a reward of the run that is active here, or of one of its steps; see `TrajectoryRecorder.reward`."""
+    """Record a reward of the run of the recorder that is active here, as `TrajectoryRecorder.reward` does."""
     recorder = _active("a reward")
     if recorder is not None:
         recorder.reward(name, value, weight, step_number, explanation)
@@ -133,7 +135,7 @@ def current_recorder() -> TrajectoryRecorder | None:
 
 
 def _active(what: str) -> TrajectoryRecorder | None:
-    """Return the active recorder if its run is open, or None.
+    """Return the recorder that is active here, with its run begun, or None if nothing can be recorded.
 
     `what` says in warnings and error texts what was to be recorded, such as "a reward".
     """
@@ -142,7 +144,10 @@ def _active(what: str) -> TrajectoryRecorder | None:
 
 
 def _following(what: str) -> TrajectoryRecorder | None:
-    """Return the current recorder. In a thread without a context, return the only running recorder."""
+    """Return the recorder that is active here.
+
+    If there is none, as in a thread without a copy of the context, return the only running recorder, or None.
+    """
     with guard.protect(f"find the run of {what}"):
         return active() or _only_running(what)
     return None
@@ -167,9 +172,9 @@ def _note_ambiguity(recorders: Sequence[TrajectoryRecorder], what: str) -> None:
 
 
 def unwrap(client: Client) -> Client:
-    """Undo `wrap` for a client, and return the same client.
+    """Undo `wrap` for a client, and return the client.
 
-    A client that is not wrapped is unchanged. Raises UnsupportedClientError if the argument is not a client.
+    A client that is not wrapped is returned unchanged. Raises UnsupportedClientError if the argument is not a client.
     """
     return clients.unwrap(client)
 
@@ -197,11 +202,12 @@ def http_client(
     library: Library | None = None,
     **arguments: Any,
 ) -> object:
-    """Make an HTTP client that records, for an SDK that accepts one, as in `OpenAI(http_client=…)`.
+    """Return a new HTTP client whose LLM calls are recorded.
 
-    Its calls go to `recorder`. If `recorder` is None, each call goes to the recorder that is active where it is made.
-    `library` is "httpx2" by default if httpx2 is installed: openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept its
-    clients. Otherwise it is "httpx". `arguments` are passed to the library's Client.
+    An SDK may accept this client, as in `OpenAI(http_client=…)`. The calls are recorded by `recorder`. If `recorder` is
+    None, each call is recorded by the recorder that is active where the call is made. `library` is "httpx" or "httpx2".
+    The default is "httpx2" if httpx2 is installed, because openai ≥ 3, anthropic ≥ 1 and google-genai ≥ 3 accept
+    clients of httpx2. `arguments` are passed to the library's `Client`.
     """
     client = import_module(library or newest_library()).Client(**{"follow_redirects": True, **arguments})
     return clients.wrap(client, _target(recorder), provider)
@@ -230,7 +236,7 @@ def async_http_client(
     library: Library | None = None,
     **arguments: Any,
 ) -> object:
-    """Make an async HTTP client that records; see `http_client`."""
+    """Return a new async HTTP client whose LLM calls are recorded. The arguments are those of `http_client`."""
     client = import_module(library or newest_library()).AsyncClient(**{"follow_redirects": True, **arguments})
     return clients.wrap(client, _target(recorder), provider)
 

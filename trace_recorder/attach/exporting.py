@@ -1,10 +1,10 @@
-"""The exporters of a recorder.
+"""Starts and ends the export of runs, for the exporters of a recorder.
 
-They send each run from its journal while it is recorded, in threads of their own. So recording a record calls no
-function of this module. If the application has an OpenTelemetry trace, an annotation at the beginning of the run names
-its span. The end of a run waits for a bounded time. Exporters run inside the guard, so their failures do not reach the
-agent. `Lifecycle` calls `begin`, `flush` before the last record, and `end` after it. `exporters/` implements the two
-protocols.
+An exporter reads the journal of a run while the run is recorded, and sends its records, in threads of its own. So no
+record waits for an exporter. Only the end of a run waits, for a bounded time. If the application uses OpenTelemetry, an
+annotation at the beginning of the run names the application's current span. Exporters are called inside the guard, so
+their failures do not reach the agent. `Lifecycle` calls `Exporting.begin`, then `flush` before the last record, and
+`end` after the last record. `exporters/` implements the two protocols.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from trace_recorder.recording.run import Run
 from trace_recorder.views.otlp.span import PARENT_CONTEXT
 
 UNDELIVERED = "undelivered_spans"
-"""The annotation of a run that ended before all spans had arrived: the number of missing spans by endpoint."""
+"""The annotation of a run that ended before all of its spans had arrived: how many are missing, by endpoint."""
 
 
 class RunExport(Protocol):
-    """The export of one run."""
+    """The export of one run by one exporter."""
 
     name: str
 
@@ -36,7 +36,7 @@ class RunExport(Protocol):
 
 
 class Exporter(Protocol):
-    """A place to which runs are sent, such as `trace_recorder.otlp(...)`."""
+    """An exporter, which sends runs to another program. An example is `trace_recorder.otlp(...)`."""
 
     @property
     def flush_seconds(self) -> float:
@@ -55,7 +55,7 @@ class Exporting:
         self._exports: list[tuple[Exporter, RunExport]] = []
 
     def begin(self, run: Run, journal: Path) -> None:
-        """Begin to send a run, whose first record is on file."""
+        """Begin to send a run. Its first record is on file already."""
         self._exports = []
         if not self._exporters:
             return
@@ -68,10 +68,10 @@ class Exporting:
                 self._exports.append((exporter, exporter.start(journal)))
 
     def flush(self, run: Run) -> None:
-        """Send the records that are on file before the run ends.
+        """Send the records that are on file, before the run ends.
 
-        An annotation of the run counts the missing spans. Exporters are flushed one after another. A run that ends only
-        with its process is not flushed, and has no such annotation.
+        If spans are missing after that, an annotation of the run says how many. The exports are flushed one after
+        another. If a run ends only with its process, this is not called, and the run has no such annotation.
         """
         missing = {}
         for exporter, export in self._exports:
@@ -84,7 +84,7 @@ class Exporting:
                 manual_records.annotation(run, key=UNDELIVERED, value=missing)
 
     def end(self) -> None:
-        """Send the end of the run, and stop."""
+        """Send the end of the run, and stop the exports."""
         exports, self._exports = self._exports, []
         for exporter, export in exports:
             with self._guard.protect("export the end of the run", costs_record=False):
@@ -92,7 +92,7 @@ class Exporting:
 
 
 def _current_span() -> str | None:
-    """Return the application's current span as W3C's `traceparent`, if the application uses OpenTelemetry."""
+    """Return the application's current OpenTelemetry span as a W3C `traceparent`, or None."""
     trace = sys.modules.get("opentelemetry.trace")
     context = trace.get_current_span().get_span_context() if trace is not None else None
     if context is None or not context.is_valid:

@@ -1,8 +1,8 @@
-"""The runs of one recorder, one after another: their beginnings and ends, also in forked children and at exit.
+"""Begins and ends the runs of one recorder, also in forked children and at the exit of the process.
 
-At most one run is open at a time. It belongs to one process: a forked child that records gets its own file, which is
-linked to its parent's. No order of calls deletes recorded facts. `recorder.py` has the recording methods and the
-current recorder.
+A recorder has at most one open run. A run belongs to one process: a forked child that records begins its own run in a
+new file, which names the parent's run. Recorded facts are never deleted, in whatever order methods are called.
+`recorder.py` has the recording methods and the current recorder.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from trace_recorder.values.origins import ForkedFrom
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
-    """Whether the environment turns recording off."""
+    """Return whether the environment turns recording off."""
     return environment.get("TRACE_RECORDER_DISABLED", "").lower() not in ("", "0", "false", "no")
 
 
 class Lifecycle:
     """Begins and ends the runs of one recorder.
 
-    The first record of the next run states `facts` and `metadata`. Hold `lock` around several calls that belong
-    together. `lock` is taken before the locks of the run; see "Locks and their order" in docs/architecture.md.
+    The first record of the next run has the members `facts` and `metadata`. The caller holds `lock` around several
+    calls that belong together. `lock` is taken before the locks of the run; see "Locks and their order" in
+    docs/architecture.md.
     """
 
     def __init__(  # noqa: PLR0913 - a recorder's settings
@@ -84,11 +85,15 @@ class Lifecycle:
         raise TypeError(NOT_PICKLED)
 
     def has_open_run(self) -> bool:
-        """Whether a run has begun and has not been closed."""
+        """Return whether a run has begun and has not been closed."""
         return self.run is not None and not self.run.closed
 
     def begin(self) -> None:
-        """Begin a run in a new file. If the file cannot be created, no run begins. Raises TrajectoryPathError."""
+        """Begin a run in a new file.
+
+        If the file cannot be created, no run begins, and TrajectoryPathError is raised if `strict` is set or the path
+        is wrong.
+        """
         self.ended = False
         self._last_step = 0
         if self._disabled:
@@ -122,7 +127,7 @@ class Lifecycle:
     def _continue_without_files(self, error: TrajectoryPathError) -> None:
         """Let the agent run unrecorded until a file can be created, and log the reason once.
 
-        Raises the error if `strict` is set or the argument is wrong.
+        Raises the error instead if `strict` is set or the path is wrong.
         """
         if self.guard.strict or is_wrong_argument(error):
             raise error
@@ -134,9 +139,9 @@ class Lifecycle:
             try_call(lambda: logger.error(message, error), lambda _: None)
 
     def fork_from(self, origin: ForkedFrom) -> None:
-        """Mark the next run as continuing another run from one of its calls.
+        """Mark the next run as a fork: it continues another run from one of that run's calls.
 
-        Raises RecorderStateError if a run is open.
+        Raises RecorderStateError if a run of this recorder is open.
         """
         if self.has_open_run():
             raise RecorderStateError(
@@ -157,19 +162,22 @@ class Lifecycle:
             self._finalizer.detach()  # the finalizer would keep the run alive as long as this recorder
 
     def end_locked(self, ending: FinalStatus) -> None:
-        """Take the lock, which the calling thread does not hold yet, and end the run."""
+        """Take the lock, and end the run. The calling thread does not hold the lock yet."""
         with self.lock:
             self.end(ending)
 
     def _report_unseen_clients(self, run: Run) -> None:
-        """Warn if a client that is not recorded reached a model, and no call was recorded by hand."""
+        """Warn if a client that is not recorded has connected to a model during the run.
+
+        Do not warn if calls of the run were recorded by hand.
+        """
         if not run.has_calls_by_hand and self._path is not None:
             unseen_clients.report(self._path, run.trajectory_id if run.has_calls else None)
 
     def run_for(self, what: str) -> Run | None:
-        """Return the run for a call of a recorder's method, and start one if none is open.
+        """Return the run to which a method of the recorder writes, and begin a run if the recorder has no run.
 
-        Raises AlreadyFinalizedError.
+        Raises AlreadyFinalizedError if the run has ended. `what` names the method in the error.
         """
         if self.ended:
             raise AlreadyFinalizedError(
@@ -182,7 +190,10 @@ class Lifecycle:
         return self.run
 
     def open_run(self, who: str) -> Run | None:
-        """Return the run of a captured call that begins now. If the run has ended, warn once and return None."""
+        """Return the run that records a captured call, and begin the run if necessary.
+
+        If the run has ended, warn once and return None. `who` says in the warning which caller goes on unrecorded.
+        """
         if self.ended and not self._warned:
             self._warned = True
             logger.warning("%s goes on unrecorded: its recorder has ended (%s)", who, self._path)
@@ -197,11 +208,11 @@ class Lifecycle:
         return self.run if self.run is not None and not self.run.closed else None
 
     def is_running(self) -> bool:
-        """Whether a run is open, or will begin in this forked child with its next record."""
+        """Return whether a run is open, or will begin in this forked child with its first record."""
         return not self.run.closed if self.run else self._parent is not None and not self.ended
 
     def number_step(self, number: object) -> int:
-        """Return the number of a new step: `number`, or the number of the last step plus one."""
+        """Return the number of a new step: `number` if it is an int, or else the number of the last step plus one."""
         with self.lock:
             self._last_step = number if isinstance(number, int) else self._last_step + 1
             return self._last_step
@@ -220,8 +231,11 @@ class Lifecycle:
                 return self._files.disabled_path()
 
     def after_fork(self) -> None:
-        """Leave the open run to the parent after a fork. Records of this child go to a new file."""
-        self.lock = new_lock()  # a thread of the parent may have held the old lock, and does not exist here
+        """Leave the open run to the parent process.
+
+        Called in the child after a fork. If this child records, a run begins in a new file.
+        """
+        self.lock = new_lock()  # a thread of the parent, which does not exist here, may have held the old lock
         self.guard.discard_failures()
         if self.run is not None and not self.run.closed:
             self._parent = self.run.trajectory_id
@@ -231,7 +245,7 @@ class Lifecycle:
         self._files.release_after_fork()
 
     def at_exit(self) -> None:
-        """Write everything that is not on file yet. Runs when the interpreter exits."""
+        """Write everything that is not on file yet. Called when the interpreter exits."""
         if self.run is not None:
             if not self.run.closed:
                 self._report_unseen_clients(self.run)
@@ -244,9 +258,9 @@ class Lifecycle:
 
 
 class Nested(Protocol):
-    """The part of a recorder that captured calls and `not_ended` need.
+    """The attributes of a recorder that `RecorderTarget` and `not_ended` need.
 
-    `_outer` is the recorder that was active where this one began.
+    `_outer` refers to the recorder that was active where this recorder's run began.
     """
 
     _lifecycle: Lifecycle
@@ -261,8 +275,8 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
 
     Otherwise return the nearest outer recorder whose run has not ended, or None.
 
-    A context may still have a recorder that has ended, such as the context of an async generator that another task has
-    closed.
+    The recorder of a context may have ended elsewhere: if another task closes an async generator, the generator's
+    context still has the recorder.
     """
     passed: list[Recorder] = []
     while recorder is not None and recorder._lifecycle.ended and recorder not in passed:
@@ -273,17 +287,17 @@ def not_ended(recorder: Recorder | None) -> Recorder | None:
 
 @dataclass(frozen=True, slots=True)
 class RecorderTarget:
-    """Gives captured calls to one recorder, and keeps it alive as long as its client.
+    """The target of captured calls that one recorder records.
 
-    Two targets are equal if they have the same recorder.
+    A client refers to its target, which refers to the recorder. Two targets are equal if they have the same recorder.
     """
 
     recorder: Nested
 
     def open_run(self) -> Run | None:
-        """Return the recorder's run, or None, with one warning, if it has ended."""
+        """Return the recorder's run, and begin it if necessary. If the run has ended, warn once and return None."""
         lifecycle = self.recorder._lifecycle
-        run = lifecycle.run  # nearly always enough, and faster than `open_run`
+        run = lifecycle.run  # a quick test, because a run is open in nearly all calls
         return lifecycle.open_run("a wrapped client") if run is None or lifecycle.ended else run
 
     def run_of_tool(self) -> Run | None:
@@ -295,18 +309,18 @@ class RecorderTarget:
         return self.recorder._lifecycle.run_in_progress()
 
     def is_running(self) -> bool:
-        """Whether the recorder's run is open."""
+        """Return whether the recorder's run is open."""
         return self.recorder._lifecycle.is_running()
 
 
 def _stop_watching(run: Run) -> None:
-    """Undo the changes to the process that apply while a run is open."""
+    """Undo what `begin` has changed in the process for an open run."""
     process.remove_open_run(run.trajectory_id)
     unseen_clients.unwatch(run.trajectory_id)
 
 
 def _interrupt(run: Run) -> None:
-    """Close a run whose recorder was freed without `finalize`."""
+    """End a run as interrupted, because its recorder was freed without `finalize`."""
     if not run.closed and run.pid == os.getpid():
         _stop_watching(run)
         run.finish(FinalStatus("interrupted"))

@@ -1,8 +1,8 @@
 """`TrajectoryRecorder`, the public class: start, manual records, finalize, and the current recorder.
 
-Invariants: misuse raises at once and says what to do. A failure of recording never raises. No order of calls deletes
-recorded facts. A run belongs to one process: a forked child that records gets its own file, which is linked to its
-parent's. `lifecycle.py` begins and ends runs, and `recording/run.py` writes their records.
+Invariants: misuse raises at once, with a message that says what to do. A failure of recording does not raise, unless
+`strict` is set. Recorded facts are never deleted, in whatever order methods are called. `lifecycle.py` begins and ends
+runs, and `recording/run.py` writes their records.
 """
 
 from __future__ import annotations
@@ -51,15 +51,16 @@ def active() -> TrajectoryRecorder | None:
 class TrajectoryRecorder:
     """Records one run of an agent at a time into `<path>.json` and its journal `<path>.jsonl`.
 
-    `trajectory_path` is the path of the document. Without it, the file is `directory`/trajectory_YYYYMMDD_HHMMSS.json
-    (the environment's TRACE_RECORDER_DIR replaces the default directory). `history` is how the document shows prompts:
-    "inline", "delta", or "auto", which is inline up to 16 MB of prompts. `redact` is a function that masks a text, a
-    list of such functions, or None. `durability="disk"` adds an fsync to each record. `strict=True` raises failures of
-    recording instead of logging them, even if the files cannot be created. If TRACE_RECORDER_DISABLED is set, nothing
-    is recorded. `exporters`, such as `otlp(endpoint)`, send each run to other tools.
+    `trajectory_path` is the path of the document. If it is None, the document is
+    `directory`/trajectory_YYYYMMDD_HHMMSS.json. The environment's TRACE_RECORDER_DIR replaces the default of
+    `directory`. `history` is how the document shows prompts: "inline" (whole), "delta" (what is new in each), or
+    "auto", which is "inline" up to 16 MB of prompts. `redact` is a function that returns a text masked, a list of such
+    functions, or None for no masking. If `durability` is "disk", each record is flushed to disk by fsync. If `strict`
+    is True, failures of recording are raised and not logged, also if the files cannot be created. `exporters`, such as
+    `otlp(endpoint)`, send each run to other tools. If TRACE_RECORDER_DISABLED is set, nothing is recorded.
 
-    Every method may be called from any thread and from async code. When a method returns, its records are in the file,
-    even if the process is then killed. As a context manager, sync or async, a recorder starts and ends the run. The
+    Every method may be called from any thread and from async code. When a method returns, its records are in the
+    journal, even if the process is killed right after that. A `with` or `async with` block starts and ends a run. The
     status is "completed" after a normal end or `sys.exit(0)`. It is "interrupted" after Ctrl-C, a cancelled task or a
     closed generator. Otherwise it is "failed", with the exception, which is not suppressed.
     """
@@ -118,9 +119,9 @@ class TrajectoryRecorder:
     ) -> str:
         """Begin a run in a new file, make this the current recorder, and return the document's path.
 
-        A run that is still open is closed as "interrupted", with a warning. The recorder's own arguments are the
-        defaults, and `metadata` is added to its own metadata. Raises TrajectoryPathError if the path cannot be used. If
-        the environment refuses the file, such as on a full disk, an error is logged and nothing is recorded.
+        A run that is still open is closed as "interrupted", with a warning. An argument that is None has the value that
+        the recorder was made with. `metadata` is added to the recorder's metadata. Raises TrajectoryPathError if the
+        path cannot be used. If the disk is full or refuses the file, an error is logged and nothing is recorded.
         """
         facts = without_none(**manual_records.start_members("start()", task, provider, model, max_steps))
         added = manual_records.metadata_of(metadata)
@@ -141,9 +142,9 @@ class TrajectoryRecorder:
     start_recording = start
 
     def finalize(self, success: bool | None = None, final_result: object = None) -> None:
-        """End the run, with its success and its result.
+        """End the run as completed, with its success and its result.
 
-        Everything is on file when this returns. `success` is True, False, 0 or 1 of any numeric class, or None for
+        Everything is on file when this returns. `success` is a bool, a 0 or 1 of any numeric class, or None if it is
         unknown. Raises AlreadyFinalizedError if the run has ended already. Raises TypeError for any other `success`,
         after the run has ended.
         """
@@ -212,7 +213,7 @@ class TrajectoryRecorder:
         """Record a call to a model that is not captured: its prompt, its answer, and its tools.
 
         Messages, response and tools may be dicts, objects with attributes, pydantic models, dataclasses, or an SDK's
-        own objects. They are copied at once. An exception as `response` records a failed call.
+        own objects. They are copied at once. If `response` is an exception, a failed call is recorded.
         """
         record = partial(
             manual_records.interaction,
@@ -238,9 +239,9 @@ class TrajectoryRecorder:
         """Record one step of the agent under the agent's number.
 
         `state` is "thinking", "calling_tool", "reflecting", "completed" or "error", or an Enum of these. The other
-        arguments may have any form that `record_llm_interaction` accepts. Inside the block of the `step()` with this
-        number, the record describes that step, and its values replace values from the block. Raises TypeError if
-        `step_number` is not a number, after the rest is on file.
+        arguments may be of all kinds that `record_llm_interaction` accepts. Inside the block of a `step()` with this
+        number, the record describes that step, and its values replace the values that were set in the block. If
+        `step_number` is not a number, raises TypeError after everything else is on file.
         """
         numbers = ArgumentReader("record_agent_step()")
         number = numbers.integer("step_number", step_number)
@@ -269,8 +270,8 @@ class TrajectoryRecorder:
     ) -> None:
         """Record a reward of the run or of one of its steps.
 
-        Its value and its weight are numbers of any class; a bool is 0 or 1. Raises TypeError if they are not numbers,
-        after the values are on file.
+        `value` and `weight` are numbers of any class. A bool is 0 or 1. If one of them is not a number, raises
+        TypeError after the reward is on file.
         """
         numbers = ArgumentReader("reward()")
         counts = {"value": numbers.number("value", value), "weight": numbers.number("weight", weight)}
@@ -284,7 +285,7 @@ class TrajectoryRecorder:
         self._record("annotate()", "record an annotation", partial(manual_records.annotation, key=key, value=value))
 
     def update_lakeview(self, step_number: int, lakeview_summary: object) -> None:
-        """Add a summary to a recorded step, as Trae Agent does."""
+        """Record a summary of a step. Trae Agent's recorder has this method too."""
         numbers = ArgumentReader("update_lakeview()")
         record = partial(
             manual_records.summary, number=numbers.integer("step_number", step_number), text=lakeview_summary
@@ -299,10 +300,7 @@ class TrajectoryRecorder:
                 record(run)
 
     def save_trajectory(self) -> None:
-        """Write the document now.
-
-        Usually this is not needed, but the document of a long run may be behind its journal.
-        """
+        """Write the document now. Otherwise the document of a long run may be older than its journal."""
         run = self._lifecycle.run
         if run is not None and not run.closed:
             run.save()
@@ -312,9 +310,9 @@ class TrajectoryRecorder:
     def step(self, step_number: int | None = None) -> steps.Step:
         """Begin a step, as a context manager, sync or async.
 
-        The LLM calls and tools in the `with` block belong to the step. Its number is `step_number`, or the last step
-        number of the run, of any agent, plus one. The returned step's `state`, `reflection` and `error` may be set. An
-        exception in the block is not suppressed. Raises TypeError if `step_number` is not a number.
+        The LLM calls and tools in the `with` block belong to the step. Its number is `step_number`, or else the
+        number of the last step of any agent, plus one. The returned step's `state`, `reflection` and `error` may be
+        set. An exception in the block is not suppressed. Raises TypeError if `step_number` is not a number.
         """
         numbers = ArgumentReader("step()")
         number = None if step_number is None else numbers.integer("step_number", step_number)
@@ -325,8 +323,8 @@ class TrajectoryRecorder:
     def agent(self, name: str) -> steps.Agent:
         """Mark a sub-agent, as a context manager, sync or async.
 
-        Everything that is recorded in the `with` block belongs to the sub-agent. This includes the tasks that the block
-        starts, and threads that run in a copy of its context. Blocks may nest.
+        Everything that is recorded in the `with` block belongs to the sub-agent. So does everything in the tasks that
+        the block starts, and in threads that run in a copy of its context. Blocks may nest.
         """
         return steps.Agent(self._lifecycle.run_for("agent()"), name)
 
@@ -339,9 +337,9 @@ class TrajectoryRecorder:
     def tool(self, function: Callable[..., object] | None = None, /, *, name: str | None = None) -> object:
         """Record the calls of a function as executions of a tool: arguments, result or exception, and duration.
 
-        It is a decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutines, generators,
-        async generators and methods. It works above and below @staticmethod and @classmethod. The function behaves as
-        before and keeps its type.
+        Use it as a decorator, `@recorder.tool` or `@recorder.tool(name="bash")`, for functions, coroutine functions,
+        generators, async generators and methods. It may be above or below @staticmethod and @classmethod. The function
+        behaves as before and keeps its type.
         """
         return tools.make_tool(RecorderTarget(self).run_of_tool, function, name)
 
@@ -370,7 +368,7 @@ class TrajectoryRecorder:
 
     @property
     def trajectory_data(self) -> dict[str, Payload]:
-        """The document so far, like the attribute of Trae Agent's recorder. Changes to it do not change the file."""
+        """The document so far, as Trae Agent's recorder has it. Changes to this dict do not change the file."""
         trajectory = Fold().trajectory("unknown") if self._lifecycle.run is None else load(self.trajectory_path)
         return trajectory.to_document("inline")
 
@@ -381,13 +379,13 @@ class TrajectoryRecorder:
     def child_environment(self) -> dict[str, str]:
         """Return the environment for a program that this run starts, so that the program's runs are linked to this run.
 
-        This is needed only while several runs are open. The process's own environment has the id of a single open run.
+        This is needed only while several runs are open. While one run is open, `os.environ` has the id of this run.
         """
         run = self._lifecycle.run_for("child_environment()")
         return {**os.environ, **({process.PARENT_VARIABLE: run.trajectory_id} if run else {})}
 
     def __bool__(self) -> bool:
-        """Return True, so that `if self.trajectory_recorder:` tests whether there is a recorder."""
+        """Return True, so that agents can test by `if self.trajectory_recorder:` whether they have a recorder."""
         return True
 
     def __deepcopy__(self, _: object = None) -> Self:

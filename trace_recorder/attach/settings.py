@@ -1,7 +1,7 @@
 """Checks the settings of a recorder.
 
-A wrong setting is misuse, and raises before anything is recorded. A wrong redactor or exporter would fail later, with
-each record or run, and nobody would notice.
+A wrong setting raises when the recorder is made, before anything is recorded. Otherwise a wrong redactor or exporter
+would fail later, inside the guard, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trace_recorder.attach.exporting import Exporter
 
 
 def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise ValueError if a setting is not one of the allowed words."""
+    """Raise ValueError if a setting is not one of the allowed values."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}, and must be one of {', '.join(map(repr, allowed))}")
 
@@ -31,7 +31,7 @@ def check_path(name: str, value: object) -> None:
 
 
 def check_redactors(redact: object) -> None:
-    """Raise TypeError if a redactor is not a function."""
+    """Raise TypeError if `redact` is not a function, a list of functions, or None."""
     if redact is None or callable(redact):
         return
     if isinstance(redact, str) or not isinstance(redact, Sequence) or not all(map(callable, redact)):
@@ -42,7 +42,7 @@ def check_redactors(redact: object) -> None:
 
 
 def exporters_of(exporters: Sequence[Exporter]) -> tuple[Exporter, ...]:
-    """Return the exporters. Raises TypeError if they are not a list of exporters."""
+    """Return the exporters as a tuple. Raises TypeError if they are not a list or a tuple of exporters."""
     listed = tuple(exporters) if isinstance(exporters, list | tuple) else ()
     if not isinstance(exporters, list | tuple) or not all(hasattr(exporter, "start") for exporter in listed):
         raise TypeError(f"exporters is {exporters!r}, and must be a list of exporters, such as [otlp(endpoint)].")

@@ -1,10 +1,9 @@
-"""The recorder inside a process of the agent.
+"""Records a process of an agent that runs under `trace-recorder run`.
 
-The recorder begins with the first LLM call and ends with the process. A process without a call leaves no file. No
-failure here reaches the agent. `site/sitecustomize.py` calls `begin` when the first HTTP library is imported.
-`supervisor.py` runs in the parent process, `trace-recorder run`. The parent passes the settings of the recording in a
-`Handoff` (`handoff.py`), which names the directory for the reports of the processes. In a process of
-`trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the `ProcessRecorder`.
+The run begins with the first LLM call and ends with the process. A process without a call leaves no file. No failure
+here reaches the agent. `site/sitecustomize.py` calls `begin` when the process imports its first HTTP library.
+`supervisor.py` runs in the parent process. The parent passes the settings of the recording in a `Handoff`
+(`handoff.py`). In a process of `trace-recorder fork`, `rerun/subprocess/fork_bootstrap.py` uses the `ProcessRecorder`.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ def begin() -> None:
 
 
 class ProcessRecorder:
-    """The recorder of this process. It is made when it is first needed.
+    """Makes the recorder of this process when it is first needed, and ends its run with the process.
 
-    `origin` is called once, when the recorder has been made. If it returns a place in a run, the new run continues
-    there.
+    `origin` is called once, when the recorder has been made. If it returns a call of an earlier run, the new run is a
+    fork that continues there.
     """
 
     def __init__(self, handoff: Handoff, origin: Callable[[], ForkedFrom | None] = lambda: None) -> None:
@@ -55,7 +54,7 @@ class ProcessRecorder:
         self._origin = origin
         self._made: dict[str, TrajectoryRecorder] = {}
         self._exit_code = 0
-        """The exit code of a worker of multiprocessing, if that is known."""
+        """The exit code of this process if it is a worker of multiprocessing, and otherwise 0."""
 
     def recorder(self) -> TrajectoryRecorder:
         """Return the recorder. All threads get the same recorder."""
@@ -80,10 +79,10 @@ class ProcessRecorder:
         _end_with_workers(self)
 
     def end(self) -> None:
-        """End the run: as completed, or as failed or interrupted after an uncaught exception.
+        """End the run.
 
-        The exit code decides only in a worker of multiprocessing (`note_exit_code`). The exit code of any other process
-        is known only to its parent.
+        It is completed, or, after an uncaught exception, failed or interrupted. In a worker of multiprocessing, the
+        exit code decides too (`note_exit_code`). The exit code of any other process is known only to its parent.
         """
         with guard.protect("record the end of this process"):
             error = uncaught_exception() or (SystemExit(self._exit_code) if self._exit_code else None)
@@ -91,10 +90,10 @@ class ProcessRecorder:
                 recorder.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
     def note_exit_code(self) -> None:
-        """Note the exit code of a worker of multiprocessing while it ends.
+        """Keep the exit code of a worker of multiprocessing for `end`.
 
-        Since Python 3.13, its exception is gone before `end` is called, but the exit code is a variable of its
-        bootstrap function.
+        Since Python 3.13, the worker's exception is gone before `end` is called. But the exit code is a local variable
+        of the worker's bootstrap function, which is still running.
         """
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame.f_code.co_name != "_bootstrap":
@@ -104,13 +103,16 @@ class ProcessRecorder:
 
 
 def _masked(words: list[str]) -> list[str]:
-    """Return the words of a command line, masked as one text: an option shows that the word after it is a secret."""
+    """Return the words of a command line, masked.
+
+    They are masked as one text, because an option, such as `--token`, shows that the next word is a secret.
+    """
     masked = default_redactor(shlex.join(words))
     return try_call(lambda: shlex.split(masked), lambda _: [masked])
 
 
 def _end_with_workers(recording: ProcessRecorder) -> None:
-    """Make the recording end with a worker of multiprocessing, which does not run the functions of `atexit`."""
+    """End the recording with a worker of multiprocessing too, which does not run the functions of `atexit`."""
     listening: list[object] = []
 
     def finish(recording_process: ProcessRecorder) -> None:
@@ -124,7 +126,7 @@ def _end_with_workers(recording: ProcessRecorder) -> None:
         if util is not None and not listening:
             listening.append(util)
             util.register_after_fork(recording, finish)
-            finish(recording)  # for a spawned worker, which is not a fork; in any other process, it acts like `atexit`
+            finish(recording)  # for a spawned worker, which is not forked; in any other process this is like `atexit`
 
     listen()
     if hasattr(os, "register_at_fork"):

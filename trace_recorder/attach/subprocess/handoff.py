@@ -1,7 +1,9 @@
-"""The order to record. The agent's processes get it from the process that runs the agent, in an environment variable.
+"""The request to record, which a command such as `trace-recorder run` passes to the processes of the agent.
 
-A process without the variable does nothing. The order reaches every descendant. The first process that asks gets the
-file that the user named.
+It is in an environment variable.
+
+The variable reaches every descendant process. A process without it records nothing. The first process that asks for its
+file gets the file that the user named.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Self
 from trace_recorder.signal_handlers import ours, suppress
 
 VARIABLE = "TRACE_RECORDER_RUN"
-"""The environment variable with the order, as JSON."""
+"""The environment variable that has the `Handoff` as JSON."""
 _FIRST = "first"
 _LIBRARY = "library"
 _RUN = "run-"
@@ -25,16 +27,16 @@ _UNSEEN = "unseen-"
 
 
 def write_report(reports: str, kind: str, text: bytes) -> None:
-    """Write a report of a kind into a new file of the directory.
+    """Write a report into a new file of the directory `reports`.
 
-    If the directory is gone, nobody waits for the report, and nothing is written.
+    The file's name begins with `kind`. If the directory is gone, write nothing, because nobody reads the report.
     """
     with suppress(OSError), tempfile.NamedTemporaryFile(prefix=kind, dir=reports, delete=False) as file:
         file.write(text)
 
 
 def read_reports(reports: str, kind: str) -> list[bytes]:
-    """Return the texts of all reports of a kind in order, without repetitions."""
+    """Return the texts of all reports of a kind, the oldest first, without repetitions."""
     with suppress(OSError):
         files = sorted(Path(reports).glob(f"{kind}*"), key=lambda file: file.stat().st_mtime_ns)
         return [*dict.fromkeys(text for file in files if (text := file.read_bytes()))]
@@ -43,11 +45,13 @@ def read_reports(reports: str, kind: str) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """The order to record: the directory, the task, and where to report the name of the file."""
+    """The request to record. `directory` is for the files of runs, and `file` is the document that the user named."""
 
     directory: str
     reports: str
-    """A directory in which the processes of the agent report, while somebody waits for the agent.
+    """The directory in which the processes of the agent write reports.
+
+    It exists while the command, such as `trace-recorder run`, waits for the agent.
 
     A file whose name is a process id contains the path of the document of that process. Each file `run-…` contains the
     path of the document of one run. The file `library` exists if a process has imported an HTTP library that can be
@@ -57,22 +61,23 @@ class Handoff:
     task: str | None = None
 
     def to_environment(self) -> dict[str, str]:
-        """Return the order as a variable of an environment."""
+        """Return the environment variable for the agent's processes."""
         return {VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
-        """Read the order in an environment, or return None if the environment has no order.
+        """Read the request from an environment, or return None if the environment does not have the variable.
 
-        Raises ValueError and TypeError for any other content.
+        Raises ValueError or TypeError if the variable has other content.
         """
         text = environment.get(VARIABLE)
         return cls(**json.loads(text)) if text else None
 
     def document(self) -> Path | None:
-        """Return the path for this process, or None if the user named no file.
+        """Return the path of the document of this process, or None if the user named no file.
 
-        The first process that asks gets the user's path. All others get the path with their process id.
+        The first process that asks gets the user's path. Each other process gets this path with its process id in the
+        name.
         """
         if self.file is None:
             return None
@@ -81,15 +86,15 @@ class Handoff:
 
     def _is_first(self) -> bool:
         first = Path(self.reports, _FIRST)
-        with suppress(OSError):  # another process was first, or nobody waits for the agent any more
+        with suppress(OSError):  # another process was first, or the directory is gone
             first.symlink_to(str(os.getpid()))
         with suppress(OSError):
             return str(first.readlink()) == str(os.getpid())
         return False
 
     def report_document(self, document: Path) -> None:
-        """Report which file this process writes."""
-        with suppress(OSError):  # nobody waits for the agent any more
+        """Report the path of the document that this process writes."""
+        with suppress(OSError):  # the directory is gone
             self._report_of(os.getpid()).write_text(str(document), encoding="utf-8")
 
     def report_run(self, document: Path) -> None:
@@ -97,15 +102,15 @@ class Handoff:
         write_report(self.reports, _RUN, os.fsencode(document))
 
     def reported_runs(self) -> list[Path]:
-        """Return the documents of all runs in the order in which they began."""
+        """Return the paths of the documents of all reported runs, in the order in which the runs began."""
         return [Path(os.fsdecode(path)) for path in read_reports(self.reports, _RUN)]
 
     def report_unseen(self, connection: object) -> None:
-        """Report a connection to a model by a client that is not recorded."""
+        """Report that a client that is not recorded has connected to a model."""
         write_report(self.reports, _UNSEEN, str(connection).encode())
 
     def unseen(self) -> list[str]:
-        """Return the reported connections in order, without repetitions."""
+        """Return the reported connections of clients that are not recorded, the oldest first, without repetitions."""
         return [connection.decode() for connection in read_reports(self.reports, _UNSEEN)]
 
     def report_library(self) -> None:
@@ -114,11 +119,11 @@ class Handoff:
             Path(self.reports, _LIBRARY).touch()
 
     def has_library(self) -> bool:
-        """Whether any process has imported an HTTP library."""
+        """Return whether a process has reported that it imported an HTTP library."""
         return Path(self.reports, _LIBRARY).exists()
 
     def document_of(self, pid: int) -> Path | None:
-        """Return the file that a process has written, or None if it has not reported one."""
+        """Return the path of the document that a process has reported, or None."""
         try:
             return Path(self._report_of(pid).read_text(encoding="utf-8"))
         except ours(FileNotFoundError):

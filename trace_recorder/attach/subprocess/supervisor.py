@@ -1,7 +1,8 @@
 """Runs an agent in a child process: starts it, forwards signals, waits for it, and records its exit code.
 
-The agent inherits the standard streams, other open files, the working directory and the process group. This process
-records no calls. The processes of the agent record their own calls (`bootstrap.py`).
+The agent inherits the standard streams, other open files, the working directory and the process group. This process,
+such as that of `trace-recorder run`, records no calls. The processes of the agent record their own calls
+(`bootstrap.py`).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from trace_recorder.values.final_status import status_from_exit_code
 SITE = Path(__file__).parent / "site"
 FORWARDED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 KEYBOARD_SIGNALS = ("SIGINT", "SIGQUIT")
-"""The signals that a terminal sends to all of its foreground processes."""
+"""The signals that a key of the terminal sends to all processes in its foreground."""
 _guard = Guard()
 
 
 class CommandError(Exception):
-    """A command cannot be started. `exit_code` is the code with which a shell would exit."""
+    """A command cannot be started. `exit_code` is the exit code that a shell has in this case."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -44,11 +45,12 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The end of a command, and facts about its recording.
+    """The result of a command, and facts about its recording.
 
-    `exit_code` is -n if signal n ended it. `imported_http_library` is True if one of its processes imported an HTTP
-    library that can be recorded. `unseen` are connections of its processes to models that are not recorded.
-    `has_recorder` is True if its first process had a call to record.
+    `code` is its exit code, or -n if signal n ended it. `documents` has the documents of its runs.
+    `imported_http_library` is True if one of its processes imported an HTTP library that can be recorded. `unseen` has
+    the connections to models by clients that are not recorded. `has_recorder` is True if its first process had a call
+    to record.
     """
 
     code: int
@@ -60,9 +62,9 @@ class CommandResult:
 
 
 def run(command: Sequence[str], directory: Path, file: Path | None, task: str | None) -> CommandResult:
-    """Run a command, record its Python processes, and return how it ended.
+    """Run a command to its end, and record its Python processes.
 
-    If no `task` is given, the command line is the task. Raises CommandError if the command cannot be started.
+    If `task` is None, the command line is the task. Raises CommandError if the command cannot be started.
     """
     reports = tempfile.mkdtemp(prefix="trace-recorder-")
     handoff = Handoff(
@@ -75,28 +77,24 @@ def run(command: Sequence[str], directory: Path, file: Path | None, task: str | 
 
 
 def run_recorded(command: Sequence[str], handoff: Handoff, variables: Mapping[str, str]) -> CommandResult:
-    """Run a command with these additional environment variables, which request recording, and record how it ended.
+    """Run a command to its end with these additional environment variables, which request recording.
 
-    Raises CommandError if it cannot be started.
+    Record its exit code. Raises CommandError if the command cannot be started.
     """
     pid, code = run_process(command, {**os.environ, **variables})
     with _guard.protect("record how the agent ended"):
         document = handoff.document_of(pid)
-        # If recording is turned off, there is no document.
+        # If recording is turned off, the document has no journal.
         if document is not None and journal_path_for(document).is_file():
             record_exit(document, code)
     return CommandResult(
         code,
-        _with_files(handoff.reported_runs()),
+        [path for path in handoff.reported_runs() if path.is_file() or journal_path_for(path).is_file()],
         handoff.has_library(),
         is_disabled(os.environ),
         handoff.unseen(),
         handoff.document_of(pid) is not None,
     )
-
-
-def _with_files(documents: Sequence[Path]) -> list[Path]:
-    return [path for path in documents if path.is_file() or journal_path_for(path).is_file()]
 
 
 def python_path() -> str:
@@ -107,7 +105,7 @@ def python_path() -> str:
 def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, int]:
     """Run a command to its end, and forward signals to it.
 
-    Return its process id and its exit code. Raises CommandError if it cannot be started.
+    Return its process id and its exit code. Raises CommandError if the command cannot be started.
     """
     with _forwarding_signals() as forwarder:
         try:
@@ -121,21 +119,24 @@ def run_process(command: Sequence[str], environment: Mapping[str, str]) -> tuple
 
 
 class _SignalForwarder:
-    """Forwards signals to a process. Signals that arrive before it has started are forwarded later."""
+    """A signal handler that forwards signals to a process.
+
+    Signals that arrive before the process has started are forwarded when it has.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting: list[int] = []
 
     def to(self, process: subprocess.Popen[bytes]) -> None:
-        """Forward signals to this process."""
+        """Forward signals to this process from now on, and the signals that have arrived already."""
         self._process = process
         while self._waiting:
             process.send_signal(self._waiting.pop(0))
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         if signal.Signals(number).name in KEYBOARD_SIGNALS and _is_in_foreground():
-            return  # the terminal has sent the signal to the agent too
+            return  # the terminal has sent this signal to the agent too
         if self._process is None:
             self._waiting.append(number)
         else:
@@ -144,7 +145,10 @@ class _SignalForwarder:
 
 @contextmanager
 def _forwarding_signals() -> Iterator[_SignalForwarder]:
-    """Forward signals to the agent. Ignored signals stay ignored, here and in the agent."""
+    """Forward signals to the agent in the block.
+
+    A signal that this process ignores stays ignored, here and in the agent.
+    """
     numbers = [signal.Signals[name] for name in FORWARDED_SIGNALS if name in signal.Signals.__members__]
     handlers = {number: signal.getsignal(number) for number in numbers}
     forwarder = _SignalForwarder()
@@ -159,8 +163,11 @@ def _forwarding_signals() -> Iterator[_SignalForwarder]:
 
 
 def _is_in_foreground() -> bool:
-    """Whether the keys of a terminal reach our process group. The agent is in the same group."""
-    if os.name == "nt":  # on Windows, Ctrl-C reaches every process of a console
+    """Return whether our process group, which is also the agent's, is in the foreground of a terminal.
+
+    It then gets the signals of the keys.
+    """
+    if os.name == "nt":  # on Windows, Ctrl-C reaches every process of the console
         return True
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
@@ -175,7 +182,10 @@ def _is_in_foreground() -> bool:
 
 
 def record_exit(document: Path, code: int) -> None:
-    """Record the exit code of an agent. The agent has recorded its exception, but cannot know its exit code."""
+    """Record the exit code of an agent in its run.
+
+    The agent itself has recorded its exception, but cannot know its exit code.
+    """
     status = load(document).status
     ended = status_from_exit_code(code)
     is_kept = status == ("completed" if ended == "completed" else "failed")

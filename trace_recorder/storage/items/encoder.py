@@ -14,7 +14,8 @@ members.
                  "items": {"messages": [[0, 41]], "instructions": 42}     ranges of numbers, or one number
                  "check": {"messages": "9f3a01bc", …}                     CRC-32 over the CRCs of those item records
 
-If a list has many ranges, they may refer to positions in an earlier list of the same name that is written in full: {"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
+If a list has many ranges, they may refer to positions in an earlier list of the same name that is written in full:
+{"base": 171, "ranges": [[900, 900], {"base": [1, 280]}]}. Here 171 is the `seq` of the record that has that list.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Starts recording, replay or fork in every Python process of the agent, which imports this file at its start.
 
-A process is recorded if it uses HTTP. Replay and fork begin at the start of a process, because its tools may run before
-its first HTTP request. This directory is first on PYTHONPATH. It hides the user's own `sitecustomize`, which runs after
-this file. `sys.path` is then as it would be without this directory. A process that imports no HTTP library pays only
-for this file, because slow imports are made where they are needed. If the process cannot import the package, it is
-imported from the place of this file. The process may also have a Python that is too old for the package.
+Recording starts when the process imports an HTTP library. Replay and fork start at once, because tools may run before
+the first HTTP request. This directory is first on PYTHONPATH, so Python imports this file in place of the user's own
+`sitecustomize`. At its end, this file removes the directory from `sys.path`, and runs the user's file. Slow imports are
+inside functions, so a process that imports no HTTP library pays only for this file. If the process cannot find
+`trace_recorder`, this file imports the package to which it belongs. The process may also have a Python that is too old
+for the package.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -25,15 +26,18 @@ BOOTSTRAPS = {
     REPLAY: "trace_recorder.rerun.subprocess.bootstrap",
     FORK: "trace_recorder.rerun.subprocess.fork_bootstrap",
 }
-"""The module that begins in this process, by the environment variable that requests it."""
+"""For each environment variable, the module whose `begin` does what the variable requests."""
 started = set()  # type: ignore[var-annotated] # noqa: RUF100 - it runs in any Python
 
 
 class FirstFinder:
-    """A finder of modules that precedes the others until an HTTP library is imported."""
+    """A finder of modules that is the first in `sys.meta_path` until an HTTP library is imported."""
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201, ARG002, RUF100 - it runs in any Python
-        """Begin to record, then let the other finders find the module."""
+        """If the module is an HTTP library, start what the environment requests.
+
+        Then let the other finders find the module.
+        """
         if name not in LIBRARIES:
             return None
         if self in sys.meta_path:
@@ -68,9 +72,9 @@ def begin(*orders: str) -> None:
 
 
 def refuse(why: str) -> None:
-    """Report that this process is not recorded.
+    """Write to standard error why this process is not recorded.
 
-    If it should have been replayed or forked, end it before it calls a model.
+    If a replay or a fork was requested, end the process before it calls a model.
     """
     version = ".".join(map(str, sys.version_info[:2]))
     done = "replay" if REPLAY in os.environ else "fork" if FORK in os.environ else "record"
@@ -80,7 +84,7 @@ def refuse(why: str) -> None:
 
 
 def import_from_here() -> None:
-    """Import the package, and nothing else, from the place where it is installed."""
+    """Import the package to which this file belongs, without making other packages beside it importable."""
     import importlib.util
 
     origin = os.path.join(PACKAGE, "__init__.py")  # noqa: PTH118 - as above
