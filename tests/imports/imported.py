@@ -10,5 +10,5 @@ from trace_recorder.recording.imported_runs import Imported, read_file, write_ru
 
 
 def import_file(source: Source, directory: Path) -> Iterator[Imported]:
-    """Write each run of a file into a directory, and yield what was done."""
+    """Write each run of a file to a directory, and yield the result of each import."""
     return (write_run(run, directory) for run in read_file(source))

@@ -1,4 +1,4 @@
-"""Reading ATIF that other tools wrote. There and back is in `test_atif_round_trip.py`."""
+"""Reading ATIF that other tools wrote. `test_atif_round_trip.py` tests writing and reading."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def written(path: Path, document: Payload) -> Path:
 
 
 def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
-    """Each agent step is a call that saw everything before it, and each result is found at its observation."""
+    """Each agent step is a call with everything before it as its prompt, and each result is read from its
+    observation.
+    """
     trajectory = load(written(tmp_path / "atif.json", FOREIGN))
 
     first, last = trajectory.llm_interactions
@@ -53,7 +55,7 @@ def test_a_document_of_another_tool_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_the_last_observation_is_a_result_too(tmp_path: Path) -> None:
-    """The result belongs to the step that called, although no later call saw it."""
+    """The last result belongs to the step that called the tool, although no later call saw it."""
     document = {**FOREIGN, "steps": FOREIGN["steps"][:2]}
 
     [step] = load(written(tmp_path / "atif.json", document)).agent_steps
@@ -68,7 +70,7 @@ def test_the_last_observation_is_a_result_too(tmp_path: Path) -> None:
         ({"schema_version": "ATIF-v1.7"}, "damaged ATIF document"),
     ],
 )
-def test_what_cannot_be_read_is_told(document: Payload, why: str, tmp_path: Path) -> None:
-    """A newer version, or a document with members missing, is a TrajectoryFormatError that names the file."""
+def test_an_unreadable_document_is_refused(document: Payload, why: str, tmp_path: Path) -> None:
+    """A newer version, or a document with missing members, is a TrajectoryFormatError that names the file."""
     with pytest.raises(TrajectoryFormatError, match=why):
         load(written(tmp_path / "atif.json", document))

@@ -1,4 +1,4 @@
-"""ATIF that is read and written again: nothing is lost that the format has a place for, ours or another tool's."""
+"""ATIF that is read and written again, ours or another tool's: nothing is lost that the format can express."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def written(path: Path, document: Payload) -> Path:
 
 
 def _lost(before: Payload, after: Payload, path: str = "") -> Iterator[str]:
-    """Return the differences between the first and the second, in both directions."""
+    """Yield the differences between the two values, in both directions."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name, value in before.items():
             yield from _lost(value, after.get(name), f"{path}.{name}")
@@ -179,8 +179,10 @@ def _lost(before: Payload, after: Payload, path: str = "") -> Iterator[str]:
         yield f"{path}: {before!r}, and then {after!r}"
 
 
-def test_what_another_tool_wrote_is_written_again(tmp_path: Path) -> None:
-    """Versions, notes, effort, totals, continuations, copied context, extras, references, steps without a call."""
+def test_a_document_of_another_tool_is_written_unchanged(tmp_path: Path) -> None:
+    """Versions, notes, effort, totals, continuations, copied context, extras, references, and steps without a call are
+    kept.
+    """
     read = load(written(tmp_path / "foreign.json", FOREIGN))
     again = to_atif(read)
 
@@ -191,8 +193,8 @@ def test_what_another_tool_wrote_is_written_again(tmp_path: Path) -> None:
     assert to_atif(from_document(json.loads(json.dumps(read.to_document())), "run")) == again
 
 
-def test_it_is_what_the_run_says(tmp_path: Path) -> None:
-    """Totals that no step states are the run's; whose sub-agent is whose, how hard to think, are read."""
+def test_facts_of_the_file_are_facts_of_the_run(tmp_path: Path) -> None:
+    """The run has totals that no step states, the parents of sub-agents, and the reasoning effort."""
     run = load(written(tmp_path / "foreign.json", FOREIGN))
 
     assert {name: run.metrics[name] for name in ("input_tokens", "output_tokens", "cost")} == {
@@ -211,7 +213,7 @@ def test_it_is_what_the_run_says(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_of_one_moment_has_no_known_end(tmp_path: Path) -> None:
+def test_a_run_with_equal_times_has_no_known_end(tmp_path: Path) -> None:
     """If all timestamps are equal, the duration of the run is unknown, and not 0 s."""
     moment = "2025-06-12T20:00:00Z"
     steps = [
@@ -226,7 +228,7 @@ def test_a_run_of_one_moment_has_no_known_end(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Trajectory]:
-    """Return every run as it was recorded, and a run whose tools were recorded with the objects that they returned."""
+    """Return every recorded run, and a run whose tools were recorded with the objects that they returned."""
     directory = tmp_path_factory.mktemp("runs")
     return {name: load(path) for name, path in {**every(directory), "tools recorded": _tools(directory)}.items()}
 
@@ -256,7 +258,7 @@ def _tools(directory: Path) -> Path:
     return path
 
 
-def test_every_run_comes_back_whole(runs: Mapping[str, Trajectory], tmp_path: Path) -> None:
+def test_every_run_survives_a_round_trip(runs: Mapping[str, Trajectory], tmp_path: Path) -> None:
     """Each of our documents, and each continuation, is the same after it is read and written again."""
     images = tmp_path / "images"
     for name, run in runs.items():
@@ -265,10 +267,8 @@ def test_every_run_comes_back_whole(runs: Mapping[str, Trajectory], tmp_path: Pa
             assert (name, file, again) == (name, file, document)
 
 
-def test_what_tools_returned_and_what_the_agent_recorded_is_read_back(
-    runs: Mapping[str, Trajectory], tmp_path: Path
-) -> None:
-    """Steps of the agent's own with their reflections, and results with the objects that tools returned."""
+def test_recorded_steps_and_objects_of_tools_are_read_back(runs: Mapping[str, Trajectory], tmp_path: Path) -> None:
+    """The agent's own steps have their reflections, and results have the objects that tools returned."""
     own = load(written(tmp_path / "own.json", to_atif(runs["own_steps"])))
     assert [(step.step_number, step.state, step.derived) for step in own.agent_steps] == [
         (step.step_number, step.state, step.derived) for step in runs["own_steps"].agent_steps
@@ -285,8 +285,8 @@ def test_what_tools_returned_and_what_the_agent_recorded_is_read_back(
     assert results == before
 
 
-def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Path) -> None:
-    """Version 1.8 has sounds: a reference to a file, with its duration if that is known."""
+def test_a_document_with_sounds_survives_a_round_trip(tmp_path: Path) -> None:
+    """Version 1.8 refers to a sound by its file, with the duration if it is known."""
     sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3", "duration_sec": 2.25}}
     steps = [
         {"step_id": 1, "source": "user", "message": [{"type": "text", "text": "Listen."}, sound]},
@@ -309,8 +309,8 @@ def test_a_document_with_sounds_is_read_and_written_again_the_same(tmp_path: Pat
     assert (again["schema_version"], again["steps"][0]["message"]) == ("ATIF-v1.8", steps[0]["message"])
 
 
-def test_a_document_with_a_sound_in_a_sub_agent_without_answers_stays_of_version_1_8(tmp_path: Path) -> None:
-    """The sub-agent is not a call of the run, and is kept unchanged."""
+def test_a_sound_in_a_sub_agent_without_answers_keeps_version_1_8(tmp_path: Path) -> None:
+    """The sub-agent has no call in the run, and is kept unchanged."""
     sound = {"type": "audio", "source": {"media_type": "audio/mpeg", "path": "images/q.mp3"}}
     header = {"schema_version": "ATIF-v1.8", "agent": {"name": "x", "version": "1"}}
     silent = {**header, "trajectory_id": "ear", "steps": [{"step_id": 1, "source": "user", "message": [sound]}]}

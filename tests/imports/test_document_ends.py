@@ -1,4 +1,4 @@
-"""The members of a document before its calls and after its steps, without what is between them."""
+"""The members of a document before its calls and after its steps, read without the members in between."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def written(path: Path, task: str = "ask", result: str = "done", note: object = 
 
 @pytest.mark.parametrize("task", ["ask", LONG, LONG * (HEAD_BYTES // 8)])
 @pytest.mark.parametrize("result", ["done", LONG, LONG * (TAIL_BYTES // 8)])
-def test_both_ends_are_what_the_whole_document_says(task: str, result: str, tmp_path: Path) -> None:
-    """The result is right for long ends, and for texts that look like members."""
+def test_both_ends_equal_those_of_the_whole_document(task: str, result: str, tmp_path: Path) -> None:
+    """The result is correct for long ends, and for texts that look like members."""
     path = written(tmp_path / "run.json", task, result, {"success": True, "llm_interactions": [LONG]})
     whole = json.loads(path.read_bytes())
     del whole["llm_interactions"], whole["agent_steps"]
@@ -33,8 +33,8 @@ def test_both_ends_are_what_the_whole_document_says(task: str, result: str, tmp_
     assert document_ends(path) == whole
 
 
-def test_what_is_between_the_ends_is_not_read(tmp_path: Path) -> None:
-    """A document whose calls are no JSON has both its ends."""
+def test_the_middle_of_a_document_is_not_read(tmp_path: Path) -> None:
+    """Both ends of a document can be read although its calls are not valid JSON."""
     path = written(tmp_path / "run.json")
     ends = document_ends(path)
     data = path.read_bytes()
@@ -45,8 +45,8 @@ def test_what_is_between_the_ends_is_not_read(tmp_path: Path) -> None:
     assert document_ends(path) == ends
 
 
-def test_of_a_running_run_the_ends_say_so(tmp_path: Path) -> None:
-    """The document is the same during a run."""
+def test_the_ends_of_a_running_run_say_that_it_runs(tmp_path: Path) -> None:
+    """The document of a running run has the same form."""
     with TrajectoryRecorder(tmp_path / "run.json", task="ask") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "q"}], {"content": "a"}, "openai", "m")
         recorder.save_trajectory()
@@ -58,7 +58,7 @@ def test_of_a_running_run_the_ends_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_document_in_another_form_has_no_ends(indent: int | None, tmp_path: Path) -> None:
-    """The document must be read as a whole."""
+    """Such a document has no readable ends, and must be read as a whole."""
     path = written(tmp_path / "run.json")
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=indent), encoding="utf-8")
 
@@ -66,8 +66,8 @@ def test_a_document_in_another_form_has_no_ends(indent: int | None, tmp_path: Pa
     assert load(path).task == "ask"
 
 
-def test_a_document_that_is_cut_off_has_no_ends(tmp_path: Path) -> None:
-    """The document may be cut off at any byte."""
+def test_a_truncated_document_has_no_ends(tmp_path: Path) -> None:
+    """The document is cut at every byte."""
     path = written(tmp_path / "run.json")
     data = path.read_bytes().rstrip()
     for length in range(0, len(data), 7):
@@ -76,13 +76,13 @@ def test_a_document_that_is_cut_off_has_no_ends(tmp_path: Path) -> None:
 
 
 def test_ends_beyond_the_limit_are_not_searched_for(tmp_path: Path) -> None:
-    """The limit bounds the time for a file."""
+    """The limit bounds the time for each file."""
     path = written(tmp_path / "run.json", result="x" * (8 * MAX_BYTES))
 
     assert document_ends(path) is None
 
 
-def test_a_file_that_is_missing_raises(tmp_path: Path) -> None:
-    """The error is that of opening the file."""
+def test_a_missing_file_raises(tmp_path: Path) -> None:
+    """A missing file raises FileNotFoundError."""
     with pytest.raises(FileNotFoundError):
         document_ends(tmp_path / "none.json")

@@ -28,14 +28,14 @@ ANSWER = {"id": "a", "choices": [{"index": 0, "message": {"role": "assistant", "
 
 
 def request(**changes: Payload) -> tuple[str, Payload]:
-    """The record of a request of one message."""
+    """Return the record of a request of one message."""
     body = {"model": "m", "messages": None}
     about = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "method": "POST", "url": "u", "headers": {}}
     return "llm_request", {**about, "body": body, "items": {"messages": [[0, 0]]}, "check": {}, **changes}
 
 
 def response(**changes: Payload) -> tuple[str, Payload]:
-    """The record of its answer."""
+    """Return the record of the response to that request."""
     about = {"interaction_id": "llm_1", "attempt": 0, "status": 200, "headers": {}, "complete": True}
     return "llm_response", {**about, "duration_seconds": 1.0, "body": ANSWER, **changes}
 
@@ -61,9 +61,8 @@ HOSTILE: dict[str, list[tuple[str, Payload]]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_journal_is_read(name: str, tmp_path: Path) -> None:
-    """Each journal is a trajectory that can be shown.
-
-    A list of everything that its ranges name would not fit into memory.
+    """Each journal loads as a trajectory that can be shown, although a list of everything its ranges name would not fit
+    into memory.
     """
     path = tmp_path / "run.jsonl"
     items = [("item", {**ITEM, "n": number}) for number in range(4)]
@@ -76,8 +75,8 @@ def test_a_hostile_journal_is_read(name: str, tmp_path: Path) -> None:
     assert [item for item in raised.items() if not isinstance(item[1], SystemExit | None)] == []
 
 
-def test_a_range_names_no_more_than_there_is() -> None:
-    """A request whose ranges name missing items cannot be put together, and a gap says so. Other requests can."""
+def test_a_range_cannot_name_missing_items() -> None:
+    """A request whose ranges name missing items becomes a gap. Other requests are read."""
     lost = request(items={"messages": [[0, 1]]})
     whole = request(interaction_id="llm_2", items={"messages": [[0, 0], [0, 0]]})
 
@@ -87,8 +86,8 @@ def test_a_range_names_no_more_than_there_is() -> None:
     assert len(trajectory.llm_interactions[1].input_messages) == 2
 
 
-def test_an_item_is_not_as_far_away_as_its_number_says() -> None:
-    """A huge number allocates no range up to it. After lost items, the others are counted."""
+def test_a_huge_item_number_allocates_nothing() -> None:
+    """A huge number allocates no range up to it. Items after lost items are still found by their numbers."""
     far = ("item", {**ITEM, "n": 10**9})
     lost = request(items={"messages": [[0, 10**9 - 1]]})
     behind = ("item", {**ITEM, "n": 500})
@@ -101,8 +100,8 @@ def test_an_item_is_not_as_far_away_as_its_number_says() -> None:
 
 
 @pytest.mark.parametrize("size", [100_000_000, 1000])
-def test_a_stream_grows_no_more_than_streams_do(size: int) -> None:
-    """Parts that would unpack to more than any stream are not unpacked. A gap says so."""
+def test_a_stream_is_unpacked_within_a_limit(size: int) -> None:
+    """Parts that would unpack to more than any real stream are not unpacked, and a gap says so."""
     packed = base64.b64encode(zlib.compress(b"data: {}\n\n" * (size // 10), 9)).decode()
     part = {"interaction_id": "llm_1", "attempt": 0, "status": 200, "headers": {}, "bytes": size, "zlib": packed}
 
@@ -113,8 +112,8 @@ def test_a_stream_grows_no_more_than_streams_do(size: int) -> None:
     assert (trajectory.llm_interactions[0].raw_stream is not None) == whole
 
 
-def test_bad_lines_are_told_a_thousand_times_and_counted() -> None:
-    """The gaps stay few, however many lines of a file are damaged."""
+def test_at_most_a_thousand_damaged_lines_are_named() -> None:
+    """Further damaged lines are only counted, so that there are few gaps for any file."""
     gaps = folded(journal_of(("start", START)) + b"x\n" * 5000).gaps
 
     assert (len(gaps), gaps[999].why, gaps[1000].why) == (
@@ -127,13 +126,13 @@ WRONG: tuple[Payload, ...] = (None, 5, 1e308, "x", [], {}, [5], {"a": 5}, True, 
 
 
 def places(value: Payload, above: tuple[Payload, ...] = ()) -> list[tuple[Payload, ...]]:
-    """Return the place of each value in a document."""
+    """Return the path of each value in a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place for name, one in inner for place in ((*above, name), *places(one, (*above, name)))]
 
 
-def test_documents_of_wrong_types_are_refused_or_can_be_used(tmp_path: Path) -> None:
-    """`load` refuses any value in any place with its error, or every view can be made of the document."""
+def test_documents_with_wrong_types_are_refused_or_can_be_exported(tmp_path: Path) -> None:
+    """For any value in any place, `load` raises its error, or every view can be made of the document."""
     document = rich_run(tmp_path / "run.json").read_text()
     path, random_ = tmp_path / "other.json", random.Random(7)
     broken = []
@@ -144,14 +143,14 @@ def test_documents_of_wrong_types_are_refused_or_can_be_used(tmp_path: Path) -> 
             inner = inner[step]
         inner[place[-1]] = wrong
         path.write_text(json.dumps(changed))
-        if place[-1] != "timestamp" or wrong != "x":  # of times, each view reads what it needs
+        if place[-1] != "timestamp" or wrong != "x":  # views also read values that `load` leaves untouched
             broken += [(place, wrong, error) for error in problems(path)]
 
     assert broken == []
 
 
 def problems(path: Path) -> list[str]:
-    """Return the exceptions, other than our own errors, of reading a document and of making views of it."""
+    """Return the unexpected exceptions from reading a document and from making views of it."""
     try:
         trajectory = load(path)
     except TrajectoryFormatError:
@@ -176,7 +175,7 @@ def _export(form: Any, trajectory: Trajectory, directory: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", [150, 400, 900])
-def test_what_is_nested_deep_can_be_shown(tmp_path: Path, depth: int) -> None:
+def test_a_deeply_nested_message_can_be_shown(tmp_path: Path, depth: int) -> None:
     """A message that is nested as deep as JSON can be read is shown, or refused in one sentence."""
     nested: Payload = "x"
     for _ in range(depth):

@@ -1,4 +1,4 @@
-"""Reading any file of a run, finished or not, complete or not; other files are clearly refused."""
+"""Reading any file of a run, finished or not, complete or not. Other files are refused with a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def started(**about: Payload) -> bytes:
 
 
 def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
-    """A journal that breaks off anywhere loads with its first interactions. Those that had ended are complete."""
+    """A journal that is cut at any byte loads with its first interactions. The ended ones are complete."""
     path = rich_run(tmp_path / "run.json").with_suffix(".jsonl")
     data = path.read_bytes()
     full = load(path).to_document()["llm_interactions"]
@@ -51,7 +51,7 @@ def test_a_journal_cut_at_any_byte_is_a_trajectory(tmp_path: Path) -> None:
 
 
 def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
-    """A flipped bit in any line, even the first, never loses the file: the gaps report a damaged line."""
+    """A flipped bit in any line, even the first, never makes the file unreadable. The gaps name a damaged line."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
     recorder.record_agent_step(1, "thinking")
     recorder.annotate("k", 1)
@@ -71,7 +71,7 @@ def test_any_line_of_a_journal_may_be_damaged(tmp_path: Path) -> None:
 # ── the status ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_run_that_goes_on_is_running(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_running(tmp_path: Path) -> None:
     """While a recorder has the journal's lock, a run without an end is running, read from either of its files."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
@@ -104,8 +104,8 @@ def test_a_run_whose_process_was_killed_is_interrupted(tmp_path: Path) -> None:
         ({"status": "interrupted"}, "interrupted"),
     ],
 )
-def test_a_run_with_an_end_says_how_it_ended(tmp_path: Path, ending: Payload, expected: str) -> None:
-    """The last record decides, for any lock and any writer."""
+def test_a_run_with_an_end_has_the_recorded_status(tmp_path: Path, ending: Payload, expected: str) -> None:
+    """The last record decides, whatever lock and writer there are."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(started(host="elsewhere") + line(2, "finalize", ending))
 
@@ -113,15 +113,15 @@ def test_a_run_with_an_end_says_how_it_ended(tmp_path: Path, ending: Payload, ex
 
 
 def test_a_run_of_another_host_without_an_end_is_unknown(tmp_path: Path) -> None:
-    """A lock that is free on this host says nothing about a process on another host."""
+    """A free lock on this host says nothing about a process on another host."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(started(host="elsewhere"))
 
     assert load(path).status == "unknown"
 
 
-def test_a_document_alone_cannot_say_that_it_is_running(tmp_path: Path) -> None:
-    """For a document without its journal it is unknown whether the run is still recorded."""
+def test_a_document_without_its_journal_is_never_running(tmp_path: Path) -> None:
+    """Without the journal it is unknown whether the run is still being recorded."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     (tmp_path / "copy.json").write_bytes(recorder.trajectory_path.read_bytes())
@@ -135,8 +135,8 @@ def test_a_document_alone_cannot_say_that_it_is_running(tmp_path: Path) -> None:
 # ── which file ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_journal_is_the_truth(tmp_path: Path) -> None:
-    """A document with its journal next to it is read from the journal, by any of their paths, as text too."""
+def test_a_run_is_read_from_its_journal(tmp_path: Path) -> None:
+    """A document with its journal next to it is read from the journal, by either path, also if the path is a string."""
     path = rich_run(tmp_path / "run.json")
     path.write_text('{"task": "something else", "llm_interactions": []}')
 
@@ -145,8 +145,8 @@ def test_the_journal_is_the_truth(tmp_path: Path) -> None:
     assert tasks == ["mend it"] * 3
 
 
-def test_a_document_alone_says_what_the_journal_says(tmp_path: Path) -> None:
-    """Without its journal, a document loads to a trajectory that renders to the same document, without raw requests."""
+def test_a_document_without_its_journal_has_all_but_raw_requests(tmp_path: Path) -> None:
+    """A document alone loads to a trajectory that gives the same document, without raw requests."""
     path = rich_run(tmp_path / "run.json")
     from_journal = load(path).to_document()
     path.with_suffix(".jsonl").unlink()
@@ -159,8 +159,8 @@ def test_a_document_alone_says_what_the_journal_says(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
-    """A path without a file is Python's own error."""
+def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
+    """A path without a file raises Python's FileNotFoundError."""
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "run.json")
 
@@ -176,7 +176,7 @@ def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     ],
 )
 def test_a_newer_version_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    """A file that only a later version can read is refused. The message says what to do."""
+    """A file that only a later version can read is refused, with a message that says what to do."""
     (tmp_path / name).write_bytes(content)
 
     with pytest.raises(TrajectoryFormatError, match=rf"{name} .*version 2.*up to 1. Install a newer trace_recorder"):
@@ -207,7 +207,7 @@ NONE = (
 
 
 @pytest.mark.parametrize("content", NONE, ids=lambda content: str(content[:30]))
-def test_a_json_file_that_is_no_trajectory_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_json_file_that_is_not_a_trajectory_is_refused(tmp_path: Path, content: bytes) -> None:
     """The error names the file and the expected format."""
     (tmp_path / "run.json").write_bytes(content)
 
@@ -222,8 +222,8 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize("content", FOREIGN, ids=lambda content: str(content[:30]))
-def test_a_jsonl_file_that_is_no_journal_is_refused(tmp_path: Path, content: bytes) -> None:
-    """A file of lines of another tool, numbered ones too, is refused with its name."""
+def test_a_jsonl_file_that_is_not_a_journal_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A file of another tool's lines, even numbered lines, is refused with its name."""
     (tmp_path / "run.jsonl").write_bytes(content)
 
     with pytest.raises(TrajectoryFormatError, match=r"run\.jsonl is not a journal"):
@@ -233,7 +233,7 @@ def test_a_jsonl_file_that_is_no_journal_is_refused(tmp_path: Path, content: byt
 @pytest.mark.parametrize(
     "content", [b"", bytes(4096), b'{"se', started()[:-20], started()[:-1], bytes(100) + started()], ids=range(6)
 )
-def test_a_journal_of_which_little_is_left_is_a_trajectory(tmp_path: Path, content: bytes) -> None:
+def test_a_journal_without_a_complete_record_is_a_trajectory(tmp_path: Path, content: bytes) -> None:
     """A process that was killed before its first record was complete leaves a run without facts."""
     (tmp_path / "run.jsonl").write_bytes(content)
 
@@ -251,7 +251,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
     st.binary(max_size=60) | st.lists(st.sampled_from([*FOREIGN, started(), b"\0"])).map(b"".join),
 )
 def test_any_bytes_are_a_trajectory_or_refused(tmp_path: Path, suffix: str, content: bytes) -> None:
-    """For any bytes, load returns a trajectory that can be written, or raises its error."""
+    """For any bytes, `load` returns a trajectory that can be written, or raises its error."""
     path = tmp_path / f"run{suffix}"
     path.write_bytes(content)
 
@@ -261,8 +261,10 @@ def test_any_bytes_are_a_trajectory_or_refused(tmp_path: Path, suffix: str, cont
 
 
 @given(st.integers(0, 10**9), json_values)
-def test_a_document_with_one_wrong_value_is_a_trajectory_or_refused(tmp_path: Path, seed: int, value: Payload) -> None:
-    """Whichever value of a document is replaced, it loads and can be written again, or is refused as damaged."""
+def test_a_document_with_a_wrong_value_is_a_trajectory_or_refused(tmp_path: Path, seed: int, value: Payload) -> None:
+    """Whichever value of a document is replaced, the document loads and can be written again, or is refused as
+    damaged.
+    """
     path = tmp_path / "damaged.json"
     if not (tmp_path / "run.json").exists():
         rich_run(tmp_path / "run.json")
@@ -282,7 +284,7 @@ def replace_one(inside: Payload, value: Payload, random: Random) -> None:
 
 
 def loaded(path: Path) -> str:
-    """Load a file and touch everything that a reader might."""
+    """Load a file, and read everything of it that a caller might read."""
     try:
         trajectory = load(path)
     except TrajectoryFormatError as error:
@@ -312,7 +314,7 @@ def test_a_document_of_another_tool_states_its_origin(tmp_path: Path) -> None:
 
 
 def test_a_document_of_trae_agent_loads(tmp_path: Path) -> None:
-    """The format that the document follows, as its own recorder writes it, is a trajectory."""
+    """A document of Trae Agent's own recorder loads as a trajectory."""
     (tmp_path / "run.json").write_text(json.dumps(TRAE))
 
     trajectory = load(tmp_path / "run.json")
@@ -380,8 +382,8 @@ TRAE = {
 }
 
 
-def test_loading_a_run_reads_no_call_until_one_is_asked_for(tmp_path: Path) -> None:
-    """Reading the task and the status reads no call. The calls are read once, for all later questions."""
+def test_loading_a_run_reads_calls_only_on_demand(tmp_path: Path) -> None:
+    """Reading the task and the status reads no call. The calls are read once, at the first use."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="t") as recorder:
         recorder.record_llm_interaction([{"role": "user", "content": "Hi"}], {"content": "Ho"}, "p", "m")

@@ -1,4 +1,4 @@
-"""load_all: the runs of a directory, one after another."""
+"""load_all: the runs of a directory, loaded one after another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_recorder import TrajectoryFormatError, UnreadableRunsError, load_all
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Return a directory with two runs, and another file between them."""
+    """A directory with two runs, and another file between them."""
     recorded(tmp_path / "a.json", "first")
     (tmp_path / "b.json").write_text("{}")
     recorded(tmp_path / "c.json", "second")
@@ -20,7 +20,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_runs_are_read_one_by_one_in_the_order_of_their_names(directory: Path) -> None:
-    """A run is read when it is asked for: one that is written meanwhile is found as it is then."""
+    """A run is read when the iterator reaches it, so a change in the meantime is seen."""
     runs = load_all(directory, strict=False)
 
     assert next(runs).llm_interactions[0].response.content == "first"
@@ -30,7 +30,7 @@ def test_runs_are_read_one_by_one_in_the_order_of_their_names(directory: Path) -
     assert [path.name for path in runs.failures] == ["b.json", "c.json"]
 
 
-def test_files_that_are_no_runs_are_reported_at_the_end(directory: Path) -> None:
+def test_files_that_are_not_runs_are_reported_at_the_end(directory: Path) -> None:
     """All runs come first. Then one error names the files that could not be read."""
     runs = load_all(str(directory))
     answers = [next(runs).llm_interactions[0].response.content for _ in range(2)]
@@ -42,7 +42,7 @@ def test_files_that_are_no_runs_are_reported_at_the_end(directory: Path) -> None
     assert [*runs] == []
 
 
-def test_a_directory_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
-    """Before any run is asked for."""
+def test_a_missing_directory_is_an_error_at_once(tmp_path: Path) -> None:
+    """The error is raised before any run is asked for."""
     with pytest.raises(FileNotFoundError):
         load_all(tmp_path / "none")

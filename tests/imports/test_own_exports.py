@@ -24,12 +24,14 @@ RUNS = (
 )
 EXPORTS = ("atif", "hierarchy", "inspect", "invariant", "otlp", "traces", "session-traces")
 LOST: dict[tuple[str, str], set[str]] = {
-    ("session-traces", "*"): {"tokens"},  # which the format does not have
-    ("invariant", "streamed"): {"prompts"},  # a call that saw less than was said before, as events are told once
+    ("session-traces", "*"): {"tokens"},  # members that the format does not have
+    ("invariant", "streamed"): {
+        "prompts"
+    },  # a call has fewer messages than the model saw, because the format has each event once
     ("invariant", "compacted"): {"prompts"},  # likewise
-    ("traces", "images"): {"prompts"},  # an image by its address is a text
+    ("traces", "images"): {"prompts"},  # an image with a URL is read as text
 }
-"""By export and run: what does not come back."""
+"""By export and run: what is not read back."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
 
 @pytest.mark.parametrize("told", RUNS)
 @pytest.mark.parametrize("name", EXPORTS)
-def test_what_was_exchanged_comes_back(name: str, told: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
+def test_the_exchanged_content_is_read_back(name: str, told: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
     """Each answer has its calls with their arguments, the tools' results, and its tokens."""
     before, after = facts([runs[told]]), facts([*exported_and_read(name, runs[told], tmp_path)])
 
@@ -51,8 +53,8 @@ def test_what_was_exchanged_comes_back(name: str, told: str, runs: dict[str, Tra
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_no_answer_comes_back_twice(name: str, tmp_path: Path) -> None:
-    """Two conversations may begin with the same answer, and an agent may put an answer into its history."""
+def test_no_answer_is_read_back_twice(name: str, tmp_path: Path) -> None:
+    """Two conversations begin with the same answer, and one prompt has an answer that an agent put into it."""
     before = [system("s"), "q", assistant("a")]
     made = run(
         call(before[:2], "a"),

@@ -1,4 +1,6 @@
-"""Our runs, exported and read again: equal members, and members that a format cannot carry (docs/import-results.md)."""
+"""Our runs, exported and read again: equal members, and members that a format cannot express
+(docs/import-results.md).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trajectory]:
 
 
 @pytest.mark.parametrize("name", _DIFFERS)
-def test_only_what_a_format_cannot_carry_differs(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
+def test_only_members_that_a_format_cannot_express_differ(
+    name: str, runs: dict[str, Trajectory], tmp_path: Path
+) -> None:
     differing: set[str] = set()
     for run_name, run in runs.items():
         again = _exported_and_read(name, run, tmp_path / run_name)
@@ -41,8 +45,8 @@ def test_only_what_a_format_cannot_carry_differs(name: str, runs: dict[str, Traj
 
 
 @pytest.mark.parametrize("name", _DIFFERS)
-def test_an_ordinary_run_comes_back(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
-    """A run with tools comes back: questions, answers, tools with their arguments, and results."""
+def test_an_ordinary_run_is_read_back(name: str, runs: dict[str, Trajectory], tmp_path: Path) -> None:
+    """A run with tools has the same questions, answers, tool calls with their arguments, and results."""
     run = runs["tools"]
     again = _exported_and_read(name, run, tmp_path)
     asked = [[(text or None, calls) for _, text, calls, _ in call["prompt"] if text or calls] for call in _calls(run)]
@@ -100,7 +104,7 @@ def _calls(run: Trajectory) -> list[dict[str, Any]]:
 
 
 def _message(message: Message) -> tuple[str, Any, Any, str | None]:
-    """Return a message; of parts that are no text, only that they are there."""
+    """Return a message. Its parts that are not text are replaced by a mark of their presence."""
     content = message.content
     if isinstance(content, list):
         content = [part.get("text", "…") if isinstance(part, dict) else part for part in content]

@@ -1,1 +1,1 @@
-"""Files of other tools: made by us in the forms that these tools write, and where they are at hand, real ones."""
+"""Files of other tools: our own files in the forms that these tools write, and real files, if they are present."""

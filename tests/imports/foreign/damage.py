@@ -1,4 +1,4 @@
-"""Damage to a file of another tool, and what it may lead to: the part that is whole, or an error that says why."""
+"""Damage to a file of another tool: the intact part is read, or an error says why it cannot be read."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ _OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, "", "text", "\ud800", [],
 
 
 def check_damaged(path: Path, data: bytes) -> None:
-    """Read damaged forms of a file.
-
-    Each is read, or refused with a TrajectoryFormatError that a reader raises itself.
+    """Read damaged forms of a file. Check that each is read, or refused with a TrajectoryFormatError that a reader
+    raises itself.
     """
     for damaged in (*_cut(data), *_flipped(data), *_retyped(data)):
         path.write_bytes(damaged)
@@ -28,7 +27,7 @@ def check_damaged(path: Path, data: bytes) -> None:
 
 
 def _unexpected_error(path: Path) -> BaseException | None:
-    """Return the reader's error that a TrajectoryFormatError wraps."""
+    """Return the reader's unexpected error, which a TrajectoryFormatError wraps, or None."""
     try:
         for run in runs_of(path):
             load_lines(journal_lines(run), path).to_document()
@@ -47,7 +46,9 @@ def _flipped(data: bytes) -> Iterator[bytes]:
 
 
 def _retyped(data: bytes) -> Iterator[bytes]:
-    """Yield the JSON, or each of its lines, with each value replaced by values of other types, and without it."""
+    """Yield the JSON, or each of its lines, once without each value and once with each value replaced by
+    another type.
+    """
     try:
         yield from map(_encoded, _variants(json.loads(data)))
     except UnicodeDecodeError:
@@ -64,7 +65,7 @@ def _encoded(value: Payload) -> bytes:
 
 
 def _variants(value: Payload, turn: int = 0) -> Iterator[Payload]:
-    """Yield the value with one change for each place in it. Two of the other types are used in turns."""
+    """Yield copies of the value with one change each, at every place in it. The types of the new values take turns."""
     yield _OTHERS[turn % len(_OTHERS)]
     yield _OTHERS[(turn * 7 + 5) % len(_OTHERS)]
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

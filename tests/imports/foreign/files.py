@@ -1,8 +1,7 @@
-"""Files of other tools, and checks of every run that is read from one.
-
-Real files are not part of the project: if they are absent, the tests that need them skip, and say so. The files in
-`tests/data/foreign` were produced for it, each in a folder with the name of its format: by the tool itself with a
-scripted provider, or by hand as the format is described.
+"""Files of other tools, and checks of every run that is read from one. Real files are not part of the project: if they
+are absent, the tests that need them are skipped with a reason. The files in `tests/data/foreign` were produced for the
+project, each in a folder with the name of its format: by the tool itself with a scripted provider, or by hand from the
+format's description.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ DIRECTORY = Path(os.environ.get("TRACE_RECORDER_FOREIGN", Path(__file__).parents
 
 
 def real_files(pattern: str) -> list[Path]:
-    """Return the matching real files, in order. Skips the test if there are no such files."""
+    """Return the matching real files, in order. Skip the test if there are no such files."""
     found = sorted(path for path in DIRECTORY.glob(pattern) if path.is_file())
     if not found:
         pytest.skip(f"there is no {pattern} in {DIRECTORY}")
@@ -42,7 +41,7 @@ def produced_files(pattern: str = "*/**/*") -> list[Path]:
 
 
 def runs_of(path: Path) -> list[ForeignRun]:
-    """Read the runs of a file as its format's module describes them."""
+    """Read the runs of a file by its format's module."""
     return [*read_runs(Source(path))]
 
 
@@ -53,7 +52,7 @@ def loaded(path: Path) -> Iterator[Trajectory]:
 
 
 def said_in(run: Trajectory) -> list[dict[str, Any]]:
-    """Return for each call of a run the number of its messages, and the known values of its answer."""
+    """Return for each call of a run how many messages its prompt has, and the known values of its answer."""
     return [
         {
             "saw": len(call.input_messages),
@@ -66,7 +65,9 @@ def said_in(run: Trajectory) -> list[dict[str, Any]]:
 
 
 def results_in(run: Trajectory) -> list[tuple[str, str | None, bool | None, Any]]:
-    """Return the results of tools: the id of the call, the tool, whether it succeeded, and the result or the error."""
+    """Return the tool results of a run: the id of the call, the tool, whether it succeeded, and the result or the
+    error.
+    """
     results = [result for step in run.agent_steps for result in step.tool_results]
     return [(result.call_id, result.name, result.success, result.error or result.result) for result in results]
 

@@ -1,7 +1,6 @@
-"""Damages real files of other tools, and puts secrets into them: `python -m tests.imports.foreign.fuzzing`.
-
-A damaged copy is read as far as it is whole, or refused; a reader's own errors are TrajectoryFormatErrors. Of a copy
-with secrets in its texts, its names, its ids and its own file name, what is imported has none of them.
+"""Damages real files of other tools, and puts secrets into them: `python -m tests.imports.foreign.fuzzing`. The intact
+part of a damaged copy must be read, or the copy refused with a TrajectoryFormatError of its reader. Secrets are put
+into texts, names, ids and the file's own name, and must not be in what is imported.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from trace_recorder.imports.loader import load_lines
 from trace_recorder.values.messages import Payload
 
 MAX_BYTES = 300_000
-"""Larger files are left out: a copy of them takes too long."""
+"""Larger files are skipped, because a copy of them takes too long."""
 _OTHERS: tuple[Payload, ...] = (None, True, -1, 1e300, 10**400, "", "text", "\ud800", [], [[]], [None], {}, {"a": []})
 Change = Callable[[Payload], Payload]
 _DEEP = b"[" * 3000
 
 
 def corpus() -> list[Path]:
-    """Return the real and the produced files in a format that is read, as far as they are small enough."""
+    """Return the real and the produced files in a known format, except files that are too large."""
     real = sorted(path for path in DIRECTORY.glob("**/*") if path.is_file() and path.suffix != ".md")
     files = [path for path in (*real, *produced_files()) if path.stat().st_size < MAX_BYTES]
     return [path for path in files if format_of(Source(path)) is not None]
@@ -80,7 +79,7 @@ def _changed_line(line: bytes, change: Change, random: Random, share: float) -> 
 
 
 def _retyped(value: Payload, random: Random) -> Payload:
-    """Return a value in which one, at a random depth, has another type."""
+    """Return a copy of a value in which an inner value, at a random depth, has another type or is absent."""
     if isinstance(value, dict | list) and value and random.random() < 0.9:
         copy = value.copy()
         name = random.choice([*value]) if isinstance(value, dict) else random.randrange(len(value))
@@ -93,7 +92,7 @@ def _retyped(value: Payload, random: Random) -> Payload:
 
 
 def failure(path: Path) -> BaseException | None:
-    """Read a file. Return the exception if it is not one of the reader's own errors."""
+    """Read a file, and return its exception if that is not one of the reader's own errors."""
     try:
         for run in runs_in(Source(path)):
             load_lines(journal_lines(run), path).to_document()
@@ -105,7 +104,7 @@ def failure(path: Path) -> BaseException | None:
 
 
 def planted(data: bytes, some: list[Key], random: Random) -> bytes:
-    """Return JSON, or lines of it, with a key in about every fifth text, and in the name of some member."""
+    """Return JSON, or lines of JSON, with a key in about every fifth text, and in the name of a member."""
     return _changed_json(data, lambda value: _with_keys(value, some, random), random, share=1.0)
 
 
@@ -122,7 +121,7 @@ def _with_keys(value: Payload, some: list[Key], random: Random) -> Payload:
 
 
 def leaked(path: Path, some: list[Key], out: Path) -> set[str]:
-    """Import a file. Return the kinds of keys that are in the written files or in their names."""
+    """Import a file, and return the kinds of keys that are in the written files or in their names."""
     try:
         for _ in import_file(Source(path), out):
             pass
@@ -134,7 +133,7 @@ def leaked(path: Path, some: list[Key], out: Path) -> set[str]:
 
 
 def one(number: int, seed: int, files: list[Path], place: Path) -> Iterator[str]:
-    """Damage one copy and put keys into another. Yield the faults."""
+    """Damage a copy of a file, and put keys into a second copy. Yield the faults."""
     random = Random(f"{seed} {number}")
     original = files[number % len(files)]
     data = original.read_bytes()
@@ -153,7 +152,7 @@ def one(number: int, seed: int, files: list[Path], place: Path) -> Iterator[str]
 
 
 def search(copies: Iterator[int], seed: int, files: list[Path]) -> Counter[str]:
-    """Try copies. Return the faults."""
+    """Try copies until the time is over, and return the faults."""
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as directory:
         for number in copies:

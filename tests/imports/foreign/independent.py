@@ -1,6 +1,5 @@
-"""A second reading of the newest files, by the simplest code for each: what the answers, results and times are.
-
-`python -m tests.imports.foreign.independent` prints the table of docs/import-results.md.
+"""A second reading of the newest files, with the simplest code for each, of answers, results and times. `python -m
+tests.imports.foreign.independent` prints the table of docs/import-results.md.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ class Answer(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The answers in a file in the order of time, and the results of the tools by the ids of their calls."""
+    """The answers in a file in the order of time, and the tool results by the ids of their calls."""
 
     answers: list[Answer]
     results: dict[str, str]
 
 
 def ours(path: Path) -> Reading:
-    """Return our reading of a file."""
+    """Return the reading of a file by our importer."""
     answers: list[Answer] = []
     results: dict[str, str] = {}
     for run in loaded(path):
@@ -52,7 +51,7 @@ def ours(path: Path) -> Reading:
 
 
 def _text(value: Any) -> str:
-    """Return the texts in a result, in their order."""
+    """Return the texts in a result, in order."""
     if isinstance(value, list):
         return "\n".join(map(_text, value))
     if isinstance(value, dict):
@@ -61,7 +60,7 @@ def _text(value: Any) -> str:
 
 
 def _time(value: Any) -> str:
-    """Return a time as we write it: a text with a Z, or a number of milliseconds."""
+    """Return a time in our form. The source has a text with a Z, or a number of milliseconds."""
     if isinstance(value, str):
         return datetime.fromisoformat(value).isoformat(timespec="microseconds")
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)).isoformat(timespec="microseconds")
@@ -72,7 +71,7 @@ def _lines(path: Path) -> _Lines:
 
 
 def _codex(path: Path) -> Reading:
-    """Read the items between two inputs as an answer; the record of its tokens follows it."""
+    """Read the items between two inputs as an answer, with the record of tokens that follows the answer."""
     answers: list[Answer] = []
     results: dict[str, str] = {}
     time, text, calls = "", None, []
@@ -94,7 +93,9 @@ def _codex(path: Path) -> Reading:
 
 
 def _claude(path: Path) -> Reading:
-    """Read the lines of each answer of the session and its sub-agents. The time is that of the named request."""
+    """Read the lines of each answer of the session and its sub-agents. An answer has the time of the request that it
+    names.
+    """
     files = [path, *sorted(path.parent.glob(f"{path.stem}/subagents/*.jsonl"))]
     lines = [line for file in files for line in _lines(file)]
     sent = {line["id"]: line["timestamp"] for line in lines if line["type"] == "api-request"}
@@ -115,7 +116,7 @@ def _claude(path: Path) -> Reading:
 
 
 def _gemini(path: Path) -> Reading:
-    """Read the last line of each answer; the results are in it."""
+    """Read the last line of each answer, which has the results too."""
     last = {line["id"]: line for line in _lines(path) if line.get("type") == "gemini"}
     results = {
         call["id"]: part["functionResponse"]["response"]["output"]
@@ -137,7 +138,7 @@ def _gemini(path: Path) -> Reading:
 
 
 def _gemini_stream(path: Path) -> Reading:
-    """Read the parts before and after results as answers. Tokens are stated for the run only."""
+    """Read the parts before and after results as answers. The file states tokens only for the whole run."""
     answers: list[Answer] = []
     results: dict[str, str] = {}
     is_open = False
@@ -219,7 +220,7 @@ def _completion_log(path: Path) -> Reading:
 
 
 def _spans(path: Path) -> Reading:
-    """Read the times of calls, and the results of tools by their spans. The answers come from the provider."""
+    """Read the times of calls, and tool results by their spans. The answers are taken from the provider's record."""
     document = json.loads(path.read_text())
     spans = [span for one in document["resourceSpans"] for scope in one["scopeSpans"] for span in scope["spans"]]
     times: list[str] = []
@@ -249,7 +250,7 @@ READERS: dict[str, Callable[[Path], Reading]] = {
 
 
 def provider_said(path: Path) -> list[Answer] | None:
-    """Return the scripted provider's answers, if `truth.json` lists the file. It has no times."""
+    """Return the scripted provider's answers, without times, if `truth.json` lists the file."""
     facts = json.loads((NEWEST / "truth.json").read_text()).get(path.relative_to(NEWEST).as_posix())
     if facts is None:
         return None

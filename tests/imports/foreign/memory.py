@@ -1,4 +1,4 @@
-"""How much memory a process of its own needs to read a file: `python -m tests.imports.foreign.memory FILE`."""
+"""How much memory a separate process needs to read a file: `python -m tests.imports.foreign.memory FILE`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process had so far. Linux counts that of a parent in before `exec`."""
+    """Return the most memory that this process had so far. On Linux this includes the parent's memory before `exec`."""
     status = Path("/proc/self/status")
     if status.is_file():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -26,7 +26,7 @@ def peak_bytes() -> int:
 
 
 def measured(path: Path) -> dict[str, Any]:
-    """Read a file in a process of its own; return the `peak` in bytes, the `gaps` of its runs, and the `error`."""
+    """Read a file in a separate process. Return the `peak` in bytes, the `gaps` of its runs, and the `error`."""
     command = [sys.executable, "-m", "tests.imports.foreign.memory", str(path)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -34,7 +34,7 @@ def measured(path: Path) -> dict[str, Any]:
 
 
 def main(path: Path) -> None:
-    """Read a file, and print the memory that this took."""
+    """Read a file, and print how much memory this took."""
     formats.format_of(formats.Source(Path(__file__)))  # loads the modules of all formats
     before = peak_bytes()
     gaps: list[str] = []

@@ -1,4 +1,4 @@
-"""Files of spans, made by us in the forms of OTLP and of the tools that list spans."""
+"""Files of spans, which we wrote in the forms of OTLP and of tools that list spans."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ SAID = {"role": "assistant", "parts": [{"type": "text", "content": "It is 18 deg
 
 
 def attributes(members: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return attributes in OTLP's form.
-
-    A value that is not a scalar becomes a JSON text, as the conventions require.
-    """
+    """Return attributes in OTLP's form. A value that is not a scalar becomes JSON text, as the conventions require."""
     return [{"key": name, "value": _any_value(value)} for name, value in members.items()]
 
 
@@ -53,7 +50,7 @@ def span(
     events: Iterable[dict[str, Any]] = (),
     **members: Any,
 ) -> dict[str, Any]:
-    """Return a span as OTLP has it. Attributes are named with `__` for a dot."""
+    """Return a span in OTLP's form. In the names of the arguments, `__` stands for a dot."""
     started = BEGAN + int(start * SECOND)
     return {
         "traceId": TRACE,
@@ -69,7 +66,7 @@ def span(
 
 
 def call(number: int, parent: int | None, prompt: Any, answer: Any, **more: Any) -> dict[str, Any]:
-    """Return a chat span of the GenAI conventions."""
+    """Return a span of a chat call by the GenAI conventions."""
     return span(
         number,
         "chat gpt-4o",
@@ -99,7 +96,7 @@ def agent_run() -> list[dict[str, Any]]:
 
 
 def otlp(spans: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return a request with spans."""
+    """Return an OTLP request with these spans."""
     return {
         "resourceSpans": [
             {
@@ -111,7 +108,7 @@ def otlp(spans: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def written(directory: Path, value: Any, name: str = "traces.json") -> Path:
-    """Write a JSON value to a file."""
+    """Write a JSON value to a file, and return its path."""
     path = directory / name
     path.write_text(json.dumps(value))
     return path

@@ -1,4 +1,4 @@
-"""Output and logs of running programs: events of Codex, Gemini CLI, Claude Code and Grok, each from the program."""
+"""The output and logs of programs: events of Codex, Gemini CLI, Claude Code and Grok, recorded from each program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def test_items_of_codex_are_answers_with_their_tools() -> None:
         ({"type": "collab_tool_call", "tool": "spawn_agent", "prompt": "Look."}, ("spawn_agent", None), {}),
     ],
 )
-def test_each_kind_of_item_that_is_a_tool(tmp_path: Path, item: Members, asked: Any, result: Members) -> None:
+def test_each_kind_of_tool_item_is_a_call_with_its_result(
+    tmp_path: Path, item: Members, asked: Any, result: Members
+) -> None:
     name, arguments = asked
     changed = {key: value for key, value in item.items() if key in ("changes", "prompt")}
     lines = [
@@ -57,14 +59,14 @@ def test_each_kind_of_item_that_is_a_tool(tmp_path: Path, item: Members, asked: 
     assert (run.status, run.error and run.error.message) == ("failed", "no more credits")
 
 
-def test_an_item_without_an_end_is_a_call_of_a_tool_without_a_result(tmp_path: Path) -> None:
+def test_an_item_without_an_end_is_a_tool_call_without_a_result(tmp_path: Path) -> None:
     started = {"id": "item_1", "type": "command_execution", "command": "sleep 9", "status": "in_progress"}
     run = load(_written(tmp_path, [{"type": "turn.started"}, {"type": "item.started", "item": started}]))
     assert said_in(run) == [{"saw": 0, "text": None, "asked": [("shell", {"command": "sleep 9"})]}]
     assert (results_in(run), run.status) == ([], "unknown")
 
 
-def test_pieces_of_gemini_are_answers() -> None:
+def test_pieces_of_gemini_s_answers_are_joined() -> None:
     run = load(PRODUCED / "gemini-stream" / "weather.jsonl")
     asked = [("run_shell_command", {"command": "echo sunny"}), ("read_file", {"file_path": "nothing.txt"})]
     assert said_in(run) == [
@@ -78,7 +80,7 @@ def test_pieces_of_gemini_are_answers() -> None:
     assert run.annotations["usage"]["output_tokens"] == 31
 
 
-def test_gemini_s_real_stream_says_what_the_provider_said() -> None:
+def test_gemini_s_real_stream_has_the_provider_s_answers() -> None:
     [path] = real_files("newest/cli/gemini-cli-0.61.0.stream.jsonl")
     [run] = loaded(path)
     assert [call.response.content for call in run.llm_interactions] == [
@@ -88,7 +90,7 @@ def test_gemini_s_real_stream_says_what_the_provider_said() -> None:
     assert [success for _, _, success, _ in results_in(run)] == [True, True]
 
 
-def test_a_stream_of_gemini_that_fails_says_why(tmp_path: Path) -> None:
+def test_a_failed_stream_of_gemini_has_the_error(tmp_path: Path) -> None:
     lines = [
         {"type": "init", "session_id": "s", "model": "m"},
         {"type": "message", "role": "user", "content": "Weather?"},
@@ -100,7 +102,7 @@ def test_a_stream_of_gemini_that_fails_says_why(tmp_path: Path) -> None:
     assert (run.status, run.error.type, run.error.message) == ("failed", "FatalTurnLimitedError", "too many turns")
 
 
-def test_a_stream_of_gemini_that_succeeds_after_an_error_has_none(tmp_path: Path) -> None:
+def test_a_successful_stream_of_gemini_after_an_error_has_no_error(tmp_path: Path) -> None:
     lines = [
         {"type": "init", "session_id": "s", "model": "m"},
         {"type": "message", "role": "user", "content": "Weather?"},
@@ -113,7 +115,7 @@ def test_a_stream_of_gemini_that_succeeds_after_an_error_has_none(tmp_path: Path
 
 
 def test_claude_code_s_stream_does_not_state_the_tokens_of_its_answers() -> None:
-    """Lines are written before an answer has ended, so their output tokens are those of its first event."""
+    """Lines are written before an answer has ended, so they state the output tokens of the answer's first event."""
     run = load(PRODUCED / "claude-code" / "weather.stream.jsonl")
     usages = [call.response.usage for call in run.llm_interactions]
     assert [(one.input_tokens, one.output_tokens, one.extra["output_tokens_at_start"]) for one in usages] == [
@@ -134,7 +136,7 @@ def test_with_its_events_claude_code_s_stream_states_all_tokens() -> None:
 
 
 @pytest.mark.parametrize("name", ["weather.stream.jsonl", "weather.partial.jsonl"])
-def test_the_result_of_a_sub_agent_stands_once_in_claude_code_s_stream(name: str) -> None:
+def test_the_result_of_a_sub_agent_is_once_in_claude_code_s_stream(name: str) -> None:
     """The sub-agent's answers have no times, so the execution that started the sub-agent follows its own call."""
     run = load(PRODUCED / "claude-code" / name)
     steps = [[(result.name, result.success) for result in step.tool_results] for step in run.agent_steps]
@@ -156,7 +158,7 @@ def test_updates_of_grok_are_answers() -> None:
     assert run.annotations["usage_of_turn_1"]["outputTokens"] == 50
 
 
-def test_answers_of_grok_without_tools_are_told_apart_by_their_streams(tmp_path: Path) -> None:
+def test_answers_of_grok_without_tools_are_separated_by_their_streams(tmp_path: Path) -> None:
     def update(kind: str, stream: int, text: str) -> Members:
         said = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
         return {"method": "session/update", "params": {"update": said, "_meta": {"streamStartMs": stream}}}
@@ -174,7 +176,9 @@ def test_answers_of_grok_without_tools_are_told_apart_by_their_streams(tmp_path:
 
 
 def test_a_session_of_grok_in_a_directory_is_imported_once(tmp_path: Path) -> None:
-    """The history of the session has the messages that the model saw, and its updates repeat them."""
+    """The session's history has the messages that the model saw. The file of updates repeats them, and is not
+    imported.
+    """
     session = tmp_path / "sessions" / "01a2"
     session.mkdir(parents=True)
     copy(PRODUCED / "grok-updates" / "updates.jsonl", session)
@@ -194,8 +198,8 @@ def _written(directory: Path, lines: list[Members]) -> Path:
     return path
 
 
-def test_items_without_ids_are_told_apart_by_what_they_ask_for(tmp_path: Path) -> None:
-    """A start, and an end, belong together if they have the same command. Each tool has its own result."""
+def test_items_without_ids_are_matched_by_their_command(tmp_path: Path) -> None:
+    """A start and an end with the same command are one tool call, and each tool has its own result."""
     commands = ["ls", "pwd", "id"]
     items = [{"type": "command_execution", "command": command, "status": "in_progress"} for command in commands]
     ended = [{**item, "aggregated_output": item["command"].upper(), "status": "completed"} for item in items[:2]]

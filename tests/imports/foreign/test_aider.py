@@ -1,4 +1,4 @@
-"""aider: the chats of a directory as people read them, and the requests to the model with their answers."""
+"""aider: the chats of a directory in the form for people, and the requests to the model with their answers."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def greet(name):
 >>>>>>> REPLACE
 ```"""
 _EXPLAINED = "> A quoted line of the answer.\n\n#### A heading of the answer\n\nThe function takes a name now."
-"""The answers of the scripted provider."""
+"""The answers of the scripted provider in the produced files."""
 
 
-def test_each_chat_is_a_run_with_the_answers_and_the_counts_that_are_exact() -> None:
+def test_each_chat_is_a_run_with_its_answers_and_exact_counts() -> None:
     rounded: dict[str, Any] = {"cost": 0.0066, "extra": {"rounded": {"input_tokens": "2.5k"}}}
     assert [said_in(run) for run in loaded(_CHATS)] == [
         [
@@ -41,7 +41,7 @@ def test_each_chat_is_a_run_with_the_answers_and_the_counts_that_are_exact() -> 
     ]
 
 
-def test_a_chat_has_its_task_its_model_and_its_time_and_a_request_that_failed_its_error() -> None:
+def test_a_chat_has_its_task_model_and_time_and_a_failed_request_its_error() -> None:
     first, second, third = loaded(_CHATS)
     assert [run.task for run in (first, second, third)] == ["Greet by name.", "Fail,\nplease.", "Anything left?"]
     assert [call.model for call in first.llm_interactions] == ["openai/gpt-4o"] * 2
@@ -72,13 +72,13 @@ def test_the_requests_have_the_prompts_that_were_sent() -> None:
     ]
 
 
-def test_an_empty_answer_is_a_call_that_is_not_complete() -> None:
+def test_an_empty_answer_is_an_incomplete_call() -> None:
     failed = load(_REQUESTS).llm_interactions[2]
     assert (failed.complete, failed.ended_by) == (False, "the answer is empty")
 
 
-def test_a_chat_whose_lines_were_trimmed_is_read_alike(tmp_path: Path) -> None:
-    """Editors and hooks remove the spaces at the ends of lines."""
+def test_a_chat_with_trimmed_lines_is_read_the_same(tmp_path: Path) -> None:
+    """Editors and hooks remove spaces at the ends of lines. The same run is read."""
     path = tmp_path / "history.md"
     path.write_text("\n".join(line.rstrip() for line in _CHATS.read_text(encoding="utf-8").splitlines()))
     first, *others = loaded(_CHATS)
@@ -87,14 +87,14 @@ def test_a_chat_whose_lines_were_trimmed_is_read_alike(tmp_path: Path) -> None:
     assert list(map(said_in, others_trimmed)) == list(map(said_in, others))
 
 
-def test_a_file_without_a_word_is_one_run_that_says_so(tmp_path: Path) -> None:
+def test_a_file_without_messages_is_one_run_with_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "history.md"
     path.write_text("\n# aider chat started at 2026-01-01 10:00:00\n\n> Aider v0.86.2  \n" * 3)
     [run] = loaded(path)
     assert [gap.why for gap in run.gaps] == ["none was found in this file, read as aider"]
 
 
-def test_a_chat_of_which_a_line_is_not_read_is_a_run_that_says_so(tmp_path: Path) -> None:
+def test_a_chat_with_an_unreadable_line_is_a_run_with_a_gap(tmp_path: Path) -> None:
     path = tmp_path / "history.md"
     heading = "\n# aider chat started at 2026-01-01 10:00:00\n"
     path.write_text(f"{heading}\n#### Hello  \n\nHi.\n{heading}#### {'x' * 2000}  \n")
@@ -111,8 +111,8 @@ def test_a_chat_whose_heading_has_no_time_is_a_run(tmp_path: Path) -> None:
     assert [run.task for run in loaded(path)] == ["Hello", "Bye"]
 
 
-def test_counts_that_never_end_are_looked_for_in_linear_time(tmp_path: Path) -> None:
-    """A search through the rest of the text for each of them would take hours."""
+def test_unterminated_counts_are_searched_for_in_linear_time(tmp_path: Path) -> None:
+    """A search through the rest of the text for each count would take hours."""
     path = tmp_path / "history.md"
     path.write_text(
         "# aider chat started at 2026-01-01 10:00:00\n#### Hello  \nHi.\n" + "> Tokens: 1 sent  \n" * 200_000
@@ -121,6 +121,6 @@ def test_counts_that_never_end_are_looked_for_in_linear_time(tmp_path: Path) -> 
     assert said_in(run) == [{"saw": 1, "text": "Hi."}]
 
 
-def test_the_files_are_found_in_a_directory_although_they_are_hidden(tmp_path: Path) -> None:
+def test_hidden_files_are_found_in_a_directory(tmp_path: Path) -> None:
     invoke("import", PRODUCED / "aider", "-o", tmp_path)
     assert len([*tmp_path.glob("aider-*.json")]) == 3

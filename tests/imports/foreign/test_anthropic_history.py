@@ -45,7 +45,7 @@ def _written(directory: Path, *values: object) -> Path:
     return path
 
 
-def test_tool_calls_results_and_times_of_a_list_of_messages_are_read(tmp_path: Path) -> None:
+def test_a_list_of_messages_has_tool_calls_results_and_times(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _MESSAGES))
     first, second = run.llm_interactions
 
@@ -57,7 +57,7 @@ def test_tool_calls_results_and_times_of_a_list_of_messages_are_read(tmp_path: P
     assert run.gaps == ()
 
 
-def test_lines_and_objects_are_runs_of_their_own(tmp_path: Path) -> None:
+def test_each_line_and_object_is_a_run_of_its_own(tmp_path: Path) -> None:
     row = {"messages": _MESSAGES, "system_prompt": "Be brief.", "tools": [{"name": "read"}], "model": "m", "x": 1}
     first, second = loaded(_written(tmp_path, row, {**row, "id": "second"}))
 
@@ -67,7 +67,7 @@ def test_lines_and_objects_are_runs_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("metrics", "written"), [(_METRICS, 1), (_OLDER_METRICS, None)])
-def test_what_cline_counted_is_kept_as_it_is(tmp_path: Path, metrics: dict[str, Any], written: int | None) -> None:
+def test_counts_of_cline_are_kept_unchanged(tmp_path: Path, metrics: dict[str, Any], written: int | None) -> None:
     model = {"id": "claude", "provider": "cline"}
     answer = _MESSAGES[1] | {"metrics": metrics, "modelInfo": model}
     run = load(_written(tmp_path, {"messages": [_MESSAGES[0], answer], "sessionId": "s"}))
@@ -80,13 +80,13 @@ def test_what_cline_counted_is_kept_as_it_is(tmp_path: Path, metrics: dict[str, 
     assert run.metrics["cache_read_input_tokens"] == 4
 
 
-def test_a_usage_in_anthropic_s_form_is_counted_as_that_dialect_counts(tmp_path: Path) -> None:
+def test_a_usage_in_anthropic_s_form_is_counted_by_its_dialect(tmp_path: Path) -> None:
     usage = {"input_tokens": 3, "output_tokens": 2, "cache_read_input_tokens": 7}
     [call] = load(_written(tmp_path, [_MESSAGES[0], _MESSAGES[1] | {"usage": usage}])).llm_interactions
     assert (call.api, call.response.usage.input_tokens) == ("anthropic-messages", 3)
 
 
-def test_messages_without_blocks_of_this_form_are_chat_messages(tmp_path: Path) -> None:
+def test_messages_without_anthropic_blocks_are_chat_messages(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}]
     assert format_of(Source(_written(tmp_path, messages))) == "chat-messages"
 

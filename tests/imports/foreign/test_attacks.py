@@ -1,4 +1,4 @@
-"""Sources that were made to stop an import: pipes, devices, blobs, ids that make one name, endless pages."""
+"""Sources that were made to stop an import: pipes, devices, blobs, ids that give the same name, endless pages."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _session(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
-    """A sub-agent's file that is a pipe, or a link to a device without an end, is a gap of its session."""
+def test_a_pipe_or_device_is_not_read(tmp_path: Path, kind: str) -> None:
+    """If a sub-agent's file is a pipe, a directory, or a link to an endless device, the session has a gap."""
     path = _session(tmp_path / "s.jsonl")
     other = tmp_path / "s" / "subagents" / "agent-x.jsonl"
     other.parent.mkdir(parents=True)
@@ -54,7 +54,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("blob", "text"), [(b"Sunny.", "Sunny."), (b"\xff\xfe", "data:application/octet-stream;base64,//4=")]
 )
-def test_a_blob_in_the_place_of_a_text_hides_nothing(tmp_path: Path, blob: bytes, text: str) -> None:
+def test_a_blob_in_place_of_a_text_hides_no_run(tmp_path: Path, blob: bytes, text: str) -> None:
     rows = [{**row, "response": blob} if at == 0 else row for at, row in enumerate(_OLD_ROWS["responses"])]
     path = _database(tmp_path, _OLD, {**_OLD_ROWS, "responses": rows})
     runs = [*load_all(path)]
@@ -63,14 +63,14 @@ def test_a_blob_in_the_place_of_a_text_hides_nothing(tmp_path: Path, blob: bytes
 
 
 def _rows(path: Path, number: int) -> Path:
-    """Write so many conversations with ids that all make the same name."""
+    """Write this many conversations whose ids all give the same file name."""
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
     rows = [{"id": "对话" * (1 + at % 3) + chr(0x4E00 + at), "messages": messages} for at in range(number)]
     path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
     return path
 
 
-def test_importing_runs_whose_names_collapse_costs_each_the_same(tmp_path: Path) -> None:
+def test_each_run_costs_the_same_if_all_names_are_equal(tmp_path: Path) -> None:
     def cost(number: int) -> float:
         source = _rows(tmp_path / f"{number}.jsonl", number)
         directory = tmp_path / f"out-{number}"
@@ -85,7 +85,7 @@ def test_importing_runs_whose_names_collapse_costs_each_the_same(tmp_path: Path)
 
 
 class _Endless:
-    """A client of a service whose pages have a next one for ever: empty, or always the same."""
+    """A client of a service that always states a next page: an empty page, or always the same page."""
 
     def __init__(self, *elements: dict[str, Any]) -> None:
         self.pages = 0
@@ -102,7 +102,7 @@ class _Endless:
 
 
 @pytest.mark.parametrize("elements", [(), ({"id": "o1"},)])
-def test_pages_without_an_end_end_the_import(tmp_path: Path, elements: tuple[dict[str, Any], ...]) -> None:
+def test_endless_pages_end_the_import(tmp_path: Path, elements: tuple[dict[str, Any], ...]) -> None:
     client = _Endless(*elements)
     with pytest.raises(FetchError, match="have nothing new"):
         [*import_traces(Langfuse("demo", client), tmp_path)]

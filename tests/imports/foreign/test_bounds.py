@@ -1,4 +1,4 @@
-"""The cost of a hostile file: memory and time are bounded, and omitted parts are named."""
+"""The cost of a hostile file: memory and time are bounded, and omitted parts are named as gaps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_line_of_400_megabytes_costs_no_memory_and_is_a_gap(tmp_path: Path) ->
     lines = [*session()]
     with path.open("wb") as file:
         file.writelines(lines[:2])
-        file.truncate(file.tell() + 400 * MB)  # a hole, which reads as NULs
+        file.truncate(file.tell() + 400 * MB)  # a hole in the file, which reads as NULs
         file.seek(0, 2)
         file.writelines([b"\n", *lines[2:]])
 
@@ -86,7 +86,7 @@ def test_a_document_of_very_many_values_is_refused(tmp_path: Path) -> None:
     assert found["peak"] < 150 * MB
 
 
-def test_a_document_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
+def test_a_document_beyond_the_limit_is_refused_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "spans.json"
     with path.open("wb") as file:
         file.write(b'{"resourceSpans":[')
@@ -98,7 +98,7 @@ def test_a_document_beyond_the_limit_is_refused_unread(tmp_path: Path) -> None:
     assert found["peak"] < 200 * MB
 
 
-def test_a_file_of_lines_is_no_document_and_is_not_read_as_one(tmp_path: Path) -> None:
+def test_a_file_of_lines_is_not_read_as_a_document(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     with path.open("wb") as file:
         file.writelines([*session(), b'{"type":"progress","data":"' + b"x" * 30 * MB + b'"}\n'])
@@ -131,14 +131,14 @@ def test_a_file_with_a_run_in_each_line_has_no_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ['"' + '\\"' * 1_000_000, "[" * 2_000_000, "[]" * 1_000_000, '"[' * 1_000_000])
 def test_the_depth_of_any_text_is_found_in_linear_time(text: str) -> None:
-    """A search that goes over parts again and again would take hours."""
+    """A text of any content is checked for nesting in linear time. A repeated search would take hours."""
     try:
         check_depth(text + "[" * 600, 250)
     except NotJsonError as error:
         assert "nested more than 250 levels" in str(error)  # noqa: PT017 - a text that ends in a string has no depth
 
 
-def test_objects_after_one_another_are_read_in_linear_time(tmp_path: Path) -> None:
+def test_concatenated_objects_are_read_in_linear_time(tmp_path: Path) -> None:
     """A search through the rest of the file for each object would take hours."""
     span = {"name": "s", "context": {"trace_id": "0x1", "span_id": "0x2"}, "kind": "SpanKind.CLIENT", "status": {}}
     path = tmp_path / "spans.txt"
@@ -147,8 +147,8 @@ def test_objects_after_one_another_are_read_in_linear_time(tmp_path: Path) -> No
     assert len(list(read_console(Source(path)))) == 1
 
 
-def test_prompts_that_nobody_answered_are_read_in_linear_time() -> None:
-    """A search through all of them for each would take minutes."""
+def test_unanswered_prompts_are_read_in_linear_time() -> None:
+    """A search through all prompts for each prompt would take minutes."""
     history = AgentHistory([])
     for number in range(100_000):
         history.add(Message("user", f"{number}"), "")
@@ -160,7 +160,7 @@ def test_prompts_that_nobody_answered_are_read_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTD])
-def test_a_decompression_bomb_is_refused_unread(tmp_path: Path, method: int) -> None:
+def test_a_decompression_bomb_is_refused_without_reading_it(tmp_path: Path, method: int) -> None:
     path = tmp_path / "log.eval"
     bomb = b'{"messages":"' + b"x" * 160 * MB + b'"}'
     path.write_bytes(zip_of({"header.json": json.dumps(HEADER).encode(), "samples/1_epoch_1.json": bomb}, method))
@@ -185,7 +185,7 @@ def test_a_decompression_bomb_that_lies_about_its_size_is_refused(tmp_path: Path
     assert found["peak"] < 100 * MB
 
 
-def test_members_that_share_their_bytes_are_not_read_again_and_again(tmp_path: Path) -> None:
+def test_members_that_share_their_bytes_are_read_once(tmp_path: Path) -> None:
     path = tmp_path / "log.eval"
     path.write_bytes(zip_of({"header.json": json.dumps(HEADER).encode(), "a": b"x" * MB}, STORED))
     archive = Archive(path, 100 * MB)
@@ -205,7 +205,7 @@ def database(path: Path, column: str) -> None:
     made.close()
 
 
-def test_a_column_that_is_computed_is_not_read(tmp_path: Path) -> None:
+def test_a_computed_column_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "logs.db"
     database(path, "options_json text generated always as (hex(zeroblob(15000000)))")
 
@@ -235,7 +235,7 @@ def test_nonsense_is_refused_with_a_reason(tmp_path: Path, data: bytes) -> None:
         runs_of(path)
 
 
-def test_a_document_of_ours_is_read_whatever_its_length(tmp_path: Path) -> None:
+def test_a_document_of_ours_has_no_limit(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="t", metadata={"large": "?"}) as recorder:
         recorder.record_agent_step(1, "done")

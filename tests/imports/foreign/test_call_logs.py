@@ -52,8 +52,8 @@ def test_payloads_are_read_from_a_list_and_from_a_document(tmp_path: Path, form:
     assert len(run.llm_interactions) == (2 if form == "list" else 1)
 
 
-def test_a_retry_with_the_id_of_the_call_that_failed_is_another_call(tmp_path: Path) -> None:
-    """LiteLLM's router gives both the id of the request that it serves."""
+def test_a_retry_with_the_id_of_the_failed_call_is_a_second_call(tmp_path: Path) -> None:
+    """LiteLLM's router gives both calls the id of the request that they serve."""
     answered = json.loads((PRODUCED / "litellm" / "payloads.jsonl").read_text().splitlines()[0])
     failed = {
         **answered,
@@ -72,7 +72,7 @@ def test_a_retry_with_the_id_of_the_call_that_failed_is_another_call(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["weather_input.jsonl", "weather_output.jsonl"])
-def test_a_batch_is_its_requests_with_their_outputs_whichever_file_is_named(name: str) -> None:
+def test_a_batch_is_its_requests_with_outputs_if_either_file_is_named(name: str) -> None:
     runs = [*load_all(PRODUCED / "openai-batch" / name)]
     assert [run.metadata["imported_from"]["custom_id"] for run in runs] == ["chat-1", "responses-1", "chat-2", "chat-3"]
     assert [run.status for run in runs] == ["completed", "completed", "failed", "failed"]
@@ -90,8 +90,8 @@ def test_a_batch_is_its_requests_with_their_outputs_whichever_file_is_named(name
     ]
 
 
-def test_an_imported_batch_has_the_requests_as_they_were_sent(tmp_path: Path) -> None:
-    """The imported batch has the records of a recording, so it can be replayed."""
+def test_an_imported_batch_has_the_requests_as_sent(tmp_path: Path) -> None:
+    """The imported run has the records of a recording, so it can be replayed."""
     done = [*import_file(Source(PRODUCED / "openai-batch" / "weather_output.jsonl"), tmp_path)]
     assert [one.done for one in done] == ["written"] * 4
     journals = "".join(path.read_text() for path in tmp_path.glob("*.jsonl"))
@@ -99,7 +99,7 @@ def test_an_imported_batch_has_the_requests_as_they_were_sent(tmp_path: Path) ->
     assert journals.count('"kind":"llm_response"') == 3
 
 
-def test_outputs_without_their_requests_say_so(tmp_path: Path) -> None:
+def test_outputs_without_requests_have_a_gap(tmp_path: Path) -> None:
     path = Path(copy(PRODUCED / "openai-batch" / "weather_output.jsonl", tmp_path / "output.jsonl"))
     runs = [*load_all(path)]
     assert [run.gaps[0].what for run in runs] == [
@@ -112,7 +112,7 @@ def test_outputs_without_their_requests_say_so(tmp_path: Path) -> None:
     ("response", "message"), [(None, ""), ({"error": "slow down"}, "slow down"), ({"error": {}}, "")]
 )
 @pytest.mark.parametrize("has_request", [True, False])
-def test_a_refusal_without_an_object_of_its_error_is_a_failure(
+def test_a_refusal_without_an_error_object_is_a_failure(
     tmp_path: Path, response: object, message: str, *, has_request: bool
 ) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
@@ -134,7 +134,7 @@ def test_an_output_with_neither_a_response_nor_an_error_has_no_known_end(tmp_pat
     assert load(path).status == "unknown"
 
 
-def test_of_two_files_with_the_same_ids_the_one_with_the_most_alike_name_is_taken(tmp_path: Path) -> None:
+def test_of_files_with_the_same_ids_the_file_with_the_most_similar_name_is_taken(tmp_path: Path) -> None:
     lines = (PRODUCED / "openai-batch" / "weather_input.jsonl").read_text()
     (tmp_path / "b_input.jsonl").write_text(lines.replace("Too late?", "Right?"))
     for name in ("a_output.jsonl", "b_output.jsonl"):
@@ -147,7 +147,7 @@ def test_of_two_files_with_the_same_ids_the_one_with_the_most_alike_name_is_take
 
 
 def test_the_outputs_of_a_batch_may_be_in_two_files(tmp_path: Path) -> None:
-    """A file of errors has the failed outputs. Two files with the same ids are not from one batch."""
+    """A file of errors has the failed outputs. Two files that share ids do not belong to the same batch."""
     copy(PRODUCED / "openai-batch" / "weather_input.jsonl", tmp_path / "b_input.jsonl")
     lines = (PRODUCED / "openai-batch" / "weather_output.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "b_output.jsonl").write_text("".join(lines[:2]))
@@ -184,7 +184,7 @@ def test_scopes_of_atof_are_calls_tools_and_agents() -> None:
     assert (run.status, run.gaps) == ("completed", ())
 
 
-def test_a_scope_of_atof_without_an_end_is_a_call_that_did_not_end(tmp_path: Path) -> None:
+def test_an_atof_scope_without_an_end_is_an_unfinished_call(tmp_path: Path) -> None:
     lines = (PRODUCED / "atof" / "weather.jsonl").read_text().splitlines()[:2]
     path = tmp_path / "cut.jsonl"
     path.write_text("\n".join([*lines, "no JSON"]))
@@ -194,7 +194,7 @@ def test_a_scope_of_atof_without_an_end_is_a_call_that_did_not_end(tmp_path: Pat
     assert [gap.what for gap in run.gaps] == ["line 3"]
 
 
-def test_requests_with_one_custom_id_are_a_run_each(tmp_path: Path) -> None:
+def test_requests_with_the_same_custom_id_are_separate_runs(tmp_path: Path) -> None:
     """The first output of an id belongs to its first request, and so on. An extra output is a run of its own."""
     lines: list[object] = []
     for question in ("one?", "two?"):

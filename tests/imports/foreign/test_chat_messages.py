@@ -1,4 +1,4 @@
-"""Plain conversations and tau-bench's results: the model's prompts, results that no model saw, rewards."""
+"""Plain conversations and tau-bench's results: the model's prompts, results that no model saw, and rewards."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_each_line_with_messages_is_a_run(tmp_path: Path) -> None:
     )
 
 
-def test_a_result_that_no_call_saw_is_the_tools(tmp_path: Path) -> None:
+def test_a_result_that_no_call_saw_is_an_execution_of_the_tool(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _MESSAGES[:4]))
     assert [result.result for result in run.agent_steps[0].tool_results] == ["done"]
 
 
-def test_results_of_tau_bench(tmp_path: Path) -> None:
+def test_tau_bench_results_are_runs(tmp_path: Path) -> None:
     broken = {"task_id": 4, "trial": 1, "reward": 0.0, "info": {"error": "no answer", "traceback": "…"}, "traj": []}
     first, second = loaded(_written(tmp_path, [_RESULT, broken]))
     _check(first)
@@ -76,7 +76,7 @@ def test_results_of_tau_bench(tmp_path: Path) -> None:
     assert (second.status, second.success, second.error and second.error.message) == ("failed", False, "no answer")
 
 
-def test_one_result_of_tau_bench(tmp_path: Path) -> None:
+def test_a_single_tau_bench_result_is_a_run(tmp_path: Path) -> None:
     path = _written(tmp_path, _RESULT)
     assert format_of(Source(path)) == "tau-bench"
     _check(load(path))
@@ -89,13 +89,13 @@ def test_other_documents_are_not_taken_for_these_formats(tmp_path: Path, value: 
     assert format_of(Source(_written(tmp_path, value))) is None
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "file.json", json.dumps(_MESSAGES).encode())
     check_damaged(tmp_path / "file.json", json.dumps([_RESULT, {**_RESULT, "trial": 1}]).encode())
     check_damaged(tmp_path / "file.jsonl", 2 * (json.dumps({"messages": _MESSAGES}).encode() + b"\n"))
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_are_read_completely(tmp_path: Path) -> None:
     for path in real_files("tau-bench/*"):
         document = json.loads(path.read_bytes())
         results = document if isinstance(document, list) else [document]

@@ -1,4 +1,4 @@
-"""ChatGPT's export: a tree of messages for each conversation, with answers that were repeated."""
+"""ChatGPT's export: a tree of messages for each conversation, in which answers may be regenerated."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_each_conversation_is_a_run_and_each_answer_a_call() -> None:
     assert results_in(first) == [("a2", "python", None, "3"), ("a6", "web.search", None, "blue, red")]
 
 
-def test_an_answer_that_was_made_again_continues_a_fork() -> None:
-    """The second answer to the result of a tool, and the messages after it, do not see the first answer."""
+def test_a_regenerated_answer_continues_a_fork() -> None:
+    """The second answer to the same tool result, and the messages after it, do not see the first answer."""
     first, _ = loaded(_EXPORT)
     prompts = [[message.content for message in call.input_messages] for call in first.llm_interactions]
     assert prompts[2] == prompts[1]
@@ -35,7 +35,7 @@ def test_an_answer_that_was_made_again_continues_a_fork() -> None:
     assert prompts[4][7] == "blue, red"
 
 
-def test_thoughts_times_models_and_an_answer_that_was_stopped() -> None:
+def test_thoughts_times_models_and_stopped_answers_are_read() -> None:
     run = next(loaded(_EXPORT))
     calls = run.llm_interactions
     assert calls[0].response.reasoning == "I count with Python."
@@ -50,7 +50,7 @@ def test_thoughts_times_models_and_an_answer_that_was_stopped() -> None:
     assert [call.complete for call in calls] == [True, True, True, True, False]
 
 
-def test_an_image_stays_a_part_of_its_message() -> None:
+def test_an_image_remains_a_part_of_its_message() -> None:
     run = next(loaded(_EXPORT))
     asked = run.llm_interactions[0].input_messages[1].content
     assert isinstance(asked, list)
@@ -67,9 +67,7 @@ def test_an_image_stays_a_part_of_its_message() -> None:
         ("t3", ["nowhere"], [("node nowhere", "it is not in the file"), ("1 nodes", "no path leads to them")]),
     ],
 )
-def test_a_tree_that_is_damaged_has_gaps(
-    parent: str, children: list[str], gaps: list[tuple[str, str]], tmp_path: Path
-) -> None:
+def test_a_damaged_tree_has_gaps(parent: str, children: list[str], gaps: list[tuple[str, str]], tmp_path: Path) -> None:
     conversations: list[dict[str, Any]] = json.loads(_EXPORT.read_text(encoding="utf-8"))
     conversations[0]["mapping"][parent]["children"] = children
     path = tmp_path / "conversations.json"

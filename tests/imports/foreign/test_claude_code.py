@@ -1,4 +1,4 @@
-"""Claude Code's sessions: answers in parts, branches, sub-agents, compactions, failures, and the other forms."""
+"""Claude Code's sessions: answers in parts, branches, sub-agents, compactions, failures, and exports in other forms."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _contents(run: Trajectory) -> list[list[Any]]:
     return [[message.content for message in call.input_messages] for call in run.llm_interactions]
 
 
-def test_the_parts_of_an_answer_are_one_call_with_the_usage_of_the_last(tmp_path: Path) -> None:
+def test_the_parts_of_an_answer_are_one_call_with_the_last_usage(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _SESSION))
     assert (run.trajectory_id, run.task, run.model, run.status) == ("s-1", "Fix it.", "claude-x", "unknown")
     first, second = run.llm_interactions
@@ -102,14 +102,14 @@ def test_cached_tokens_are_added_to_the_prompt(tmp_path: Path) -> None:
     assert (counted.prompt, counted.completion, counted.cache_read) == (45, 90, 40)
 
 
-def test_what_is_no_message_stays_in_the_journal(tmp_path: Path) -> None:
+def test_lines_that_are_not_messages_are_kept_in_the_journal(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION))
     kept = [(event.what, event.value) for event in run.events if isinstance(event, Kept)]
     assert [what for what, _ in kept] == ["file-history-snapshot", "progress", "toolUseResult", "toolUseResult"]
     assert kept[2][1] == {"call_ids": ["t1"], "value": {"stdout": "a.py"}}
 
 
-def test_a_prompt_that_was_written_again_continues_a_fork(tmp_path: Path) -> None:
+def test_an_edited_prompt_continues_a_fork(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "One."),
         _said("a", "u", "m1", _text("1")),
@@ -128,7 +128,7 @@ def test_a_prompt_that_was_written_again_continues_a_fork(tmp_path: Path) -> Non
     ]
 
 
-def test_results_of_parallel_calls_are_no_fork(tmp_path: Path) -> None:
+def test_results_of_parallel_calls_are_not_a_fork(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "Both."),
         _said("a", "u", "m1", _use("t1")),
@@ -169,7 +169,7 @@ def test_clear_begins_a_new_conversation(tmp_path: Path) -> None:
     assert _contents(load(_written(tmp_path, lines))) == [["One."], [command, "Two."]]
 
 
-def test_a_sub_agent_of_a_newer_version_is_read_from_its_own_file(tmp_path: Path) -> None:
+def test_a_sub_agent_of_newer_versions_is_read_from_its_own_file(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "Delegate."),
         _said("a", "u", "m1", _use("t1", "Task", subagent_type="explorer", prompt="Search.")),
@@ -200,7 +200,7 @@ def test_a_sub_agent_of_a_newer_version_is_read_from_its_own_file(tmp_path: Path
     assert [message.role for message in three.input_messages] == ["user", "assistant", "tool"]
 
 
-def test_a_sub_agent_of_an_older_version_is_found_by_its_prompt(tmp_path: Path) -> None:
+def test_a_sub_agent_of_older_versions_is_found_by_its_prompt(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "Delegate."),
         _said("a", "u", "m1", _use("t1", "Task", subagent_type="explorer", prompt="Search.")),
@@ -215,8 +215,8 @@ def test_a_sub_agent_of_an_older_version_is_found_by_its_prompt(tmp_path: Path) 
     assert read.llm_interactions[1].parent_execution_id == read.agent_steps[0].tool_results[0].execution_id
 
 
-def test_a_line_of_progress_names_the_call_of_a_sub_agent(tmp_path: Path) -> None:
-    """A sub-agent that was stopped has no result with its id, and its prompt may differ from that of the call."""
+def test_a_progress_line_names_the_call_of_a_sub_agent(tmp_path: Path) -> None:
+    """A stopped sub-agent has no result with its id, and its prompt may differ from that of the call."""
     lines = [
         _user("u", None, "Delegate."),
         _said("a", "u", "m1", _use("t1", "Task", subagent_type="explorer", prompt="Search.")),
@@ -268,7 +268,7 @@ def test_results_that_no_call_saw_are_executions(tmp_path: Path) -> None:
     assert states == [("t1", True, "a.py", None), ("t2", False, None, "Exit code 1")]
 
 
-def test_what_was_typed_meanwhile_is_a_message(tmp_path: Path) -> None:
+def test_text_typed_during_an_answer_is_a_message(tmp_path: Path) -> None:
     lines = [
         _user("u", None, "One."),
         _said("a", "u", "m1", _use("t1")),
@@ -287,7 +287,7 @@ def test_the_export_of_the_web_page_has_the_same_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_lines", [True, False])
-def test_the_messages_of_the_sdk_state_how_the_run_ended(tmp_path: Path, as_lines: bool) -> None:
+def test_the_sdk_s_messages_state_how_the_run_ended(tmp_path: Path, as_lines: bool) -> None:
     session = {"session_id": "s-9", "parent_tool_use_id": None}
     within = {"session_id": "s-9", "parent_tool_use_id": "t1"}
     messages: list[_Line] = [
@@ -309,7 +309,7 @@ def test_the_messages_of_the_sdk_state_how_the_run_ended(tmp_path: Path, as_line
     assert [tool.name for tool in run.llm_interactions[0].tools] == ["Task"]
 
 
-def test_damaged_lines_cost_themselves_alone(tmp_path: Path) -> None:
+def test_a_damaged_line_hides_no_other_line(tmp_path: Path) -> None:
     path = _written(tmp_path, _SESSION)
     path.write_bytes(path.read_bytes() + b'{"type":"user","mess')
     run = load(path)
@@ -317,7 +317,7 @@ def test_damaged_lines_cost_themselves_alone(tmp_path: Path) -> None:
     assert [gap.what for gap in run.gaps] == ["line 11"]
 
 
-def test_sessions_that_go_back_often_are_followed_up_to_a_limit(tmp_path: Path) -> None:
+def test_sessions_that_go_back_often_are_read_up_to_a_limit(tmp_path: Path) -> None:
     lines = [_user("u", None, "One."), _said("a", "u", "m", _text("1"))]
     for at in range(600):
         lines += [_user(f"u{at}", "a", f"Try {at}."), _said(f"a{at}", f"u{at}", f"m{at}", _text("x"))]

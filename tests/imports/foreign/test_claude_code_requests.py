@@ -1,4 +1,4 @@
-"""Claude Code's exact requests, and the files next to a session: workflows, results that are too large for it."""
+"""Claude Code's exact requests, and the files next to a session: workflows, and results that are too large for it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _prompts(path: Path) -> list[list[tuple[str, Any]]]:
     ]
 
 
-def test_a_call_is_the_request_that_its_answer_names(tmp_path: Path) -> None:
+def test_a_call_has_the_request_that_its_answer_names(tmp_path: Path) -> None:
     path = _written(tmp_path / "s-1.jsonl", _SESSION)
     (run,) = runs_of(path)
     first, second = check_run(run, tmp_path).llm_interactions
@@ -106,7 +106,7 @@ def test_a_request_may_leave_messages_out_and_have_other_system_blocks(tmp_path:
 
 
 def test_a_request_without_an_answer_is_a_call_without_a_response(tmp_path: Path) -> None:
-    """A session that was killed while the model answered ends with the request; one that failed has the error."""
+    """A request is the last line if the session was killed while the model answered. A failed request has its error."""
     last = [_blob("b4", "user", "More?"), _request("r3", 8, ["b4"], base="r2", keep=3)]
     call = load(_written(tmp_path / "s-1.jsonl", _SESSION + last)).llm_interactions[-1]
     assert (call.input_messages[-1].content, call.response.content, call.error) == ("More?", None, None)
@@ -125,15 +125,17 @@ def test_a_request_without_an_answer_is_a_call_without_a_response(tmp_path: Path
     )
 
 
-def test_a_request_that_stands_twice_is_one_call(tmp_path: Path) -> None:
+def test_a_repeated_request_is_one_call(tmp_path: Path) -> None:
     last = [_blob("b4", "user", "More?"), _request("r3", 8, ["b4"], base="r2", keep=3)]
     once = load(_written(tmp_path / "s-1.jsonl", _SESSION + last)).llm_interactions
     twice = load(_written(tmp_path / "s-2.jsonl", _SESSION + last + last)).llm_interactions
     assert len(twice) == len(once)
 
 
-def test_a_failure_after_a_later_answer_is_not_of_the_request_before_it(tmp_path: Path) -> None:
-    """The session went on after a request that has no answer; the request that failed then is not in the file."""
+def test_a_failure_after_a_later_answer_is_not_of_the_earlier_request(tmp_path: Path) -> None:
+    """If the session went on after a request without an answer, a later failure belongs to a request that is not in the
+    file.
+    """
     lines = [
         *_SESSION,
         _blob("b4", "user", "More?"),
@@ -149,7 +151,7 @@ def test_a_failure_after_a_later_answer_is_not_of_the_request_before_it(tmp_path
 
 
 @pytest.mark.parametrize("line", [4, 6, 8], ids=["its base", "a message", "itself"])
-def test_a_request_of_which_a_part_is_missing_has_the_messages_of_the_session(tmp_path: Path, line: int) -> None:
+def test_an_incomplete_request_has_the_messages_of_the_session(tmp_path: Path, line: int) -> None:
     lines = [one for at, one in enumerate(_SESSION) if at != (line if line != 4 else 3)]
     run = load(_written(tmp_path / "s-1.jsonl", lines))
     assert [message.role for message in run.llm_interactions[1].input_messages] == ["user", "assistant", "tool"]
@@ -172,7 +174,7 @@ def test_requests_that_refer_to_each_other_are_a_gap(tmp_path: Path) -> None:
     assert [gap.what.rpartition(" ")[2] for gap in run.gaps] == ["r1", "r2"]
 
 
-def test_requests_that_all_branch_off_a_long_one_are_read_within_a_limit() -> None:
+def test_requests_that_branch_off_a_long_one_are_read_within_a_limit() -> None:
     lines = [_shape("s", "x"), _blob("b", "user", "x"), _request("r", 1, ["b"] * 600)]
     lines += [_request(f"r{at}", 2, ["b"], base="r", keep=400) for at in range(4)]
     requests = SessionRequests(max_copied=1000)
@@ -184,8 +186,8 @@ def test_requests_that_all_branch_off_a_long_one_are_read_within_a_limit() -> No
     assert [call.length for call in calls] == [402, 402, 0, 0]
 
 
-def test_the_run_begins_with_the_prompt_and_has_what_follows_the_last_call(tmp_path: Path) -> None:
-    """A prompt that waits for an answer, and the note of an interruption, are an annotation of the run."""
+def test_the_run_has_the_prompts_before_the_first_and_after_the_last_call(tmp_path: Path) -> None:
+    """A prompt that waits for an answer, and the note of an interruption, are annotations of the run."""
     lines = [
         _message("u", 1, None, "user", "One?"),
         _message("a", 3, "u", "assistant", "1"),
@@ -200,8 +202,8 @@ def test_the_run_begins_with_the_prompt_and_has_what_follows_the_last_call(tmp_p
     )
 
 
-def test_sub_agents_of_workflows_are_read_and_linked_as_their_meta_files_say(tmp_path: Path) -> None:
-    """The prompt alone would link it to the first of two equal calls."""
+def test_sub_agents_of_workflows_are_linked_by_their_meta_files(tmp_path: Path) -> None:
+    """The prompt alone would link the sub-agent to the first of two equal calls."""
     uses = [{**_USE, "id": name, "name": "Agent", "input": {"prompt": "Go."}} for name in ("t1", "t2")]
     path = _written(tmp_path / "s-1.jsonl", [_SESSION[0], _message("a", 3, "u", "assistant", uses)])
     place = tmp_path / "s-1" / "subagents" / "workflows" / "w1"
@@ -211,8 +213,10 @@ def test_sub_agents_of_workflows_are_read_and_linked_as_their_meta_files_say(tmp
     assert (call.agent, call.agent_id, call.parent_execution_id) == ("worker", "x", "execution-of-t2")
 
 
-def test_a_result_that_was_too_large_is_read_from_its_file(tmp_path: Path) -> None:
-    """The model saw a preview; the execution of the tool has the whole result. A file elsewhere is never read."""
+def test_a_large_result_is_read_from_its_file(tmp_path: Path) -> None:
+    """The model saw a preview, and the tool's execution has the whole result. A file outside the session is
+    never read.
+    """
     preview = "<persisted-output>\nOutput too large (9KB). Full output saved to: {}/tool-results/b1.txt\n\nPreview:\n1"
     shown = preview.format("/home/user/s-1")
     lines = [*_SESSION[:1], _message("a", 3, "u", "assistant", [_USE])]
@@ -229,8 +233,8 @@ def test_a_result_that_was_too_large_is_read_from_its_file(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("link", ["tool-results/b1.txt", "tool-results", "subagents/agent-x.jsonl", "subagents"])
-def test_a_link_out_of_the_directory_of_a_session_is_not_followed(link: str, tmp_path: Path) -> None:
-    """A session that came from somewhere else could make an import read any file. A link inside it is followed."""
+def test_a_link_out_of_the_session_s_directory_is_not_followed(link: str, tmp_path: Path) -> None:
+    """A stranger's session could make an import read any file. A link to a file within the directory is followed."""
     shown = "<persisted-output>\nFull output saved to: /home/user/s-1/tool-results/b1.txt\n\nPreview:\n1"
     lines = [*_SESSION[:1], _message("a", 3, "u", "assistant", [_USE])]
     lines += [_message("v", 4, "a", "user", [{**_RESULT, "content": shown}]), _message("b", 5, "v", "assistant", "ok")]
@@ -253,7 +257,7 @@ def test_a_link_out_of_the_directory_of_a_session_is_not_followed(link: str, tmp
 
 
 def test_results_that_many_lines_repeat_are_read_within_a_limit(tmp_path: Path) -> None:
-    """A short line refers to a file of any length, and may do so again and again."""
+    """Short lines may refer to the same long file again and again."""
     uses = [{**_USE, "id": f"t{number}"} for number in range(3)]
     shown = "<persisted-output>\nFull output saved to: /s-1/tool-results/b1.txt\n"
     results = [{"type": "tool_result", "tool_use_id": use["id"], "content": shown} for use in uses]
@@ -270,11 +274,11 @@ def test_results_that_many_lines_repeat_are_read_within_a_limit(tmp_path: Path) 
     assert [gap.what for gap in trajectory.gaps] == ["the whole result in tool-results/b1.txt"]
 
 
-def test_damaged_requests(tmp_path: Path) -> None:
+def test_damaged_requests_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "s-1.jsonl", "".join(json.dumps(line) + "\n" for line in _SESSION).encode())
 
 
-def test_the_requests_of_a_real_session(tmp_path: Path) -> None:
+def test_real_requests_are_read_exactly(tmp_path: Path) -> None:
     """A second reading of the lines gives each request. The calls have the same requests, tokens and texts."""
     (path,) = real_files("newest/claude-code-*/*.jsonl")
     files = [path, *sorted(path.parent.glob(f"{path.stem}/subagents/*.jsonl"))]

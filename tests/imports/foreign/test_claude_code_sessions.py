@@ -34,7 +34,7 @@ def _blocks(lines: list[_Line], kind: str, where: Callable[[_Line], bool]) -> li
     return blocks
 
 
-def test_real_sessions(tmp_path: Path) -> None:
+def test_real_sessions_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("claude-code/[!c]*/*.jsonl"):
         lines = _raw_lines(path)
         lines += [
@@ -78,7 +78,7 @@ def test_real_sessions(tmp_path: Path) -> None:
         )
 
 
-def test_real_exports_and_sdk_messages(tmp_path: Path) -> None:
+def test_real_exports_and_sdk_messages_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("claude-code/web-export/*") + real_files("claude-code/agent-sdk-stream/*"):
         document = json.loads(path.read_bytes())
         lines = document.get("loglines") or [message["message"] for message in document["messages"]]

@@ -1,4 +1,4 @@
-"""Tasks of Cline and Roo: the requests to the model and the messages in the editor, together or alone."""
+"""Tasks of Cline and Roo: the requests to the model and the messages in the editor, together or separately."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from trace_recorder.imports.foreign.cline import text_tool_runs
 from trace_recorder.imports.foreign.run import Call
 
 _TASK = PRODUCED / "cline" / "1795602841448"
-"""Produced by Cline 2.18 with a scripted provider; its own texts are shortened."""
+"""Produced by Cline 2.18 with a scripted provider. Its own texts are shortened."""
 _ROO = PRODUCED / "cline" / "0b7c2f5e-roo"
 _FILES = ("api_conversation_history.json", "ui_messages.json")
 
 
 @pytest.mark.parametrize("name", _FILES)
-def test_a_task_is_one_run_whichever_of_its_files_is_named(name: str) -> None:
+def test_a_task_is_one_run_if_any_of_its_files_is_named(name: str) -> None:
     run = load(_TASK / name)
     assert said_in(run) == [
         {
@@ -54,8 +54,8 @@ def test_a_task_is_one_run_whichever_of_its_files_is_named(name: str) -> None:
     assert {(call.provider, call.model) for call in run.llm_interactions} == {("openai", "scripted-1")}
 
 
-def test_tokens_failures_and_tools_in_xml_are_those_of_both_files() -> None:
-    """The history of a model without tools has neither tokens, nor the request that failed."""
+def test_tokens_and_failures_are_read_from_the_editor_s_file() -> None:
+    """For a model without tool calls, the history of requests has neither tokens nor the failed request."""
     run = load(_ROO / _FILES[0])
     first, failed, last = said_in(run)
     assert first["usage"] == {
@@ -75,7 +75,7 @@ def test_tokens_failures_and_tools_in_xml_are_those_of_both_files() -> None:
     assert tool.arguments == {"path": ".", "recursive": "false"}
 
 
-def test_what_was_shown_is_a_run_of_its_own_where_nothing_else_is_known() -> None:
+def test_the_editor_s_messages_alone_are_a_run() -> None:
     run = load(PRODUCED / "cline" / "shown-only" / "ui_messages.json")
     assert [said["text"] for said in said_in(run)] == ["I list them.", None, None]
     assert [call.error.message for call in run.llm_interactions if call.error] == ["502 Bad Gateway"]
@@ -92,7 +92,7 @@ def test_a_directory_of_tasks_has_one_run_for_each(tmp_path: Path) -> None:
     ]
 
 
-def test_a_parameter_that_is_not_closed_ends_the_arguments(tmp_path: Path) -> None:
+def test_an_unclosed_parameter_ends_the_arguments(tmp_path: Path) -> None:
     path = tmp_path / "api_conversation_history.json"
     path.write_text((_ROO / _FILES[0]).read_text(encoding="utf-8").replace("</recursive>", ""))
     run = load(path)
@@ -100,8 +100,8 @@ def test_a_parameter_that_is_not_closed_ends_the_arguments(tmp_path: Path) -> No
     assert tool.arguments == {"path": "."}
 
 
-def test_a_text_before_a_result_is_passed_over() -> None:
-    """The editor's files may come before the results in the user's message."""
+def test_a_text_before_a_result_is_skipped() -> None:
+    """In the user's message, the editor may list files before the results."""
     answer = {"content": None, "tool_calls": [{"call_id": "t1", "name": "read_file", "arguments": {"path": "a.py"}}]}
     texts = ["<environment_details>", "[read_file for 'a.py'] Result:\nx = 1"]
     message = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
@@ -122,8 +122,8 @@ def test_results_of_many_calls_are_read_in_linear_time() -> None:
     assert {tool.arguments for tool in tools if tool.name == "b"} == {None}
 
 
-def test_a_text_that_only_begins_like_a_result_is_read_in_linear_time() -> None:
-    """Trying the longest description for each length of the name would take minutes."""
+def test_a_text_that_begins_like_a_result_is_read_in_linear_time() -> None:
+    """Trying every length of the tool's name in such a text would take minutes."""
     texts = ["[ls] Result:\na.py", "[" + "x" * 20_000_000]
     message = {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
     assert [(tool.name, tool.result) for tool in text_tool_runs(message, None, "")] == [("ls", "a.py")]

@@ -136,7 +136,7 @@ def test_tokens_belong_to_the_answer_before_or_after_them(tmp_path: Path, before
     ]
 
 
-def test_tokens_after_the_results_belong_to_the_answer_before_them(tmp_path: Path) -> None:
+def test_tokens_after_tool_results_belong_to_the_answer_before_the_results(tmp_path: Path) -> None:
     lines = [*_SESSION]
     lines.insert(12, lines.pop(10))
     assert _token_counts(load(_written(tmp_path, lines))) == [10, 15]
@@ -165,7 +165,7 @@ def _token_counts(run: Trajectory) -> list[int | None]:
     return [call.response.usage.input_tokens for call in run.llm_interactions]
 
 
-def test_a_compressed_rollout_is_read_as_the_plain_one(tmp_path: Path) -> None:
+def test_a_compressed_rollout_is_read_like_a_plain_one(tmp_path: Path) -> None:
     plain = _written(tmp_path, _SESSION)
     packed = tmp_path / "packed" / "rollout.jsonl"
     packed.parent.mkdir()
@@ -211,7 +211,7 @@ def test_a_fork_has_the_history_of_its_base_and_its_own_calls(tmp_path: Path, su
     assert len(load(_written(fork, lines)).gaps) == 1
 
 
-def test_events_stay_in_the_journal_and_are_not_read_twice(tmp_path: Path) -> None:
+def test_events_are_kept_in_the_journal_and_not_read_twice(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION))
     kept = [event.what for event in run.events if isinstance(event, Kept)]
     assert kept == [
@@ -221,7 +221,7 @@ def test_events_stay_in_the_journal_and_are_not_read_twice(tmp_path: Path) -> No
     ]
 
 
-def test_free_text_and_tools_of_the_server_are_read(tmp_path: Path) -> None:
+def test_free_text_tools_and_server_tools_are_read(tmp_path: Path) -> None:
     lines = [
         _META,
         _message(1, "user", "Patch."),
@@ -315,7 +315,7 @@ def test_a_sub_agent_is_read_with_its_parent(tmp_path: Path) -> None:
     assert [message.content for message in read.llm_interactions[1].input_messages] == ["Search."]
 
 
-def test_a_rollout_of_events_alone_is_read_from_them(tmp_path: Path) -> None:
+def test_a_rollout_with_only_events_is_read(tmp_path: Path) -> None:
     lines = [
         _META,
         _event(1, "user_message", message="Hello."),
@@ -339,7 +339,7 @@ def test_the_oldest_form_has_no_envelopes(tmp_path: Path) -> None:
     assert [message.content for message in run.llm_interactions[0].input_messages] == ["Hello."]
 
 
-def test_a_rollout_of_trae_is_told_apart(tmp_path: Path) -> None:
+def test_a_rollout_of_trae_is_distinguished(tmp_path: Path) -> None:
     meta = {**_META, "payload": {**_META["payload"], "model_provider": "trae"}}
     assert format_of(Source(_written(tmp_path, [meta, *_SESSION[1:]]))) == "traex"
     assert format_of(Source(_written(tmp_path, _SESSION))) == "codex"
@@ -356,7 +356,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(path, path.read_bytes())
 
 
-def test_real_rollouts(tmp_path: Path) -> None:
+def test_real_rollouts_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("codex/*/*.jsonl") + real_files("others/traex/*.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         items = [line["payload"] for line in lines if line["type"] == "response_item"]

@@ -1,4 +1,4 @@
-"""The tokens of real rollouts of Codex: those that the provider stated, and the totals of each session."""
+"""The tokens of real rollouts of Codex: the provider's counts, and the totals of each session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.imports.foreign.files import real_files, runs_of
 from trace_recorder import load
 
 
-def test_the_calls_of_the_newest_rollouts_are_what_the_provider_said() -> None:
+def test_the_newest_rollouts_have_the_provider_s_answers() -> None:
     [facts] = real_files("newest/truth.json")
     for name, calls in json.loads(facts.read_text()).items():
         if not name.startswith("codex"):
@@ -32,7 +32,7 @@ def test_the_calls_of_the_newest_rollouts_are_what_the_provider_said() -> None:
             ]
 
 
-def test_the_tokens_of_real_rollouts_are_their_totals() -> None:
+def test_the_tokens_of_real_rollouts_sum_to_their_totals() -> None:
     for path in real_files("codex/[!a]*/*.jsonl") + real_files("codex/a*/codex_session.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         infos = [line["payload"].get("info") for line in lines if line["payload"].get("type") == "token_count"]

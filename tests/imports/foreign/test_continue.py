@@ -1,4 +1,4 @@
-"""Continue's sessions: one that its command line wrote, and one as its editors write them."""
+"""Continue's sessions: a session that its command line wrote, and a session in the form of its editors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.imports.foreign.files import PRODUCED, results_in, said_in
 from trace_recorder import load
 
 _PRODUCED = PRODUCED / "continue" / "6f2454aa-d271-43f3-95fc-0a0a4d6b05da.json"
-"""By Continue's command line 1.5 with a scripted provider."""
+"""Written by Continue's command line 1.5 with a scripted provider."""
 _OF_AN_EDITOR = PRODUCED / "continue" / "0c0ffee0-1111-4222-8333-444455556666.json"
 _GREET = "/home/dev/project/greet.py"
 
@@ -37,7 +37,7 @@ def test_each_answer_is_a_call_with_its_tokens_and_results() -> None:
     assert run.task == "What does greet.py print?"
 
 
-def test_a_session_of_an_editor_has_thoughts_images_context_and_results_as_messages() -> None:
+def test_an_editor_s_session_has_thoughts_images_context_and_result_messages() -> None:
     run = load(_OF_AN_EDITOR)
     assert said_in(run) == [
         {"saw": 2, "text": "I search.", "asked": [("grep_search", {"query": "color"})]},

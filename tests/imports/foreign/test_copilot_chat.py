@@ -1,4 +1,4 @@
-"""Copilot's chats in VS Code: one document, or lines that change an object."""
+"""Copilot's chats in VS Code: one document, or lines that each change an object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ = {"filePath": _FILE, "startLine": 1}
 
 
 @pytest.mark.parametrize("path", produced_files("copilot-chat/*"), ids=lambda path: path.suffix)
-def test_each_round_is_a_call_and_a_document_and_lines_are_read_alike(path: Path) -> None:
+def test_each_round_is_a_call_in_a_document_and_in_lines(path: Path) -> None:
     run = load(path)
     assert said_in(run) == [
         {
@@ -52,7 +52,7 @@ def test_a_session_has_its_times_its_models_and_its_end(path: Path) -> None:
     assert (last.error.type, last.error.message) == ("rateLimited", "Sorry, you have exceeded your rate limit.")
 
 
-def test_the_user_s_message_is_the_one_that_was_sent() -> None:
+def test_the_user_s_message_is_the_sent_message() -> None:
     [path] = produced_files("copilot-chat/*.json")
     context, message = load(path).llm_interactions[0].input_messages
     assert context.content == "<environment_info>\nLinux\n</environment_info>\n"
@@ -60,7 +60,7 @@ def test_the_user_s_message_is_the_one_that_was_sent() -> None:
     assert message.extra == {"typed": "Say hello by name"}
 
 
-def test_changes_inside_each_other_make_no_object_that_is_too_deep(tmp_path: Path) -> None:
+def test_nested_changes_make_no_object_that_is_too_deep(tmp_path: Path) -> None:
     [original] = produced_files("copilot-chat/*.jsonl")
     deep: dict[str, Any] = {}
     for _ in range(100):
@@ -85,7 +85,7 @@ def test_changes_inside_each_other_make_no_object_that_is_too_deep(tmp_path: Pat
         {"kind": 3, "k": [["requests"], {}]},
     ],
 )
-def test_a_line_that_changes_nothing_is_a_gap_and_the_others_count(change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_line_that_changes_nothing_is_a_gap(change: dict[str, Any], tmp_path: Path) -> None:
     [original] = produced_files("copilot-chat/*.jsonl")
     path = tmp_path / "session.jsonl"
     path.write_text(original.read_text(encoding="utf-8") + json.dumps(change) + "\n")

@@ -1,4 +1,4 @@
-"""ATIF and documents as described runs: a journal of them has the same content as the file."""
+"""ATIF and documents as described runs: a journal made from the runs has the same content as the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _calls(calls: Iterable[ToolCall]) -> list[object]:
 
 
 def _contents(run: Trajectory) -> list[object]:
-    """Return the contents of a run, without the additions of an import."""
+    """Return the contents of a run, without what an import adds."""
     calls = [
         (
             [
@@ -55,9 +55,9 @@ def test_a_run_of_ours_is_not_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["atif/**/*.json", "trae-agent/*"])
-def test_real_files(pattern: str, tmp_path: Path) -> None:
+def test_real_files_are_imported_completely(pattern: str, tmp_path: Path) -> None:
     for path in real_files(pattern):
-        if path.name == "subagent_trajectories.json":  # two documents in one, as a test of another project has them
+        if path.name == "subagent_trajectories.json":  # one file of another project's tests has two documents
             continue
         (run,) = runs_in(Source(path))
         assert _contents(check_run(run, tmp_path)) == _contents(load(path))

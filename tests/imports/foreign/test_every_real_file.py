@@ -1,4 +1,4 @@
-"""Every real file of another tool goes through what our own runs go through: validation, and each export."""
+"""Every real file of another tool passes the same checks as our own runs: validation, and each export."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trace_recorder.values.trajectory import Trajectory
 from trace_recorder.views.export_format import EXPORT_FORMATS, OutputPlace
 
 _EMPTY = ("2025-05-12_no-samples.json",)
-"""Files in a format that is read, without a run in them."""
+"""Files in a known format that have no run."""
 
 
 _TOOLS = (

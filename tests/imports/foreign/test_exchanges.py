@@ -1,6 +1,5 @@
-"""HTTP that other tools recorded: HAR files, cassettes and claude-tap's traces are read as if we had recorded it.
-
-The files in tests/data/foreign were made with the real tools and SDKs against the tests' scripted provider.
+"""HTTP that other tools recorded: HAR files, cassettes and claude-tap's traces are read like our own recordings. The
+files in tests/data/foreign were made with the real tools and SDKs against the tests' scripted provider.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def _cassette(directory: Path, *interactions: dict[str, Any]) -> Path:
 
 
 def _ask_both(url: str, wrap: Any = lambda client: client) -> list[Any]:
-    """Repeat the calls of the agent that made the produced files. Return the answers."""
+    """Repeat the calls of the agent that made the produced files, and return the answers."""
     with (
         wrap(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)) as chat,
         wrap(anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)) as claude,
@@ -130,7 +129,7 @@ def test_recorded_http_is_read_and_answers_the_agent_again(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["weather.jsonl", "weather.compact.json"])
-def test_a_trace_of_claude_tap(name: str, tmp_path: Path) -> None:
+def test_a_trace_of_claude_tap_has_its_calls(name: str, tmp_path: Path) -> None:
     (run,) = runs_of(PRODUCED / "claude-tap" / name)
     read = check_run(run, tmp_path)
     assert [(one["saw"], one["text"], one.get("asked")) for one in said_in(read)] == [
@@ -164,8 +163,8 @@ def test_a_stream_without_its_events_is_read_and_cannot_be_replayed(tmp_path: Pa
             client.messages.stream(**sent).__enter__().get_final_message()
 
 
-def test_a_stream_without_its_events_has_not_failed(tmp_path: Path) -> None:
-    """An equal request after such a stream is a call of its own, and not a next attempt."""
+def test_a_stream_without_its_events_does_not_count_as_failed(tmp_path: Path) -> None:
+    """An equal request after such a stream is a separate call, and not its next attempt."""
     line = json.loads((PRODUCED / "claude-tap" / "weather.jsonl").read_text().splitlines()[0])
     del line["response"]["sse_events"]
     path = tmp_path / "trace.jsonl"
@@ -173,8 +172,8 @@ def test_a_stream_without_its_events_has_not_failed(tmp_path: Path) -> None:
     assert [one["text"] for one in said_in(load(path))] == ["Let me look."] * 2
 
 
-def test_blobs_that_records_repeat_are_read_within_a_limit(tmp_path: Path) -> None:
-    """A small bundle could become a huge run."""
+def test_repeated_blobs_are_read_within_a_limit(tmp_path: Path) -> None:
+    """A small bundle whose records repeat a blob could otherwise become a huge run."""
     bundle = json.loads((PRODUCED / "claude-tap" / "weather.compact.json").read_text())
     reference = {"__claude_tap_blob_ref__": {"hash": "h"}}
     bundle["blobs"] = {"h": {"payload": {"role": "user", "content": "x" * 1000}}}
@@ -188,7 +187,7 @@ def test_blobs_that_records_repeat_are_read_within_a_limit(tmp_path: Path) -> No
         assert (len(trajectory.llm_interactions), [gap.what for gap in trajectory.gaps]) == (calls, gaps)
 
 
-def test_only_headers_on_the_list_are_kept_and_keys_are_masked_wherever_they_are(tmp_path: Path) -> None:
+def test_only_listed_headers_are_kept_and_keys_are_masked_everywhere(tmp_path: Path) -> None:
     path = _cassette(tmp_path, _taped(_answer(f"Your key is {_KEY}."), url=f"{_URL}?key=second-{_KEY}&api-version=1"))
     (imported,) = import_file(Source(path), tmp_path / "out")
     written = b"".join(file.read_bytes() for file in imported.path.parent.iterdir())
@@ -200,7 +199,7 @@ def test_only_headers_on_the_list_are_kept_and_keys_are_masked_wherever_they_are
     }
 
 
-def test_a_request_that_failed_and_is_repeated_is_one_call_with_attempts(tmp_path: Path) -> None:
+def test_a_failed_and_repeated_request_is_one_call_with_attempts(tmp_path: Path) -> None:
     error = {"error": {"message": "busy", "type": "rate_limit_error"}}
     path = _cassette(tmp_path, _taped(error, 429), _taped(error, 429), _taped(_answer()), _taped(_answer("again")))
     first, second = load(path).llm_interactions
@@ -208,7 +207,7 @@ def test_a_request_that_failed_and_is_repeated_is_one_call_with_attempts(tmp_pat
     assert ([attempt.status for attempt in second.attempts], second.response.content) == ([200], "again")
 
 
-def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) -> None:
+def test_a_compressed_body_is_read_within_a_limit(tmp_path: Path) -> None:
     headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
     body = gzip.compress(json.dumps(_answer()).encode())
     taped = _taped(None, headers=headers)
@@ -223,7 +222,7 @@ def test_a_body_that_is_still_compressed_is_read_within_a_limit(tmp_path: Path) 
 
 
 def test_a_compressed_body_of_several_members_is_read_whole() -> None:
-    """Some servers compress each part of a response by itself. Bytes after the last member are ignored."""
+    """Some servers compress each part of a response separately. Bytes after the last member are ignored."""
     headers = [(b"content-encoding", b"gzip")]
     parts = gzip.compress(b"one, ") + gzip.compress(b"two")
     assert without_encoding(parts + b"junk", headers) == (b"one, two", None)
@@ -235,7 +234,7 @@ def test_a_compressed_body_of_several_members_is_read_whole() -> None:
     assert (len(cut) - 67_108_864, why) == (1, "it decompresses to more than 67108864 bytes")
 
 
-def test_compressed_bodies_are_read_within_a_limit_together(tmp_path: Path) -> None:
+def test_all_compressed_bodies_together_are_read_within_a_limit(tmp_path: Path) -> None:
     headers = {"content-type": ["application/json"], "content-encoding": ["gzip"]}
     body = {"base64_string": base64.b64encode(gzip.compress(json.dumps(_answer("hi" * 10_000)).encode())).decode()}
     path = _cassette(tmp_path, *(_taped(None, asked=_asked(f"{n}"), headers=headers, body=body) for n in range(3)))
@@ -245,7 +244,7 @@ def test_compressed_bodies_are_read_within_a_limit_together(tmp_path: Path) -> N
     assert [gap.what for gap in trajectory.gaps] == ["interaction 3 and those after it"]
 
 
-def test_yaml_without_a_library_and_with_aliases_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yaml_without_a_library_or_with_aliases_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "bomb.yaml"
     path.write_text("interactions:\n- &a [x]\n- &b [*a, *a]\n- [*b, *b]\nversion: 1\n")
     with monkeypatch.context() as patch:
@@ -270,8 +269,8 @@ def _entry(time: str, answer: dict[str, Any] | None, **more: Any) -> dict[str, A
     return {"startedDateTime": time, "time": 1500, "request": request, "response": response}
 
 
-def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) -> None:
-    """A body may be base64, a response may be missing, and other requests are counted and not read."""
+def test_entries_of_a_har_file_are_read_in_the_order_of_their_start(tmp_path: Path) -> None:
+    """A body may be base64, and a response may be missing. Requests that are not LLM calls are only counted."""
     encoded = {"text": base64.b64encode(json.dumps(_answer("2")).encode()).decode(), "encoding": "base64"}
     other = _entry("2026-01-01T00:00:00Z", _answer("private"))
     other["request"]["url"] = "https://example.com/mail"
@@ -300,8 +299,8 @@ def test_entries_of_a_har_file_in_the_order_in_which_they_began(tmp_path: Path) 
         ({"size": 9}, ["the response of entry 1"]),
     ],
 )
-def test_an_error_without_a_body_has_failed(content: Any, gaps: list[str], tmp_path: Path) -> None:
-    """The same request after it is the next attempt, although only the status of the error is known."""
+def test_an_error_without_a_body_is_a_failure(content: Any, gaps: list[str], tmp_path: Path) -> None:
+    """An equal request after the error is its next attempt, although only the status of the error is known."""
     entry = _entry("2026-01-01T00:00:01Z", _answer())
     failed = {**entry, "response": {"status": 429, "headers": [], "content": content}}
     path = tmp_path / "x.har"
@@ -341,7 +340,9 @@ def test_a_response_of_claude_tap_without_its_body_is_a_gap(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("content", [{"size": 9}, {"text": "%", "encoding": "base64"}])
 def test_a_response_of_a_har_file_without_its_body_is_a_gap(content: Any, tmp_path: Path) -> None:
-    """Browsers do not keep all bodies. The same request after it is another call: the first did not fail."""
+    """Browsers do not keep all bodies. An equal request after it is a separate call, because the first request did not
+    fail.
+    """
     entry = _entry("2026-01-01T00:00:01Z", _answer())
     first = {**entry, "response": {**entry["response"], "content": content}}
     path = tmp_path / "x.har"
@@ -360,7 +361,7 @@ def test_a_cassette_compressed_with_zstd_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cassette", "har"])
-def test_damaged_recordings(kind: str, tmp_path: Path) -> None:
+def test_damaged_recordings_are_read_or_refused(kind: str, tmp_path: Path) -> None:
     path = _cassette(tmp_path, _taped(_answer()))
     document: Any = json.loads(path.read_text())
     if kind == "har":

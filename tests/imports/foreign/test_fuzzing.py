@@ -1,4 +1,4 @@
-"""Some damaged copies of the real files, and some with secrets; `scripts/fuzz-imports` tries more."""
+"""Some damaged copies of the real files, and some copies with secrets. `scripts/fuzz-imports` tries more."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from trace_recorder.imports.foreign.source import Source
 
 
 def test_damaged_copies_are_read_or_refused_and_secrets_are_masked() -> None:
-    """One damaged copy of each third file causes no unexpected error. No key is in a journal, a document or a name."""
+    """A damaged copy of each third file causes no unexpected error. No key is in a journal, a document or a name."""
     real_files("*/**/*")
     files = corpus()
     assert [*search(iter(range(0, len(files), 3)), 2, files)] == []
 
 
-def test_keys_are_put_everywhere() -> None:
-    """Each searched key is in the file before the import."""
+def test_keys_are_put_into_every_copy() -> None:
+    """Each key that the test searches for is in the file before the import."""
     some = [*keys(1)][:12]
     lines = b"".join(json.dumps({"text": "a", "more": ["b", {"c": "d"}]}).encode() + b"\n" for _ in range(200))
     with_keys = planted(lines, some, Random(1))
@@ -34,7 +34,7 @@ def test_keys_are_put_everywhere() -> None:
     assert len(with_keys.splitlines()) == 200
 
 
-def test_a_secret_in_an_id_or_a_path_is_in_no_name_and_a_second_import_finds_the_run(tmp_path: Path) -> None:
+def test_a_secret_in_an_id_or_path_is_in_no_name_and_a_second_import_finds_the_run(tmp_path: Path) -> None:
     key = next(key for key in keys(1) if key.service == "GitHub, personal")
     (tmp_path / key.text).mkdir()
     path = tmp_path / key.text / f"{key.text}.jsonl"
@@ -55,7 +55,7 @@ def test_a_secret_before_the_suffix_of_a_file_s_name_is_masked(secret: str) -> N
 
 
 def test_a_secret_that_is_the_id_of_a_sub_agent_is_in_no_name(tmp_path: Path) -> None:
-    """The id of its run is made of two: a key is found in each before they are joined."""
+    """The sub-agent's run has an id of two parts, and a key is found in each part before they are joined."""
     key = next(key for key in keys(1) if key.text.startswith("pa-"))
     side = {"sessionId": "s1", "isSidechain": True, "agentId": key.text, "timestamp": "2026-01-01T00:00:00Z"}
     said = {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "q"}}
@@ -68,7 +68,7 @@ def test_a_secret_that_is_the_id_of_a_sub_agent_is_in_no_name(tmp_path: Path) ->
 
 
 def _with_sub_agent(key: Key, path: Path) -> None:
-    """Write a session of Claude Code in which the id of a call that starts a sub-agent is a key."""
+    """Write a session of Claude Code with a sub-agent that was started by a call whose id is a key."""
     asked = {
         "type": "tool_use",
         "id": key.text,
@@ -88,7 +88,7 @@ def _with_sub_agent(key: Key, path: Path) -> None:
 
 
 def _with_model(key: Key, path: Path) -> None:
-    """Write a chat of Copilot whose model is a key that contains a slash, after a provider's name."""
+    """Write a chat of Copilot whose model is a provider's name, a slash, and a key that contains a slash."""
     [chat] = produced_files("copilot-chat/*1.json")
     path.write_text(chat.read_text().replace('"copilot/gpt-4.1"', json.dumps(f"copilot/gpt {key.text}")))
 
@@ -96,7 +96,7 @@ def _with_model(key: Key, path: Path) -> None:
 @pytest.mark.parametrize(
     ("write", "service"), [(_with_sub_agent, "LangSmith, service"), (_with_model, "Google, refresh token")]
 )
-def test_a_secret_in_an_id_that_is_joined_or_cut_is_masked(
+def test_a_secret_in_a_joined_or_cut_id_is_masked(
     tmp_path: Path, write: Callable[[Key, Path], None], service: str
 ) -> None:
     key = next(key for key in keys(1) if key.service == service)
@@ -106,6 +106,6 @@ def test_a_secret_in_an_id_that_is_joined_or_cut_is_masked(
     assert leaked(path, [key], tmp_path / "out") == set()
 
 
-def test_a_secret_in_a_part_of_an_id_is_masked_behind_a_hyphen() -> None:
+def test_a_secret_after_a_hyphen_in_a_joined_id_is_masked() -> None:
     key = next(key for key in keys(1) if key.service == "LangSmith, service")
     assert joined_id("execution-of", key.text).startswith("execution-of-[REDACTED:")

@@ -115,7 +115,7 @@ def test_a_session_that_goes_back_continues_a_fork(tmp_path: Path) -> None:
     assert [message.content for message in run.llm_interactions[2].input_messages] == ["One.", "1", "Three."]
 
 
-def test_what_the_terminal_showed_stays_and_a_last_result_is_an_execution(tmp_path: Path) -> None:
+def test_the_terminal_s_lines_are_kept_and_a_last_result_is_an_execution(tmp_path: Path) -> None:
     (run,) = runs_of(_document(tmp_path, _MESSAGES[:3]))
     assert [event.what for event in run.events if isinstance(event, Kept)] == ["resultDisplay"] * 2 + ["info"]
     assert [(event.call_id, event.error) for event in run.events if isinstance(event, ToolRun)] == [
@@ -171,7 +171,7 @@ def _raw_messages(path: Path) -> list[_Members]:
     return found
 
 
-def test_real_sessions(tmp_path: Path) -> None:
+def test_real_sessions_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("gemini-cli/ag*/*") + real_files("gemini-cli/ai-sessions/*"):
         answers = [message for message in _raw_messages(path) if message.get("type") == "gemini"]
         (run,) = runs_of(path)
@@ -194,7 +194,7 @@ def test_real_sessions(tmp_path: Path) -> None:
             )
 
 
-def test_real_recorded_answers(tmp_path: Path) -> None:
+def test_real_recorded_answers_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("gemini-cli/gemini-cli/*"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         (run,) = runs_of(path)
@@ -210,8 +210,8 @@ def _parts(chunk: _Members) -> list[_Members]:
     return [part for candidate in chunk["candidates"] for part in candidate["content"]["parts"]]
 
 
-def test_the_context_of_a_session_is_a_message_and_results_stand_once(tmp_path: Path) -> None:
-    """Version 0.61 sets the context as the first messages, and writes the results once more as a message."""
+def test_the_context_of_a_session_is_a_message_and_results_are_read_once(tmp_path: Path) -> None:
+    """Version 0.61 writes the context as the first message, and repeats the results as a message."""
     context = _user("u0", [{"text": "<session_context>\nToday is Monday.\n</session_context>"}])
     again = [{"functionResponse": {"id": identity, "response": {}}} for identity in ("c1", "c2")]
     other = _user("u3", [{"functionResponse": {"id": "c9", "response": {}}}])

@@ -1,4 +1,4 @@
-"""goose's sessions and Amp's threads, which are known from descriptions only."""
+"""goose's sessions and Amp's threads, which we know only from descriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize("name", ["sessions.db", "export.json", "20250513_082528.jsonl"])
-def test_a_session_of_goose_is_the_same_in_each_form(name: str) -> None:
+def test_a_session_of_goose_is_the_same_run_in_each_form(name: str) -> None:
     run = load(PRODUCED / "goose" / name)
     said = [{key: one.get(key) for key in ("saw", "text", "asked")} for one in said_in(run)][:2]
     assert said == [
@@ -34,7 +34,7 @@ def test_a_session_of_goose_is_the_same_in_each_form(name: str) -> None:
 
 
 def test_the_database_of_goose_states_usage_and_compactions() -> None:
-    """After a compaction the model sees the summary, and not the messages that it has hidden."""
+    """After a compaction the model sees the summary, and not the hidden messages."""
     calls = load(PRODUCED / "goose" / "sessions.db").llm_interactions
     usages = [call.response.usage for call in calls]
     assert [(one.input_tokens, one.output_tokens, one.cost) for one in usages] == [
@@ -63,7 +63,7 @@ def test_a_thread_of_amp_has_the_usage_of_each_answer() -> None:
     ]
 
 
-def test_an_answer_of_amp_that_was_stopped_is_not_complete(tmp_path: Path) -> None:
+def test_a_stopped_answer_of_amp_is_incomplete(tmp_path: Path) -> None:
     said = {"role": "assistant", "messageId": 1, "content": [{"type": "text", "text": "Let"}]}
     thread = {"v": 1, "id": "T-1", "messages": [{**said, "state": {"type": "cancelled"}}]}
     (tmp_path / "T-1.json").write_text(json.dumps(thread))
@@ -71,7 +71,7 @@ def test_an_answer_of_amp_that_was_stopped_is_not_complete(tmp_path: Path) -> No
     assert (call.complete, call.ended_by) == (False, "its state is cancelled")
 
 
-def test_a_state_of_amp_that_is_no_text_hides_nothing(tmp_path: Path) -> None:
+def test_a_state_of_amp_that_is_not_a_text_hides_no_answer(tmp_path: Path) -> None:
     answer = {"role": "assistant", "content": [{"type": "text", "text": "a"}], "state": {"type": ["cancelled"]}}
     (tmp_path / "T-1.json").write_text(json.dumps({"v": 1, "id": "T-1", "messages": [answer]}))
     [call] = load(tmp_path / "T-1.json").llm_interactions

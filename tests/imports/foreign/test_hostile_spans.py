@@ -1,4 +1,4 @@
-"""Damaged files of spans: cut, with flipped bytes, or with values of other types."""
+"""Damaged files of spans: cut off, with flipped bits, or with values of other types."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _VALUES = [
 
 
 def _attempt(module: ModuleType, path: Path, data: bytes) -> bool:
-    """Read a file by its format alone, as a run of ours. False if it is refused."""
+    """Read the runs of a file by this format only. Return False if the file is refused."""
     path.write_bytes(data)
     try:
         module.recognizes(Source(path))
@@ -72,7 +72,7 @@ def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 
 def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """Replace the value at a path; inside a JSON text, the value at a place in it."""
+    """Return a value with the value at a path replaced. The path may lead into JSON text."""
     if not path:
         return new
     whole = copy.deepcopy(value)
@@ -93,7 +93,7 @@ def test_a_cut_file_is_refused_or_read(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _CASES)
-def test_a_file_with_flipped_bytes_is_refused_or_read(tmp_path: Path, name: str) -> None:
+def test_a_file_with_flipped_bits_is_refused_or_read(tmp_path: Path, name: str) -> None:
     module, make = _CASES[name]
     data, chance = json.dumps(make()).encode(), random.Random(1)
     for _ in range(200):
@@ -104,7 +104,7 @@ def test_a_file_with_flipped_bytes_is_refused_or_read(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize("name", _CASES)
-def test_values_of_other_types_are_passed_over(tmp_path: Path, name: str) -> None:
+def test_values_of_other_types_are_skipped(tmp_path: Path, name: str) -> None:
     module, make = _CASES[name]
     chance = random.Random(2)
     for path in _paths(make()):
@@ -126,7 +126,7 @@ def test_json_in_an_attribute_may_be_anything(tmp_path: Path) -> None:
             assert _attempt(otlp_format, tmp_path / "file", text.encode())
 
 
-def test_a_deep_or_long_attribute_is_a_text(tmp_path: Path) -> None:
+def test_a_deep_or_long_attribute_is_kept_as_text(tmp_path: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     named = {
         f"llm__input_messages__{'.'.join('0' * 100)}": 1,
@@ -141,8 +141,8 @@ def test_a_chain_of_many_spans_is_read(tmp_path: Path) -> None:
     assert _attempt(otlp_format, tmp_path / "file", json.dumps(otlp(spans)).encode())
 
 
-def test_a_secret_with_dots_in_the_name_of_an_attribute_is_masked(tmp_path: Path) -> None:
-    """Names of nested attributes are split at dots; the parts of such a key do not look like a key."""
+def test_a_secret_with_dots_in_an_attribute_s_name_is_masked(tmp_path: Path) -> None:
+    """Names of nested attributes are split at dots, and the parts of such a key do not look like a key."""
     key = next(key for key in keys(1) if key.service == "Dropbox")
     members = {
         "openinference.span.kind": "LLM",

@@ -173,7 +173,7 @@ def test_a_sample_of_a_json_file_is_the_same_run(tmp_path: Path) -> None:
     _check(load(_json_log(tmp_path, _SAMPLE)))
 
 
-def test_several_samples_are_several_runs_also_without_the_end_of_the_log(tmp_path: Path) -> None:
+def test_several_samples_are_several_runs_even_if_the_log_has_no_end(tmp_path: Path) -> None:
     other = {**_SAMPLE, "uuid": "def", "error": {"message": "RuntimeError('lost')"}}
     limited = {**_SAMPLE, "uuid": "ghi", "limit": {"type": "message", "limit": 6, "reason": "6 messages"}}
     path = _eval_log(tmp_path, DEFLATED, _SAMPLE, other, limited, header="_journal/start.json")
@@ -206,7 +206,7 @@ def test_a_log_without_samples_says_how_it_ended(tmp_path: Path) -> None:
         load(_json_log(tmp_path, status="cancelled"))
 
 
-def test_a_sample_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
+def test_an_unreadable_sample_hides_no_other(tmp_path: Path) -> None:
     path = _eval_log(tmp_path, DEFLATED, _SAMPLE, _SAMPLE)
     data = bytearray(path.read_bytes())
     at = data.index(b"samples/0_epoch_1.json") + 40
@@ -236,7 +236,7 @@ def test_a_member_is_read_no_further_than_its_stated_size(tmp_path: Path, method
     ]
 
 
-def test_many_small_members_cannot_take_more_than_one_large_one(tmp_path: Path) -> None:
+def test_many_small_members_are_limited_like_one_large_member(tmp_path: Path) -> None:
     archive = Archive(_eval_log(tmp_path, DEFLATED, _SAMPLE), 1_000_000)
     archive.bytes_left = archive.members["header.json"].file_size
     assert archive.read("header.json")
@@ -250,13 +250,13 @@ def test_without_a_reader_of_zstd_the_error_names_the_extra(tmp_path: Path) -> N
         archive.read("header.json")
 
 
-def test_attachments_are_put_in_until_they_are_too_large_together() -> None:
+def test_attachments_are_inserted_up_to_a_total_size() -> None:
     attachments = Attachments({"1": "abc"}, characters_left=7)
     assert attachments.put_in(["attachment://1"] * 3) == ["abc", "abc", "attachment://1"]
     assert attachments.exceeded
 
 
-def test_an_event_without_a_place_is_kept(tmp_path: Path) -> None:
+def test_an_unknown_event_is_kept(tmp_path: Path) -> None:
     sample = {**_SAMPLE, "events": [*_EVENTS, _event(7, "info", data="note")]}
     (run,) = runs_of(_json_log(tmp_path, sample))
     assert [event.value["data"] for event in run.events if isinstance(event, Kept) and event.what == "event info"] == [
@@ -275,17 +275,17 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document:
     assert format_of(Source(path)) is None
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "log.json", json.dumps({**_HEADER, "samples": [_OLD_SAMPLE]}).encode())
     check_damaged(tmp_path / "log.json", json.dumps({**_HEADER, "samples": [_SAMPLE]}).encode())
 
 
 @pytest.mark.parametrize("method", [DEFLATED, ZSTD])
-def test_damaged_zip_files(tmp_path: Path, method: int) -> None:
+def test_damaged_zip_files_are_read_or_refused(tmp_path: Path, method: int) -> None:
     check_damaged(tmp_path / "log.eval", _eval_log(tmp_path, method, _SAMPLE).read_bytes())
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("inspect/*/*.[ej][vs]*"):
         samples = [*_raw_samples(path)]
         if not samples:
@@ -314,7 +314,7 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _check_real(run: Trajectory, sample: dict[str, Any]) -> None:
-    """Compare a run with the sample's own totals and with its events, read in another way."""
+    """Compare a run with the sample's own totals, and with a second reading of the sample's events."""
     events = sample.get("events") or sample.get("transcript", {}).get("events", [])
     models = [event for event in events if event["event"] == "model"]
     assert len(run.llm_interactions) == len(models)
@@ -344,7 +344,7 @@ def _check_real(run: Trajectory, sample: dict[str, Any]) -> None:
     assert run.status == ("failed" if sample.get("error") or sample.get("limit") else "completed")
 
 
-def test_real_lists_of_events(tmp_path: Path) -> None:
+def test_real_lists_of_events_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("inspect/inspect_scout-tests/events/*.json"):
         document = json.loads(path.read_bytes())
         (run,) = runs_of(path)

@@ -1,4 +1,6 @@
-"""Traces of Invariant and trees of the Hierarchy that other programs wrote; `test_own_exports.py` has ours."""
+"""Traces of Invariant and trees of the Hierarchy that other programs wrote. `test_own_exports.py` has our own
+exports.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def test_each_trace_of_a_dataset_is_a_run() -> None:
     assert [run.task for run in (inbox, thanks)] == ["What is in my inbox?", "Thanks."]
 
 
-def test_answers_of_steps_that_repeat_each_other_are_calls_once() -> None:
-    """Cut after each message, as the SDK does it, with the tokens, the tools and the rewards that it states."""
+def test_each_answer_of_cumulative_steps_is_one_call() -> None:
+    """The steps are cut after each message, as the SDK does it, and state tokens, tools and rewards."""
     [run] = loaded(PRODUCED / "hierarchy" / "sdk.json")
 
     assert said_in(run) == [
@@ -46,7 +48,7 @@ def test_answers_of_steps_that_repeat_each_other_are_calls_once() -> None:
 
 
 def test_a_line_of_a_dataset_without_messages_is_a_gap(tmp_path: Path) -> None:
-    """Only the first line, the metadata of the dataset, may be without messages."""
+    """Only the first line, which has the metadata of the dataset, may be without messages."""
     trace = {"messages": [{"role": "user", "content": "q"}], "annotations": [], "metadata": {}}
     lines = [{"metadata": {"name": "d"}}, trace, {"annotations": [], "metadata": {}}]
     path = tmp_path / "dataset.jsonl"

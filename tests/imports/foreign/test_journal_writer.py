@@ -1,4 +1,4 @@
-"""A described run as the lines of a journal: they say what was described, and each message is stored once."""
+"""A described run as the lines of a journal: the lines state the described facts, and store each message once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _read(tmp_path: Path, *events: object, **about: object) -> Trajectory:
     return check_run(run, tmp_path)
 
 
-def test_what_a_call_states_comes_back(tmp_path: Path) -> None:
+def test_the_stated_values_of_a_call_are_read_back(tmp_path: Path) -> None:
     conversation = ForeignConversation()
     conversation.add(_user("hello"))
     schema = {"name": "look", "input_schema": {"type": "object"}}
@@ -85,7 +85,7 @@ def test_what_a_call_states_comes_back(tmp_path: Path) -> None:
 
 
 def test_forks_share_their_messages(tmp_path: Path) -> None:
-    """A rewritten history, and a fork of a fork, have the messages that they state, and no message is stored twice."""
+    """A rewritten history, and a fork of a fork, have their stated messages, and no message is stored twice."""
     trunk = ForeignConversation()
     trunk.add(_user("a"))
     first = _call(trunk, "b")
@@ -120,7 +120,7 @@ def test_histories_find_what_a_list_of_messages_continues(tmp_path: Path) -> Non
     assert sum(b'"kind":"item"' in line for line in lines) == 40 + 1 + 1
 
 
-def test_the_size_is_linear_in_the_calls() -> None:
+def test_the_size_grows_linearly_with_the_calls() -> None:
     sizes = []
     for calls in (100, 400):
         conversation = ForeignConversation()
@@ -132,7 +132,7 @@ def test_the_size_is_linear_in_the_calls() -> None:
     assert sizes[1] < 4.1 * sizes[0]
 
 
-def test_tools_sub_agents_and_steps(tmp_path: Path) -> None:
+def test_tools_sub_agents_and_steps_are_read_back(tmp_path: Path) -> None:
     conversation, inner = ForeignConversation(), ForeignConversation()
     conversation.add(_user("go"))
     inner.add(_user("part"))
@@ -162,7 +162,7 @@ def test_tools_sub_agents_and_steps(tmp_path: Path) -> None:
     assert [message.content for message in step.llm_messages or ()] == ["go"]
 
 
-def test_the_rest_of_a_run(tmp_path: Path) -> None:
+def test_other_facts_of_a_run_are_read_back(tmp_path: Path) -> None:
     run = _read(
         tmp_path,
         Annotation(key="k", value=[1]),
@@ -208,18 +208,18 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
         ],
     ],
 )
-def test_times(value: object, time: str) -> None:
+def test_times_are_written_in_our_form(value: object, time: str) -> None:
     assert stated_time(value) == time
 
 
-def test_what_the_standard_refuses_is_described(tmp_path: Path) -> None:
+def test_values_that_are_not_json_are_described(tmp_path: Path) -> None:
     run = _read(tmp_path, Annotation(key="nan", value=float("nan")), Annotation(key="half", value="\ud800"))
     assert run.annotations["nan"] == {"__type__": "float", "repr": "nan"}
     assert run.annotations["half"] == {"__type__": "str", "repr": "'\\ud800'"}
 
 
-def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
-    """A duration of zero would be wrong."""
+def test_a_run_with_a_single_known_time_has_no_end() -> None:
+    """The duration is unknown, because zero would be wrong."""
     answer = Call(time="2026-01-01T00:00:01+00:00", conversation=None, response={"content": "a"})
     run = ForeignRun(identity="r", events=[answer])
     assert run.times() == ("2026-01-01T00:00:01+00:00", "")
@@ -227,8 +227,8 @@ def test_a_run_of_which_a_single_time_is_known_has_no_end() -> None:
     assert run.times() == ("2026-01-01T00:00:01+00:00", "2026-01-01T00:00:03+00:00")
 
 
-def test_two_calls_with_one_id_stay_two_calls(tmp_path: Path) -> None:
-    """The second call gets an id of its own, even if the first one has an id that we would make up."""
+def test_two_calls_with_the_same_id_stay_two_calls(tmp_path: Path) -> None:
+    """The second call gets a new id. The test's first call already has an id that we would make up."""
     answers = [("a", "one"), ("a", "two"), ("call-4", "three"), (None, "four"), (None, "five")]
     calls = [_call(ForeignConversation(), answer, interaction_id=identity) for identity, answer in answers]
 

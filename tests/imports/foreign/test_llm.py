@@ -193,7 +193,7 @@ def _check(run: Trajectory) -> None:
     assert run.start_time == "2025-01-01T00:00:01.000000+00:00"
 
 
-def test_the_older_tables(tmp_path: Path) -> None:
+def test_the_older_tables_are_read(tmp_path: Path) -> None:
     run, alone = loaded(_database(tmp_path, _OLD, _OLD_ROWS))
     _check(run)
     first, second = run.llm_interactions
@@ -215,19 +215,19 @@ def test_the_newer_tables_have_threads_that_share_messages(tmp_path: Path) -> No
     assert [message.content for message in fork.llm_interactions[0].input_messages][2:] == ["I look.", "Other?"]
 
 
-def test_what_is_in_tables_of_both_generations_is_read_once(tmp_path: Path) -> None:
+def test_a_row_in_tables_of_both_generations_is_read_once(tmp_path: Path) -> None:
     rows = {**_OLD_ROWS, **_NEW_ROWS, "responses": _OLD_ROWS["responses"][:2]}
     assert [run.trajectory_id for run in loaded(_database(tmp_path, {**_OLD, **_NEW}, rows))] == ["c", "d"]
 
 
-def test_a_chain_that_is_broken_or_a_ring_is_said_so(tmp_path: Path) -> None:
+def test_a_broken_or_circular_chain_is_a_gap(tmp_path: Path) -> None:
     ring = [{**row, "parent_hash": "m1"} if row["hash"] == "m0" else row for row in _NEW_ROWS["messages"]]
     path = _database(tmp_path, {**_OLD, **_NEW}, {**_NEW_ROWS, "messages": ring[:3]})
     missing = [event.what for run in runs_of(path) for event in run.events if isinstance(event, Missing)]
     assert missing == ["the prompt of turn r1", "the prompt of turn r2", "the prompt of turn r3"]
 
 
-def test_a_database_is_not_changed_and_gets_no_neighbours(tmp_path: Path) -> None:
+def test_a_database_is_not_changed_and_no_file_is_added_beside_it(tmp_path: Path) -> None:
     path = _database(tmp_path, _OLD, _OLD_ROWS)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = wal")
@@ -236,7 +236,7 @@ def test_a_database_is_not_changed_and_gets_no_neighbours(tmp_path: Path) -> Non
     assert (path.read_bytes(), [one.name for one in tmp_path.iterdir()]) == (before, ["logs.db"])
 
 
-def test_what_is_still_in_the_write_ahead_log_is_read(tmp_path: Path) -> None:
+def test_rows_in_the_write_ahead_log_are_read(tmp_path: Path) -> None:
     path = _database(tmp_path, _OLD, {})
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = wal")
@@ -245,7 +245,7 @@ def test_what_is_still_in_the_write_ahead_log_is_read(tmp_path: Path) -> None:
         assert [run.task for run in runs_of(path)] == ["Hi"]
 
 
-def test_a_view_in_the_place_of_a_table_is_not_asked(tmp_path: Path) -> None:
+def test_a_view_in_place_of_a_table_is_not_queried(tmp_path: Path) -> None:
     path = tmp_path / "logs.db"
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x AS id FROM n"
     columns = ", ".join(f"id AS {name}" for name in ("model", "prompt", "response", "conversation_id"))
@@ -254,7 +254,7 @@ def test_a_view_in_the_place_of_a_table_is_not_asked(tmp_path: Path) -> None:
     assert format_of(Source(path)) is None
 
 
-def test_damaged_databases(tmp_path: Path) -> None:
+def test_damaged_databases_are_read_or_refused(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
     new.mkdir()
@@ -272,14 +272,14 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document:
     assert format_of(Source(path)) is None
 
 
-def test_a_cut_database_is_an_error(tmp_path: Path) -> None:
+def test_a_truncated_database_is_an_error(tmp_path: Path) -> None:
     path = _database(tmp_path, _OLD, _OLD_ROWS)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(TrajectoryFormatError):
         load(path)
 
 
-def test_entries(tmp_path: Path) -> None:
+def test_entries_of_llm_logs_json_are_read(tmp_path: Path) -> None:
     entry = _response("r1", prompt="Hi", response="Yes", system=None) | {"tools": [], "tool_calls": [{"arguments": []}]}
     data = json.dumps([entry, entry | {"id": "r2", "tool_results": [{"output": "x", "tool_call_id": "t"}]}]).encode()
     path = tmp_path / "logs.json"
@@ -288,7 +288,7 @@ def test_entries(tmp_path: Path) -> None:
     check_damaged(path, data)
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     (printed,) = real_files("llm/*.json")
     entries = json.loads(printed.read_bytes())
     read = []

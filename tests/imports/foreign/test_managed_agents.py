@@ -1,4 +1,4 @@
-"""Sessions of Anthropic's managed agents: in files of our own making, and in those of LangSmith's SDK."""
+"""Sessions of Anthropic's managed agents: in our own files, and in files of LangSmith's SDK."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _read(tmp_path: Path, events: list[_Event], *, bare: bool = False) -> Trajec
     return check_run(run, tmp_path / "runs")
 
 
-def test_a_session_is_read_as_its_events_say(tmp_path: Path) -> None:
+def test_a_session_is_read_from_its_events(tmp_path: Path) -> None:
     run = _read(tmp_path, _EVENTS)
     assert format_of(Source(tmp_path / "session.jsonl")) == "managed-agents"
     assert (run.trajectory_id, run.task, run.status, run.model) == ("sesn_1", "Weather?", "completed", "claude-x")
@@ -86,13 +86,13 @@ def test_a_session_is_read_as_its_events_say(tmp_path: Path) -> None:
     assert set(results) == {"e5", "e6", "e12"}
 
 
-def test_bare_events_are_read_too(tmp_path: Path) -> None:
+def test_events_without_envelopes_are_read(tmp_path: Path) -> None:
     run = _read(tmp_path, _EVENTS, bare=True)
     assert (run.trajectory_id, len(run.llm_interactions), run.status) == ("session", 3, "completed")
     assert [message.content for message in run.llm_interactions[0].input_messages] == ["Weather?"]
 
 
-def test_how_a_session_ended(tmp_path: Path) -> None:
+def test_the_end_of_a_session_is_stated(tmp_path: Path) -> None:
     began, idle = _EVENTS[:2], _event("session.status_idle", 30, stop_reason={"type": "end_turn"})
     error = _event("session.error", 20, error={"type": "billing_error", "message": "no credit"})
     assert _read(tmp_path, began).status == "unknown"
@@ -102,7 +102,7 @@ def test_how_a_session_ended(tmp_path: Path) -> None:
     assert _read(tmp_path, [*began, error, idle]).error is None
 
 
-def test_a_request_that_failed_or_has_no_end(tmp_path: Path) -> None:
+def test_a_failed_request_and_a_request_without_an_end_are_calls(tmp_path: Path) -> None:
     run = _read(tmp_path, [*_EVENTS[:3], _end(4, 0, is_error=True), *_EVENTS[2:5]])
     failed, cut = run.llm_interactions
     assert (failed.error and failed.error.type, failed.response.content) == ("model_request", None)
@@ -115,7 +115,7 @@ def test_a_compacted_context_begins_a_new_conversation(tmp_path: Path) -> None:
     assert [len(call.input_messages) for call in run.llm_interactions][-1] == 0
 
 
-def test_events_without_a_place_are_kept(tmp_path: Path) -> None:
+def test_unknown_events_are_kept(tmp_path: Path) -> None:
     path = _file(tmp_path / "session.jsonl", _EVENTS)
     path.write_text(path.read_text() + '\n{"cut": ')
     (run,) = runs_of(path)
@@ -132,7 +132,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(path, path.read_bytes())
 
 
-def test_real_sessions(tmp_path: Path) -> None:
+def test_real_sessions_equal_their_raw_events(tmp_path: Path) -> None:
     """Calls, tools, results and tokens equal those of the raw events."""
     for path in real_files("langsmith/sdk-tests/anthropic_managed*"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""mini-swe-agent's trajectories: both forms, and contents that equal the file's."""
+"""mini-swe-agent's trajectories: both forms, with the contents of the file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _written(directory: Path, document: object) -> Path:
     return path
 
 
-def test_a_run_is_read_as_it_is_on_file(tmp_path: Path) -> None:
+def test_a_run_has_the_contents_of_its_file(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _DOCUMENT))
     assert (run.status, run.final_result, run.trajectory_id) == ("completed", "a diff", "run")
     assert run.metadata["imported_from"]["version"] == "2.4.6"
@@ -57,7 +57,7 @@ def test_a_run_is_read_as_it_is_on_file(tmp_path: Path) -> None:
     assert (run.start_time, run.execution_time) == ("2025-10-09T08:53:20.500000+00:00", 2.5)
 
 
-def test_a_run_that_met_a_limit_has_failed(tmp_path: Path) -> None:
+def test_a_run_that_reached_a_limit_has_failed(tmp_path: Path) -> None:
     document = {**_DOCUMENT, "info": {"exit_status": "LimitsExceeded", "submission": ""}}
     run = load(_written(tmp_path, document))
     assert run.status == "failed"
@@ -65,7 +65,7 @@ def test_a_run_that_met_a_limit_has_failed(tmp_path: Path) -> None:
     assert run.error.type == "LimitsExceeded"
 
 
-def test_actions_in_text_are_tools_that_ran(tmp_path: Path) -> None:
+def test_actions_in_text_are_executed_tools(tmp_path: Path) -> None:
     answer = {"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 7}}
     messages = [
         *_MESSAGES[:2],
@@ -131,7 +131,7 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document:
     assert format_of(Source(_written(tmp_path, document))) is None
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("mini-swe-agent/*"):
         document = json.loads(path.read_bytes())
         messages = document if isinstance(document, list) else document["messages"]
@@ -145,5 +145,5 @@ def test_real_files(tmp_path: Path) -> None:
         assert trajectory.metrics.get("cost") == (sum(costs) if costs else None)
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "run.traj.json", json.dumps(_DOCUMENT).encode())

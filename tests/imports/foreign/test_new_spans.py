@@ -1,4 +1,4 @@
-"""Spans of newer programs: answers in several outputs, arrays of console spans, vocabularies that are not read."""
+"""Spans of newer programs: answers in several outputs, arrays of console spans, and unknown vocabularies."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_items_and_chunks_of_an_answer_are_one_answer(tmp_path: Path) -> None:
         assert [(asked.call_id, asked.arguments) for asked in read.response.tool_calls] == [("c1", {"city": "Paris"})]
 
 
-def test_choices_that_were_asked_for_stay_choices(tmp_path: Path) -> None:
+def test_requested_choices_stay_choices(tmp_path: Path) -> None:
     outputs = [_output("text", "stop", content="Yes."), _output("text", "stop", content="No.")]
     [read] = load(written(tmp_path, _chat(outputs, gen_ai__request__choice__count=2))).llm_interactions
     assert (read.response.content, read.response.extra["other_outputs"]) == ("Yes.", outputs[1:])
 
 
 @pytest.mark.parametrize("name", ["adk-2.13-streamed", "openllmetry-openai-agents"])
-def test_the_answers_of_real_spans_are_what_the_provider_said(name: str) -> None:
+def test_the_answers_of_real_spans_are_the_provider_s(name: str) -> None:
     for facts in real_files("newest/truth.json"):
         answers = json.loads(facts.read_text())[f"spans/{name}.otlp.json"]
         [path] = real_files(f"newest/spans/{name}.otlp.json")
@@ -90,7 +90,7 @@ def test_an_array_of_console_spans_is_read(tmp_path: Path, indent: int | None) -
     assert len(load(path).llm_interactions) == 2
 
 
-def test_a_vocabulary_that_is_not_read_is_a_gap_with_the_names_of_its_spans(tmp_path: Path) -> None:
+def test_an_unknown_vocabulary_is_a_gap_with_the_names_of_its_spans(tmp_path: Path) -> None:
     names = [f"step {number}" for number in range(1, 15)]
     spans = [
         span(number, name, None if number == 1 else 1, **{"entity.1.type": "x"})
@@ -104,21 +104,21 @@ def test_a_vocabulary_that_is_not_read_is_a_gap_with_the_names_of_its_spans(tmp_
     assert load(written(tmp_path, otlp(agent_run()))).gaps == ()
 
 
-def test_a_real_file_of_another_vocabulary_is_a_gap() -> None:
+def test_a_real_file_of_an_unknown_vocabulary_is_a_gap() -> None:
     for path in real_files("newest/spans/console-array-monocle.json"):
         run = load(path)
         assert run.status == "unknown"
         assert "openai.resources.responses.AsyncResponses.create" in run.gaps[0].why
 
 
-def test_secrets_in_the_names_of_unknown_spans_are_masked_one_by_one(tmp_path: Path) -> None:
+def test_secrets_in_names_of_unknown_spans_are_masked_in_each_name(tmp_path: Path) -> None:
     names = ["Cookie: sid", '- name: DB_PASSWORD\n  value: "EH0aveIku8OPLm"', "end"]
     spans = [span(number, name, None if number == 1 else 1) for number, name in enumerate(names, start=1)]
     [gap] = load(written(tmp_path, otlp(spans))).gaps
     assert "EH0aveIku8OPLm" not in gap.why
 
 
-def test_the_span_in_which_adk_merges_results_is_no_tool() -> None:
+def test_the_span_in_which_adk_merges_results_is_not_a_tool() -> None:
     [path] = real_files("newest/spans/adk-2.13-streamed.otlp.json")
     names = [event.name for run in runs_of(path) for event in run.events if isinstance(event, ToolRun)]
     assert names == ["get_weather"] * 6

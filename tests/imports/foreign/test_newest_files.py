@@ -20,14 +20,14 @@ def test_answers_tokens_tools_results_and_times_are_equal(pattern: str) -> None:
         assert [answer.time for answer in read.answers] == [answer.time for answer in second.answers], path
         if pattern.startswith(
             _SPANS
-        ):  # of the answers, the second reading has the times only: the next test compares them
+        ):  # the second reading has only the times of the answers; the next test compares the rest
             assert Counter(second.results.values()) <= Counter(read.results.values()), path
             continue
         assert read.answers == second.answers, path
         assert read.results == second.results, path
 
 
-def test_answers_are_what_the_provider_said() -> None:
+def test_answers_are_the_provider_s() -> None:
     [truth] = real_files("newest/truth.json")
     compared: list[Path] = []
     for path, read, _, said in independent.readings():

@@ -1,4 +1,4 @@
-"""opencode's sessions: both storages, exports, steps, aborted answers, a summary, and names that lead elsewhere."""
+"""opencode's sessions: both storages, exports, steps, aborted answers, a summary, and names of files elsewhere."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _check(run: Trajectory) -> None:
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_a_session_is_read_from_the_files_around_it(tmp_path: Path, flat: bool) -> None:
+def test_a_session_is_read_with_the_files_around_it(tmp_path: Path, flat: bool) -> None:
     path = _storage(tmp_path / "storage", _SAID, flat=flat)
     source = Source(path)
     assert format_of(source) == "opencode"
@@ -130,7 +130,7 @@ def test_an_export_is_the_same_run(tmp_path: Path) -> None:
     _check(load(path))
 
 
-def test_an_answer_that_was_aborted_is_not_complete(tmp_path: Path) -> None:
+def test_an_aborted_answer_is_incomplete(tmp_path: Path) -> None:
     error = {"name": "MessageAbortedError", "data": {"message": "The operation was aborted."}}
     said = [_SAID[0], (_message(2, "assistant", error=error), [_part(1, "text", text="I l")])]
     (call,) = load(_storage(tmp_path, said)).llm_interactions
@@ -141,7 +141,7 @@ def test_an_answer_that_was_aborted_is_not_complete(tmp_path: Path) -> None:
     assert (empty.error and empty.error.type, empty.complete) == ("MessageAbortedError", False)
 
 
-def test_a_summary_begins_the_conversation_anew(tmp_path: Path) -> None:
+def test_a_summary_begins_a_new_conversation(tmp_path: Path) -> None:
     messages = [
         *_SAID,
         (_message(3, "user"), [_part(1, "compaction", auto=True), _part(2, "text", text="Summarize.")]),
@@ -159,7 +159,7 @@ def test_a_summary_begins_the_conversation_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "..", "", "a/b", "a\\b", "\x00"])
-def test_a_session_cannot_name_files_elsewhere(tmp_path: Path, name: str) -> None:
+def test_a_session_cannot_name_files_outside_the_storage(tmp_path: Path, name: str) -> None:
     root = tmp_path / "storage"
     path = _storage(root, _SAID)
     _write(root / "secret" / "msg_1.json", _message(1, "user"))
@@ -171,7 +171,7 @@ def test_a_session_cannot_name_files_elsewhere(tmp_path: Path, name: str) -> Non
     assert source.read_too == set()
 
 
-def test_a_part_that_is_no_json_costs_only_itself(tmp_path: Path) -> None:
+def test_a_part_that_is_not_json_hides_no_other(tmp_path: Path) -> None:
     path = _storage(tmp_path, _SAID)
     (tmp_path / "part" / "msg_2" / "prt_11.json").write_text("{")
     run = load(path)
@@ -209,7 +209,7 @@ def test_a_compaction_keeps_the_messages_that_it_names(tmp_path: Path) -> None:
     assert _last_prompt(tmp_path / "3", _compacted("msg_9")) == [None, "So far.", "Three?"]
 
 
-def test_later_calls_see_what_opencode_sends_of_earlier_messages(tmp_path: Path) -> None:
+def test_later_calls_see_earlier_messages_as_opencode_sends_them(tmp_path: Path) -> None:
     aborted = {"name": "MessageAbortedError", "data": {}}
     broken = {"name": "APIError", "data": {"message": "overloaded", "statusCode": 529}}
     picture = _part(3, "file", mime="image/png", url=_IMAGE)
@@ -247,7 +247,7 @@ def test_later_calls_see_what_opencode_sends_of_earlier_messages(tmp_path: Path)
     ]
 
 
-def test_a_retry_is_a_call_that_failed(tmp_path: Path) -> None:
+def test_a_retry_follows_a_failed_call(tmp_path: Path) -> None:
     error = {"name": "APIError", "data": {"message": "overloaded", "statusCode": 529}}
     retry = _part(1, "retry", attempt=1, error=error, time={"created": 1_730_000_001_500})
     said = [_SAID[0], (_message(2, "assistant", providerID="p"), [retry, _part(2, "text", text="Hi.")])]
@@ -261,7 +261,7 @@ def test_a_retry_is_a_call_that_failed(tmp_path: Path) -> None:
 def _database(
     path: Path, sessions: dict[str, tuple[str | None, list[tuple[dict[str, Any], list[dict[str, Any]]]]]]
 ) -> Path:
-    """Write a database with the columns of opencode's that are read."""
+    """Write a database with the columns of opencode's database that the importer reads."""
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(
             "create table session (id text primary key, project_id text, parent_id text, directory text, title text,"
@@ -314,7 +314,7 @@ def test_a_database_has_a_run_for_each_session_of_the_user(tmp_path: Path) -> No
     check_run(run, tmp_path)
 
 
-def test_a_damaged_database_costs_what_is_damaged(tmp_path: Path) -> None:
+def test_damage_in_a_database_hides_no_intact_row(tmp_path: Path) -> None:
     path = _database(tmp_path / "opencode.db", {"a": (None, _SAID), "b": ("b", _SAID)})
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("update part set data = '{' where id = 'a-msg_2-prt_11'")
@@ -328,13 +328,13 @@ def test_a_damaged_database_costs_what_is_damaged(tmp_path: Path) -> None:
             assert [*load_all(path)]
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     exported = {"info": _SESSION, "messages": [{"info": message, "parts": parts} for message, parts in _SAID]}
     check_damaged(tmp_path / "export.json", json.dumps(exported).encode())
     check_damaged(_storage(tmp_path / "storage", _SAID), json.dumps(_SESSION).encode())
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("opencode/*/*/session/*/*.json"):
         root = path.parent.parent.parent
         session = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""OpenHands' events before version 1: function calls and actions in text, delegates, condensation, several runs."""
+"""OpenHands' events before version 1: function calls, actions in text, delegates, condensation, several runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_actions_of_one_response_are_one_call(tmp_path: Path) -> None:
     assert [(result.success, result.result) for result in results] == [(True, "a"), (False, "no")]
 
 
-def test_an_action_in_text_is_a_tool_that_ran(tmp_path: Path) -> None:
+def test_an_action_in_text_is_an_executed_tool(tmp_path: Path) -> None:
     history = [
         {"action": "message", "content": "Fix it.", "wait_for_response": False},
         {"action": "run", "command": "ls", "thought": "I look.", "is_confirmed": "confirmed"},
@@ -101,7 +101,7 @@ def test_pairs_of_action_and_observation_are_read(tmp_path: Path) -> None:
     assert (run.trajectory_id, len(run.llm_interactions)) == ("x__1", 1)
 
 
-def test_a_delegate_is_an_agent_of_its_own(tmp_path: Path) -> None:
+def test_a_delegate_is_a_separate_agent(tmp_path: Path) -> None:
     events = [
         _event(1, source="user", action="message", args={"content": "Fix it."}),
         _event(2, action="delegate", args={"agent": "BrowsingAgent", "inputs": {}, "thought": "I ask."}),
@@ -114,7 +114,7 @@ def test_a_delegate_is_an_agent_of_its_own(tmp_path: Path) -> None:
     assert (inner.parent_execution_id, len(inner.input_messages), len(last.input_messages)) == ("action-2", 0, 3)
 
 
-def test_what_a_condenser_forgot_is_not_seen(tmp_path: Path) -> None:
+def test_the_model_does_not_see_events_that_a_condenser_removed(tmp_path: Path) -> None:
     args = {"forgotten_events_start_id": 2, "forgotten_events_end_id": 5, "summary": "It failed.", "summary_offset": 2}
     events = [
         *_EVENTS[:6],
@@ -128,7 +128,7 @@ def test_what_a_condenser_forgot_is_not_seen(tmp_path: Path) -> None:
     ]
 
 
-def test_metrics_are_found_by_the_id_of_the_response(tmp_path: Path) -> None:
+def test_metrics_are_found_by_the_response_s_id(tmp_path: Path) -> None:
     usage = {"response_id": "r1", "prompt_tokens": 99, "cache_read_tokens": 4}
     metrics = {"token_usages": [usage], "response_latencies": [{"response_id": "r1", "latency": 1.5}]}
     first = load(_written(tmp_path, {"history": _EVENTS, "metrics": metrics})).llm_interactions[0]
@@ -141,13 +141,13 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, value: ob
     assert format_of(Source(_written(tmp_path, value))) is None
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "events.json", json.dumps(_EVENTS).encode())
     lines = [{"history": _EVENTS[1:3], "metrics": {"costs": [1]}}, {"history": _EVENTS[1:2], "instruction": "x"}]
     check_damaged(tmp_path / "output.jsonl", b"".join(json.dumps(line).encode() + b"\n" for line in lines))
 
 
-def test_a_line_that_is_no_json_costs_only_its_run(tmp_path: Path) -> None:
+def test_a_line_that_is_not_json_hides_only_its_run(tmp_path: Path) -> None:
     path = _written(tmp_path, {"history": _EVENTS, "metrics": {}})
     path.write_text(path.read_text() + "\n{broken\n" + path.read_text())
     first, broken, last = loaded(path)
@@ -155,7 +155,7 @@ def test_a_line_that_is_no_json_costs_only_its_run(tmp_path: Path) -> None:
     assert [gap.what for gap in broken.gaps] == ["a line with a run"]
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("openhands-v0/*"):
         texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
         runs = runs_of(path)

@@ -104,7 +104,7 @@ def test_parallel_actions_are_one_call_with_their_results(tmp_path: Path) -> Non
     ]
 
 
-def test_a_directory_has_what_is_stated_of_single_responses(tmp_path: Path) -> None:
+def test_a_directory_states_facts_of_each_response(tmp_path: Path) -> None:
     path = _directory(tmp_path / "conversation")
     source = Source(path)
     assert format_of(source) == "openhands"
@@ -115,7 +115,7 @@ def test_a_directory_has_what_is_stated_of_single_responses(tmp_path: Path) -> N
     assert [call.duration_seconds for call in run.llm_interactions] == [None, 1.5]
 
 
-def test_what_a_condenser_forgot_is_not_seen(tmp_path: Path) -> None:
+def test_the_model_does_not_see_events_that_a_condenser_removed(tmp_path: Path) -> None:
     forgot = _event(
         6,
         "Condensation",
@@ -132,7 +132,7 @@ def test_what_a_condenser_forgot_is_not_seen(tmp_path: Path) -> None:
     assert len(first.input_messages) == 2
 
 
-def test_rejections_errors_and_images(tmp_path: Path) -> None:
+def test_rejections_errors_and_images_are_read(tmp_path: Path) -> None:
     image = {"type": "image", "image_urls": ["data:image/png;base64,AA"]}
     events = [
         _event(1, "MessageEvent", source="user", llm_message={"role": "user", "content": [image]}),
@@ -154,19 +154,19 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, event: di
     assert format_of(Source(_written(tmp_path, [event]))) is None
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "events.jsonl", b"".join(json.dumps(event).encode() + b"\n" for event in _EVENTS))
     check_damaged(_directory(tmp_path / "conversation"), json.dumps(_STATE).encode())
 
 
-def test_an_event_that_is_no_json_costs_only_itself(tmp_path: Path) -> None:
+def test_an_event_that_is_not_json_hides_no_other(tmp_path: Path) -> None:
     path = _directory(tmp_path / "conversation")
     (path.parent / "events" / "event-00004-e4.json").write_text("{")
     run = load(path)
     assert ([gap.what for gap in run.gaps], len(run.llm_interactions)) == (["event 5"], 2)
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     (path,) = real_files("openhands-v1/*.jsonl")
     events = [json.loads(line) for line in path.read_text().splitlines()]
     (run,) = runs_of(path)

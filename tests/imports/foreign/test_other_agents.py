@@ -1,4 +1,4 @@
-"""Sessions of Copilot CLI, Cursor, Droid, Grok CLI, Hermes, iFlow, Kimi Code and Qwen Code, in files of our making."""
+"""Sessions of Copilot CLI, Cursor, Droid, Grok CLI, Hermes, iFlow, Kimi Code and Qwen Code, in files that we wrote."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def _seen(run: Trajectory, at: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", _SESSIONS)
-def test_a_session_is_read_as_it_is_on_file(tmp_path: Path, name: str) -> None:
+def test_a_session_has_the_contents_of_its_file(tmp_path: Path, name: str) -> None:
     path = _written(tmp_path, _SESSIONS[name])
     assert format_of(Source(path)) == name
     (run,) = runs_of(path)
@@ -269,7 +269,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["copilot", "cursor", "droid", "grok", "iflow", "kimi", "qwen"])
-def test_a_damaged_line_costs_itself_alone(tmp_path: Path, name: str) -> None:
+def test_a_damaged_line_hides_no_other(tmp_path: Path, name: str) -> None:
     path = _written(tmp_path, _SESSIONS[name])
     path.write_bytes(path.read_bytes() + b'\n{"type": "use')
     (run,) = loaded(path)
@@ -277,7 +277,7 @@ def test_a_damaged_line_costs_itself_alone(tmp_path: Path, name: str) -> None:
     assert [gap.what for gap in run.gaps] == [f"line {len(_SESSIONS[name]) + 1}"]
 
 
-def test_droid_says_which_messages_the_program_wrote(tmp_path: Path) -> None:
+def test_droid_marks_messages_that_the_program_wrote(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _DROID))
     assert run.llm_interactions[0].input_messages[0].extra == {"visibility": "llm_only"}
     assert run.llm_interactions[0].response.id == "m-1"
@@ -296,7 +296,7 @@ def test_overlapping_lines_of_iflow_are_one_answer_without_counts(tmp_path: Path
     assert _seen(run, 1) == ["Fix it.", "I look.", "a.py", "no such file"]
 
 
-def test_qwen_goes_back_and_is_compressed(tmp_path: Path) -> None:
+def test_qwen_goes_back_and_compresses_its_history(tmp_path: Path) -> None:
     compressed = {"compressedHistory": [{"role": "user", "parts": [{"text": "The summary."}]}]}
     lines = [
         _qwen_line("u", None, "user", {"text": "One."}),
@@ -318,7 +318,7 @@ def test_reasoning_without_an_answer_is_a_call_that_ended_early(tmp_path: Path) 
     assert (last.complete, last.response.reasoning) == (False, "Look first.")
 
 
-def test_hermes_states_tokens_of_the_session_and_messages_taken_back(tmp_path: Path) -> None:
+def test_hermes_states_tokens_of_the_session_and_withdrawn_messages(tmp_path: Path) -> None:
     path = _written(tmp_path, [*_HERMES, {**_HERMES[0], "id": "h-2"}])
     first, second = runs_of(path)
     assert (first.identity, second.identity) == ("h-1", "h-2")

@@ -1,4 +1,4 @@
-"""Traces as OTLP JSON: calls, tools and agents in their places, and each said once."""
+"""Traces as OTLP JSON: calls, tools and agents where they belong, and each read once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _loaded(directory: Path, spans: list[dict[str, Any]]) -> Trajectory:
     return check_run(_run(directory, spans), runs)
 
 
-def test_an_agent_s_run_is_read_from_its_spans(tmp_path: Path) -> None:
+def test_a_run_of_an_agent_is_read_from_its_spans(tmp_path: Path) -> None:
     run = load(written(tmp_path, otlp(agent_run())))
     assert (run.trajectory_id, run.status, run.task, run.final_result) == (
         TRACE,
@@ -64,12 +64,12 @@ def test_an_agent_s_run_is_read_from_its_spans(tmp_path: Path) -> None:
     assert run.metadata["imported_from"]["resource"] == {"service.name": "app"}
 
 
-def test_what_an_agent_s_span_sums_up_is_not_counted_again(tmp_path: Path) -> None:
+def test_sums_on_an_agent_s_span_are_not_counted_again(tmp_path: Path) -> None:
     run = _loaded(tmp_path, agent_run())
     assert (run.metrics["llm_calls"], run.metrics["input_tokens"], run.metrics["output_tokens"]) == (2, 20, 10)
 
 
-def test_a_sub_agent_is_linked_to_the_tool_in_which_it_was_started(tmp_path: Path) -> None:
+def test_a_sub_agent_is_linked_to_the_tool_that_started_it(tmp_path: Path) -> None:
     inner = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "scout"}
     run = _loaded(tmp_path, [*agent_run(), span(5, "scout", 3, start=2.6, **inner), call(6, 5, GIVEN, SAID, start=2.7)])
     scout = run.llm_interactions[1]
@@ -77,7 +77,7 @@ def test_a_sub_agent_is_linked_to_the_tool_in_which_it_was_started(tmp_path: Pat
     assert scout.parent_execution_id == f"{3:016x}" == run.agent_steps[0].tool_results[0].execution_id
 
 
-def test_agents_side_by_side_have_ids_of_their_own(tmp_path: Path) -> None:
+def test_parallel_agents_have_different_ids(tmp_path: Path) -> None:
     agent = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "twin"}
     spans = [span(1, "root", seconds=9)]
     for number, at in ((2, 1), (3, 4)):
@@ -85,7 +85,7 @@ def test_agents_side_by_side_have_ids_of_their_own(tmp_path: Path) -> None:
     assert [call.agent_id for call in _loaded(tmp_path, spans).llm_interactions] == [f"{2:016x}", f"{3:016x}"]
 
 
-def test_an_agent_that_only_runs_another_is_that_agent(tmp_path: Path) -> None:
+def test_an_agent_that_only_runs_a_second_agent_is_that_agent(tmp_path: Path) -> None:
     agent = {"gen_ai__operation__name": "invoke_agent"}
     outer, inner = (
         span(1, "workflow", seconds=9, gen_ai__agent__name="workflow", **agent),
@@ -95,7 +95,7 @@ def test_an_agent_that_only_runs_another_is_that_agent(tmp_path: Path) -> None:
     assert (one.agent, one.agent_id) == ("guide", None)
 
 
-def test_a_call_that_a_framework_and_its_client_recorded_is_one_call(tmp_path: Path) -> None:
+def test_a_call_recorded_by_a_framework_and_its_client_is_one_call(tmp_path: Path) -> None:
     outer = call(2, 1, GIVEN, SAID, gen_ai__usage__input_tokens=10, gen_ai__request__temperature=0.5)
     inner = call(3, 2, None, None, start=0.1, gen_ai__usage__input_tokens=12)
     run = _run(tmp_path, [span(1, "root"), outer, inner])
@@ -105,7 +105,7 @@ def test_a_call_that_a_framework_and_its_client_recorded_is_one_call(tmp_path: P
     assert (one.response["content"], one.response["usage"]) == ("It is 18 degrees.", {"input_tokens": 12})
 
 
-def test_a_tool_between_two_calls_keeps_them_apart(tmp_path: Path) -> None:
+def test_a_tool_between_two_calls_separates_them(tmp_path: Path) -> None:
     tool = span(3, "tool", 2, gen_ai__operation__name="execute_tool", gen_ai__tool__name="ask")
     run = _run(tmp_path, [call(2, None, GIVEN, SAID), tool, call(4, 3, GIVEN, SAID, start=0.5)])
     assert [type(event) for event in run.events if not isinstance(event, Kept)] == [Call, ToolRun, Call]
@@ -215,7 +215,7 @@ def test_ids_may_be_base64(tmp_path: Path) -> None:
     assert [event.interaction_id for event in run.events if isinstance(event, Call)] == [f"{2:016x}", f"{4:016x}"]
 
 
-def test_a_trace_over_several_lines_is_one_run_and_a_damaged_line_costs_itself(tmp_path: Path) -> None:
+def test_a_trace_over_several_lines_is_one_run_without_its_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     lines = [json.dumps(otlp([one])) for one in agent_run()]
     path.write_text("\n".join([lines[0], '{"resourceSpans": [', *lines[1:]]))
@@ -268,18 +268,18 @@ def test_a_failed_tool_has_its_error(tmp_path: Path) -> None:
     assert (result.success, result.error) == (False, "no such city")
 
 
-def test_spans_that_are_each_other_s_parent_are_read(tmp_path: Path) -> None:
+def test_spans_that_are_each_other_s_parents_are_read(tmp_path: Path) -> None:
     run = _loaded(tmp_path, [call(1, 2, GIVEN, SAID), call(2, 1, GIVEN, SAID), call(3, 3, GIVEN, SAID)])
     assert 1 <= len(run.llm_interactions) <= 3
 
 
-def test_a_span_that_stands_twice_is_read_once(tmp_path: Path) -> None:
+def test_a_repeated_span_is_read_once(tmp_path: Path) -> None:
     begun = call(2, None, GIVEN, None, seconds=None)
     run = _loaded(tmp_path, [call(2, None, GIVEN, SAID), begun])
     assert [call.response.content for call in run.llm_interactions] == ["It is 18 degrees."]
 
 
-def test_what_has_no_place_is_kept(tmp_path: Path) -> None:
+def test_an_unknown_attribute_is_kept(tmp_path: Path) -> None:
     run = _run(tmp_path, [call(2, None, GIVEN, SAID, my__note="important")])
     (kept,) = [event for event in run.events if isinstance(event, Kept)]
     assert kept.value["attributes"] == {"my.note": "important"}

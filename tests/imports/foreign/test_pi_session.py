@@ -76,7 +76,7 @@ def _contents(run: Trajectory) -> list[list[Any]]:
     return [[message.content for message in call.input_messages] for call in run.llm_interactions]
 
 
-def test_a_session_is_read_as_it_is_on_file(tmp_path: Path) -> None:
+def test_a_session_has_the_contents_of_its_file(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _SESSION))
     assert (run.trajectory_id, run.task, run.model, run.provider) == ("p-1", "Fix it.", "claude-x", "anthropic")
     first, second = run.llm_interactions
@@ -97,7 +97,7 @@ def test_a_session_is_read_as_it_is_on_file(tmp_path: Path) -> None:
     assert (counted.prompt, counted.cache_read) == (45, 40)
 
 
-def test_details_of_results_stay_in_the_journal(tmp_path: Path) -> None:
+def test_details_of_results_are_kept_in_the_journal(tmp_path: Path) -> None:
     (run,) = runs_of(_written(tmp_path, _SESSION))
     kept = [event.what for event in run.events if isinstance(event, Kept)]
     assert kept == ["session", "model_change", "details", "details"]
@@ -140,7 +140,7 @@ def test_a_compaction_keeps_the_messages_that_it_names(tmp_path: Path) -> None:
     assert _contents(load(_written(tmp_path, older)))[2] == expected
 
 
-def test_what_a_compaction_kept_may_be_missing(tmp_path: Path) -> None:
+def test_messages_kept_by_a_compaction_may_be_missing(tmp_path: Path) -> None:
     lines = [_HEADER, _line("k", None, "compaction", summary="S.", firstKeptEntryIndex=900), _user("u", "k", "One.")]
     (run,) = runs_of(_written(tmp_path, lines))
     assert [event.what for event in run.events if isinstance(event, Missing)] == ["the messages that a compaction kept"]
@@ -159,7 +159,7 @@ def test_compactions_that_keep_everything_copy_a_bounded_number_of_messages(tmp_
     assert 300 <= held < 9 * len(plain)
 
 
-def test_broken_answers_are_stated(tmp_path: Path) -> None:
+def test_incomplete_answers_are_marked(tmp_path: Path) -> None:
     lines = [
         _HEADER,
         _user("u", None, "One."),
@@ -181,7 +181,7 @@ def test_a_single_answer_is_a_run(tmp_path: Path) -> None:
     assert (one.response.content, one.response.usage.output_tokens) == ("Hi.", 7)
 
 
-def test_openclaw_is_told_apart(tmp_path: Path) -> None:
+def test_openclaw_is_distinguished_from_pi(tmp_path: Path) -> None:
     entry = _line("x", None, "custom", customType="openclaw.cache-ttl", data={})
     assert format_of(Source(_written(tmp_path, [*_SESSION, entry]))) == "openclaw"
     assert format_of(Source(_written(tmp_path, _SESSION))) == "pi"
@@ -205,7 +205,7 @@ def _raw_messages(path: Path) -> list[_Line]:
     return messages
 
 
-def test_real_sessions(tmp_path: Path) -> None:
+def test_real_sessions_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("pi/*/*.jsonl") + real_files("others/openclaw/*"):
         messages = _raw_messages(path)
         answers = [message for message in messages if message["role"] == "assistant"]

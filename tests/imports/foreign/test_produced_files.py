@@ -1,4 +1,4 @@
-"""The files that were produced for the project: each is recognised as what its folder says, whole, and safe."""
+"""The files that were produced for the project: each is recognised as the format of its folder, complete, and safe."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from trace_recorder.values.messages import Payload
 FOLDERS = sorted({path.relative_to(PRODUCED).parts[0] for path in produced_files()})
 
 _OF_REAL_FILES = {"claude-code", "gemini-stream"}
-"""Formats of which there are real files, too."""
+"""Formats of which there are real files too."""
 
 
-def test_each_file_is_recognised_as_what_its_folder_says() -> None:
+def test_each_file_is_recognised_as_the_format_of_its_folder() -> None:
     found = {path.relative_to(PRODUCED).as_posix(): format_of(Source(path)) for path in produced_files()}
     assert found == {name: name.partition("/")[0] for name in found}
 
 
-def test_no_real_file_is_taken_for_one_of_these_formats() -> None:
+def test_no_real_file_is_recognised_as_one_of_these_formats() -> None:
     taken = {path.as_posix(): format_of(Source(path)) for path in real_files("**/*")}
     assert {path: name for path, name in taken.items() if name in {*FOLDERS} - _OF_REAL_FILES} == {}
 
@@ -57,7 +57,7 @@ def test_damaged_copies_are_read_or_refused_and_keys_are_masked(folder: str, tmp
 
 
 def _grown(path: Path, times: int) -> bytes:
-    """Return the file with its lines, or the elements of its longest list, so many times."""
+    """Return the file with its lines, or the elements of its longest list, repeated this many times."""
     data = path.read_bytes()
     try:
         document = json.loads(data)
@@ -76,12 +76,12 @@ def _lists(value: Payload) -> Iterator[list[Payload]]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_file_that_is_twice_as_long_costs_at_most_twice_as_much(folder: str, tmp_path: Path) -> None:
-    """All calls of functions for reading and for making the journal are counted."""
+def test_a_file_of_twice_the_length_costs_at_most_twice_as_much(folder: str, tmp_path: Path) -> None:
+    """All function calls for reading the file and for making the journal are counted."""
     files = [path for path in produced_files(f"{folder}/**/*") if path.suffix in {".json", ".jsonl", ".har", ".md"}]
     for path in files[-1:]:
         costs: list[float] = []
-        for times in (1, 8, 16):  # the first reading imports modules
+        for times in (1, 8, 16):  # the first reading also imports modules
             grown = tmp_path / f"{times}" / path.name
             grown.parent.mkdir()
             grown.write_bytes(_grown(path, times))

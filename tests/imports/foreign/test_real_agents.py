@@ -35,7 +35,7 @@ def _blocks(message: dict[str, Any], kind: str, member: str) -> list[str]:
     return [block[member] for block in content if block["type"] == kind]
 
 
-def test_each_file_is_recognized_as_what_its_folder_says() -> None:
+def test_each_file_is_recognised_as_the_format_of_its_folder() -> None:
     for path in real_files("others/*/*"):
         assert format_of(Source(path)) == path.parent.name
     for name in _AGENTS:
@@ -44,7 +44,7 @@ def test_each_file_is_recognized_as_what_its_folder_says() -> None:
             assert format_of(Source(path)) == expected, path.relative_to(DIRECTORY)
 
 
-def test_droid(tmp_path: Path) -> None:
+def test_real_sessions_of_droid_equal_their_lines(tmp_path: Path) -> None:
     for path in real_files("others/droid/*"):
         messages = [line["message"] for line in _lines(path) if line["type"] == "message"]
         run = _only(path, tmp_path)
@@ -55,7 +55,7 @@ def test_droid(tmp_path: Path) -> None:
         assert sorted(_answered(run)) == sorted(set(results) & set(_asked(run)))
 
 
-def test_cursor_and_grok_and_hermes(tmp_path: Path) -> None:
+def test_real_sessions_of_cursor_grok_and_hermes_equal_their_lines(tmp_path: Path) -> None:
     (path,) = real_files("others/cursor/*")
     run = _only(path, tmp_path)
     assert len(run.llm_interactions) == sum(line.get("role") == "assistant" for line in _lines(path))
@@ -74,7 +74,7 @@ def test_cursor_and_grok_and_hermes(tmp_path: Path) -> None:
     assert run.annotations["session_usage"]["input_tokens"] == session["input_tokens"]
 
 
-def test_kimi(tmp_path: Path) -> None:
+def test_real_sessions_of_kimi_equal_their_lines(tmp_path: Path) -> None:
     for path in real_files("others/kimi/*"):
         lines = _lines(path)
         run = _only(path, tmp_path)
@@ -88,7 +88,7 @@ def test_kimi(tmp_path: Path) -> None:
             assert total == sum(usage[theirs] for usage in usages)
 
 
-def test_copilot(tmp_path: Path) -> None:
+def test_real_sessions_of_copilot_equal_their_lines(tmp_path: Path) -> None:
     for path in real_files("others/copilot/*"):
         lines = _lines(path)
         run = _only(path, tmp_path)
@@ -101,7 +101,7 @@ def test_copilot(tmp_path: Path) -> None:
         )
 
 
-def test_iflow_and_qwen(tmp_path: Path) -> None:
+def test_real_sessions_of_iflow_and_qwen_equal_their_lines(tmp_path: Path) -> None:
     (path,) = real_files("others/iflow/*")
     run, lines = _only(path, tmp_path), _lines(path)
     assistant = [line["message"] for line in lines if line["type"] == "assistant"]

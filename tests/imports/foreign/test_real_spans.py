@@ -30,7 +30,7 @@ _FORMATS = {
 
 
 @pytest.mark.parametrize("pattern", _FORMATS)
-def test_each_file_has_the_format_that_its_folder_says(pattern: str) -> None:
+def test_each_file_has_the_format_of_its_folder(pattern: str) -> None:
     assert {format_of(Source(path)) for path in real_files(pattern)} == {_FORMATS[pattern]}
 
 
@@ -46,7 +46,7 @@ def _raw_value(value: dict[str, Any]) -> Any:
 
 
 def _raw_spans(path: Path) -> list[dict[str, Any]]:
-    """Return the attributes of each span of an OTLP document, with its name, its trace and its status."""
+    """Return the name, trace, status and attributes of each span of an OTLP document."""
     document = json.loads(path.read_bytes())
     return [
         {one["key"]: _raw_value(one["value"]) for one in span.get("attributes", ())}
@@ -77,7 +77,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_cr
 @pytest.mark.parametrize(
     "name", ["openllmetry-openai", "openllmetry-anthropic", "pydantic-ai-v2", "pydantic-ai-v5", "pydantic-ai-v6"]
 )
-def test_spans_of_the_genai_conventions(tmp_path: Path, name: str) -> None:
+def test_real_spans_of_the_genai_conventions_equal_a_second_reading(tmp_path: Path, name: str) -> None:
     (path,) = real_files(f"otel/{name}.otlp.json")
     spans = _raw_spans(path)
     chats = [span for span in spans if span.get("gen_ai.operation.name") == "chat"]
@@ -130,7 +130,7 @@ def _texts(messages: Any) -> Iterator[str]:
             yield from (part["text"] for part in message.content if part["type"] == "text")
 
 
-def test_pydantic_ai_s_sub_agents_and_sums(tmp_path: Path) -> None:
+def test_pydantic_ai_s_sub_agents_and_sums_are_read(tmp_path: Path) -> None:
     for path in real_files("otel/pydantic-ai-*.otlp.json"):
         whole, *failed = _checked(path, tmp_path / "runs")
         (root,) = [
@@ -146,7 +146,7 @@ def test_pydantic_ai_s_sub_agents_and_sums(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["openinference-openai.otlp.json", "openinference-anthropic.otlp.json"])
-def test_spans_of_openinference(tmp_path: Path, name: str) -> None:
+def test_real_spans_of_openinference_equal_a_second_reading(tmp_path: Path, name: str) -> None:
     (path,) = real_files(f"otel/{name}")
     calls = [span for span in _raw_spans(path) if span.get("openinference.span.kind") == "LLM"]
     read = {call.interaction_id: call for call in _calls_of(_checked(path, tmp_path / "runs"))}
@@ -176,7 +176,7 @@ def _check_openinference(interaction: Any, span: dict[str, Any]) -> None:
     assert interaction.response.id == raw.get("id")
 
 
-def test_the_console_s_lines_say_what_otlp_says(tmp_path: Path) -> None:
+def test_the_console_s_lines_give_the_same_calls_as_otlp(tmp_path: Path) -> None:
     (lines,) = real_files("otel/openinference-anthropic.sdk-console.jsonl")
     (whole,) = real_files("otel/openinference-anthropic.otlp.json")
     (one,), (other,) = _checked(lines, tmp_path / "a"), _checked(whole, tmp_path / "b")
@@ -185,7 +185,7 @@ def test_the_console_s_lines_say_what_otlp_says(tmp_path: Path) -> None:
         assert mine.response == yours.response
 
 
-def test_log_records_are_the_messages_of_their_spans(tmp_path: Path) -> None:
+def test_log_records_give_the_messages_of_their_spans(tmp_path: Path) -> None:
     (traces,) = real_files("otel/*-traces.json")
     (logs,) = real_files("otel/*-logs.json")
     records = [
@@ -217,14 +217,14 @@ def test_logfire_s_streamed_call_is_one_call(tmp_path: Path) -> None:
 
 
 def _json(value: Any) -> Any:
-    """Return a value that may be a JSON text, or text."""
+    """Return a value, parsed if it is JSON text."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
 
-def test_traces_of_langfuse(tmp_path: Path) -> None:
+def test_real_traces_of_langfuse_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("langfuse/*.trace.json"):
         document = json.loads(path.read_bytes())
         observations = {observation["id"]: observation for observation in document["observations"]}
@@ -247,7 +247,7 @@ def test_traces_of_langfuse(tmp_path: Path) -> None:
         assert len(run.rewards) == len(document["trace"]["scores"])
 
 
-def test_langfuse_s_own_reading_of_its_traces(tmp_path: Path) -> None:
+def test_langfuse_reads_its_traces_the_same(tmp_path: Path) -> None:
     for path in real_files("langfuse/*.chatml.json"):
         (run,) = _checked(path.with_name(path.name.replace("chatml", "trace")), tmp_path / "runs")
         oracle = json.loads(path.read_bytes())
@@ -261,7 +261,7 @@ def test_langfuse_s_own_reading_of_its_traces(tmp_path: Path) -> None:
 
 
 def _check_chatml(messages: Any, oracle: list[dict[str, Any]]) -> None:
-    """Compare messages. Langfuse leaves out the instructions that only the instrumentation's own attributes have."""
+    """Compare messages. Langfuse omits instructions that only the instrumentation's own attributes have."""
     own = [*messages]
     if len(own) == len(oracle) + 1:
         assert own[0].role == "system"
@@ -282,7 +282,7 @@ def _chatml_calls(one: dict[str, Any]) -> list[str]:
     return inside or [call["id"] for call in one.get("tool_calls", [])]
 
 
-def test_runs_of_langsmith(tmp_path: Path) -> None:
+def test_real_runs_of_langsmith_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("langsmith/**/*.json*"):
         if "anthropic_managed" in path.name:
             continue
@@ -301,7 +301,7 @@ def test_runs_of_langsmith(tmp_path: Path) -> None:
         assert len(results) == sum(one["run_type"] == "tool" for one in listed)
 
 
-def test_a_trace_of_mlflow(tmp_path: Path) -> None:
+def test_a_real_trace_of_mlflow_equals_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("mlflow/*/*.json"):
         document = json.loads(path.read_bytes())
         spans = document["data"]["spans"]
@@ -318,7 +318,7 @@ def test_a_trace_of_mlflow(tmp_path: Path) -> None:
         assert [result.success for result in results] == ["ERROR" not in span["status"]["code"] for span in tools]
 
 
-def test_spans_of_phoenix(tmp_path: Path) -> None:
+def test_real_spans_of_phoenix_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("phoenix/*.json"):
         document = json.loads(path.read_bytes())
         spans = [*chain.from_iterable(document.values())] if isinstance(document, dict) else document

@@ -1,4 +1,4 @@
-"""Each real file is recognised as what its folder says, and by no other format."""
+"""Each real file is recognised as the format of its folder, and as no other format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PARTS_OF_SESSIONS = ("message", "part", "migration")
 
 
 @pytest.mark.parametrize("folder", _FORMATS)
-def test_the_files_of_a_folder_are_recognised(folder: str) -> None:
+def test_real_files_are_recognised_as_the_format_of_their_folder(folder: str) -> None:
     for path in real_files(f"{folder}/**/*"):
         name = path.relative_to(DIRECTORY).as_posix()
         is_part = folder == "opencode" and set(_PARTS_OF_SESSIONS) & set(path.parts)
@@ -48,7 +48,7 @@ def test_the_newest_files_are_recognised(pattern: str) -> None:
     assert {path.name: format_of(Source(path)) for path in paths} == {path.name: _NEWEST[pattern] for path in paths}
 
 
-def test_no_other_file_is_taken_for_one_of_these() -> None:
+def test_no_real_file_is_recognised_as_a_second_format() -> None:
     for path in real_files("**/*"):
         name = path.relative_to(DIRECTORY).as_posix()
         if name.split("/")[0] not in _FORMATS:

@@ -11,7 +11,7 @@ from trace_recorder.imports.foreign.run import Members
 
 
 def test_simulations_of_tau2_are_runs() -> None:
-    """The greeting is the benchmark's own, and no call."""
+    """The greeting is the benchmark's own text, and not a call."""
     solved, failed = load_all(PRODUCED / "tau2-bench" / "scripted.json")
     asked = [("create_task", {"user_id": "user_1", "title": "Important Meeting"})]
     assert said_in(solved) == [
@@ -61,7 +61,7 @@ def test_tools_of_the_simulated_user_are_not_the_agent_s(tmp_path: Path) -> None
     assert results_in(run)[-2:] == [("u1", "toggle_roaming", True, "on"), ("a2", "look", False, "ok")]
 
 
-def test_a_tool_of_the_simulated_user_without_a_result_was_started(tmp_path: Path) -> None:
+def test_a_tool_call_of_the_simulated_user_without_a_result_is_kept(tmp_path: Path) -> None:
     document = json.loads((PRODUCED / "tau2-bench" / "scripted.json").read_text())
     call = {"id": "u1", "name": "toggle_roaming", "arguments": {"on": True}, "requestor": "user"}
     document["simulations"][0]["messages"].append({"role": "user", "content": None, "tool_calls": [call]})
@@ -72,7 +72,7 @@ def test_a_tool_of_the_simulated_user_without_a_result_was_started(tmp_path: Pat
 
 
 def test_rows_of_verifiers_are_runs() -> None:
-    """Answers in the prompt are examples, and no calls."""
+    """Answers in the prompt are examples, and not calls."""
     chat, text, failed = load_all(PRODUCED / "verifiers-results" / "results.jsonl")
     assert said_in(chat) == [
         {"saw": 4, "text": "Let me look.", "asked": [("get_weather", {"city": "Tokyo"})]},
@@ -134,7 +134,7 @@ def test_a_trace_with_very_many_branches_is_bounded(tmp_path: Path) -> None:
     assert len(run.llm_interactions) == 605
 
 
-def test_a_second_call_of_one_node_is_a_gap(tmp_path: Path) -> None:
+def test_a_second_call_for_the_same_node_is_a_gap(tmp_path: Path) -> None:
     trace = json.loads((PRODUCED / "verifiers" / "traces.jsonl").read_text().splitlines()[0])["traces"][0]
     number = next(call["node"] for call in trace["calls"] if call.get("node") is not None)
     trace["calls"].append({"node": number, "model": "m"})

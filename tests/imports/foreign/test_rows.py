@@ -1,4 +1,4 @@
-"""Rows of conversations: ShareGPT's, those that Harbor exports, and chat messages as a list of rows."""
+"""Rows of conversations: ShareGPT's rows, rows that Harbor exports, and chat messages as a list of rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_rows_of_a_trial_of_harbor_are_one_run() -> None:
 
 
 def test_a_row_of_harbor_continues_any_row_before_it(tmp_path: Path) -> None:
-    """Rows of an agent and of its sub-agent may alternate: no answer is a call twice."""
+    """Rows of an agent and of its sub-agent may alternate, and no answer becomes two calls."""
     main, other = (
         [("system", "s"), ("user", asked), ("assistant", answer)] for asked, answer in (("q", "a"), ("part", "b"))
     )
@@ -77,8 +77,10 @@ def test_a_row_of_harbor_continues_any_row_before_it(tmp_path: Path) -> None:
     assert said_in(run) == [{"saw": 2, "text": "a"}, {"saw": 2, "text": "b"}, {"saw": 4, "text": "c"}]
 
 
-def test_answers_that_a_row_of_harbor_repeats_after_a_compaction_are_no_new_calls(tmp_path: Path) -> None:
-    """After a compaction a row begins with a summary and the last messages. Answers of omitted rows are calls."""
+def test_answers_repeated_after_a_compaction_by_harbor_are_not_new_calls(tmp_path: Path) -> None:
+    """After a compaction a row begins with a summary and the last messages. Answers whose rows are missing are calls
+    too.
+    """
     first = [("user", "q"), ("assistant", "ok"), ("user", "r"), ("assistant", "b")]
     compacted = [("user", "summary"), ("assistant", "b"), ("user", "s"), ("assistant", "ok"), ("user", "t")]
     later = [*compacted, ("assistant", "ok"), ("user", "u"), ("assistant", "c")]

@@ -1,4 +1,4 @@
-"""Session traces of the Hugging Face Hub. `tests/views/test_session_traces.py` has those that we write."""
+"""Session traces of the Hugging Face Hub. `tests/views/test_session_traces.py` tests our own exports of them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_each_answer_is_a_call_with_its_time_and_model() -> None:
     assert run.metadata["imported_from"]["harness"] == "my-agent"
 
 
-def test_sessions_of_pi_that_name_a_harness_stay_sessions_of_pi(tmp_path: Path) -> None:
-    """The Hub reads such sessions too. Their messages have parts, and each message is the child of another."""
+def test_sessions_of_pi_with_a_harness_are_read_as_pi(tmp_path: Path) -> None:
+    """The Hub reads such sessions too. Their messages have parts, and each message names its parent."""
     [original, *_] = real_files("pi/teich/*.jsonl")
     header, *lines = original.read_text(encoding="utf-8").splitlines()
     path = tmp_path / "session.jsonl"
@@ -39,7 +39,7 @@ def test_sessions_of_pi_that_name_a_harness_stay_sessions_of_pi(tmp_path: Path) 
 
 
 def test_answers_of_our_sessions_without_ids_are_calls(tmp_path: Path) -> None:
-    """Sessions that were written before answers had `interactionId` do not lose their calls."""
+    """Sessions of ours that were exported before answers had an `interactionId` keep their calls."""
     header, *lines = _TRACE.read_text(encoding="utf-8").splitlines()
     path = tmp_path / "session.jsonl"
     path.write_text("\n".join([json.dumps(json.loads(header) | {"harness": "trace-recorder"}), *lines]))
@@ -47,7 +47,7 @@ def test_answers_of_our_sessions_without_ids_are_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ['{"type": "other"}', '{"type": "message", "message": 5}', "[]", "{"])
-def test_a_line_that_is_no_message_hides_nothing(line: str, tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_message_hides_no_other(line: str, tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
     path.write_text(_TRACE.read_text(encoding="utf-8") + line + "\n")
     assert said_in(load(path)) == said_in(load(_TRACE))

@@ -91,7 +91,7 @@ def test_spans_of_phoenix_are_a_run(tmp_path: Path) -> None:
     _check_guide(check_only_run(tmp_path, written(tmp_path, phoenix_spans())))
 
 
-def test_a_page_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
+def test_spans_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: Path) -> None:
     spans = phoenix_spans()
     flat = spans[1]["attributes"]
     counted = {"token_count": {"prompt": 10, "completion": 5, "prompt_details": {"cache_read": 4}}}
@@ -100,7 +100,7 @@ def test_a_page_of_phoenix_s_interface_and_nested_attributes_are_read(tmp_path: 
     _check_guide(check_only_run(tmp_path, written(tmp_path, {"data": spans, "next_cursor": None})))
 
 
-def test_spans_of_phoenix_one_a_line_are_read_but_for_a_damaged_one(tmp_path: Path) -> None:
+def test_lines_of_phoenix_spans_are_read_except_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     first, *others = map(json.dumps, phoenix_spans())
     path.write_text("\n".join([first, "{", *others]))
@@ -122,7 +122,7 @@ def test_annotations_of_phoenix_are_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 4])
-def test_what_the_sdk_prints_is_a_run(tmp_path: Path, indent: int | None) -> None:
+def test_the_output_of_the_sdk_s_console_exporter_is_a_run(tmp_path: Path, indent: int | None) -> None:
     printed = [
         {
             "name": span["name"],

@@ -1,4 +1,4 @@
-"""SWE-agent's trajectories: text and function calling, the history alone, attempts, and contents as on file."""
+"""SWE-agent's trajectories: text and function calling, the history alone, attempts, and the contents of the file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _written(directory: Path, document: object) -> Path:
     return path
 
 
-def test_calls_are_those_of_the_history_and_tools_those_of_the_steps(tmp_path: Path) -> None:
+def test_calls_come_from_the_history_and_tools_from_the_steps(tmp_path: Path) -> None:
     run = load(_written(tmp_path, _DOCUMENT))
     assert (run.trajectory_id, run.status, run.model, run.task) == ("add__1", "completed", "gpt-4o", "Fix add().")
     assert (run.final_result, run.annotations) == ("a diff", {"model_stats": {"tokens_sent": 7}})
@@ -70,14 +70,14 @@ def test_calls_are_those_of_the_history_and_tools_those_of_the_steps(tmp_path: P
     assert calls[:2] == [("open", {"path": "add.py"}), ("bash", {"command": "python add.py"})]
 
 
-def test_a_history_without_steps_has_the_results_that_its_messages_bring(tmp_path: Path) -> None:
+def test_a_history_without_steps_has_the_results_of_its_messages(tmp_path: Path) -> None:
     run = load(_written(tmp_path, {"history": _HISTORY}))
     assert (run.status, len(run.llm_interactions)) == ("unknown", 2)
     assert run.agent_steps[0].tool_results[0].result == "a = b\n(Open file: add.py)"
     assert run.llm_interactions[1].response.tool_calls == ()
 
 
-def test_the_query_of_a_step_is_what_the_model_saw(tmp_path: Path) -> None:
+def test_the_query_of_a_step_is_the_prompt_of_its_call(tmp_path: Path) -> None:
     shortened = {"role": "tool", "content": "Old output omitted", "tool_call_ids": ["c1"]}
     steps = [_STEPS[0] | {"query": _HISTORY[:3]}, _STEPS[1] | {"query": [*_HISTORY[:4], shortened]}]
     run = load(_written(tmp_path, {**_DOCUMENT, "trajectory": steps}))
@@ -87,7 +87,7 @@ def test_the_query_of_a_step_is_what_the_model_saw(tmp_path: Path) -> None:
     ]
 
 
-def test_a_response_that_a_step_words_otherwise_is_one_call(tmp_path: Path) -> None:
+def test_a_response_with_other_words_in_its_step_is_one_call(tmp_path: Path) -> None:
     reworded = [_STEPS[0], _STEPS[1] | {"response": "Another wording.", "thought": "Another wording."}]
     (run,) = runs_of(_written(tmp_path, {**_DOCUMENT, "trajectory": reworded}))
     assert [type(event).__name__ for event in run.events] == ["Call", "ToolRun", "Call", "ToolRun", "Annotation"]
@@ -100,7 +100,7 @@ def test_each_attempt_is_a_run(tmp_path: Path) -> None:
     assert (first.status, first.error and first.error.type, second.status) == ("failed", "exit_cost", "completed")
 
 
-def test_agents_of_one_history_have_their_own_conversations(tmp_path: Path) -> None:
+def test_agents_in_one_history_have_separate_conversations(tmp_path: Path) -> None:
     other = [{**item, "agent": "sub"} for item in _HISTORY[:4]]
     first, *_, last = load(_written(tmp_path, {"history": [*_HISTORY, *other]})).llm_interactions
     assert [(one.agent, len(one.input_messages)) for one in (first, last)] == [("main", 3), ("sub", 3)]
@@ -111,7 +111,7 @@ def test_other_documents_are_not_taken_for_this_format(tmp_path: Path, document:
     assert format_of(Source(_written(tmp_path, document))) is None
 
 
-def test_real_files(tmp_path: Path) -> None:
+def test_real_files_equal_a_second_reading(tmp_path: Path) -> None:
     for path in real_files("swe-agent/*"):
         document = json.loads(path.read_bytes())
         (run,) = runs_of(path)
@@ -135,6 +135,6 @@ def test_real_files(tmp_path: Path) -> None:
         ] == names
 
 
-def test_damaged_files(tmp_path: Path) -> None:
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     check_damaged(tmp_path / "run.traj", json.dumps({**_DOCUMENT, "attempts": [_DOCUMENT]}).encode())
     check_damaged(tmp_path / "run.traj", json.dumps(_DOCUMENT).encode())

@@ -82,7 +82,7 @@ def test_traces_of_mlflow_may_be_a_list_or_lines(tmp_path: Path) -> None:
         assert [(run.identity, run.status) for run in runs_of(path)] == [("tr-1", "completed"), ("tr-2", "failed")]
 
 
-def test_a_damaged_line_among_traces_of_mlflow_costs_itself(tmp_path: Path) -> None:
+def test_a_damaged_line_hides_no_other_trace_of_mlflow(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     path.write_text(json.dumps(mlflow_trace()) + "\n" + json.dumps(mlflow_trace())[:-9])
     (run,) = runs_of(path)
@@ -93,7 +93,7 @@ def test_a_damaged_line_among_traces_of_mlflow_costs_itself(tmp_path: Path) -> N
 
 
 def langfuse_trace() -> dict[str, Any]:
-    """Return the trace of an agent with a call and a tool that failed."""
+    """Return the trace of an agent with a call and a failed tool."""
     told: list[tuple[str, str | None, str, str, dict[str, Any]]] = [
         ("o1", None, "AGENT", "guide", {}),
         (
@@ -162,18 +162,18 @@ def test_a_trace_of_langfuse_is_a_run(tmp_path: Path) -> None:
     assert [(result.name, result.success, result.error) for result in results] == [("weather", False, "no such city")]
 
 
-def test_counts_of_langfuse_stand_apart_from_each_other(tmp_path: Path) -> None:
+def test_counts_of_langfuse_are_combined_without_counting_twice(tmp_path: Path) -> None:
     (one,) = check_only_run(tmp_path, written(tmp_path, langfuse_trace())).llm_interactions
     assert counts_of(one) == Counts(prompt=10, completion=5, cache_read=4, reasoning=2)
 
 
-def test_a_trace_of_langfuse_may_have_its_observations_inside(tmp_path: Path) -> None:
+def test_a_trace_of_langfuse_may_contain_its_observations(tmp_path: Path) -> None:
     document = langfuse_trace()
     (run,) = runs_of(written(tmp_path, {**document["trace"], "observations": document["observations"]}))
     assert (run.identity, run.format, run.status) == ("t1", "langfuse", "completed")
 
 
-def test_what_an_instrumentation_said_in_its_own_words_is_read_too(tmp_path: Path) -> None:
+def test_attributes_of_the_instrumentation_are_read_too(tmp_path: Path) -> None:
     document = langfuse_trace()
     tool = document["observations"][0]
     tool["metadata"] = {"attributes": {"gen_ai.tool.call.id": "c1", "gen_ai.tool.name": "forecast"}, "mine": 1}
@@ -186,7 +186,7 @@ def test_what_an_instrumentation_said_in_its_own_words_is_read_too(tmp_path: Pat
 
 
 def langsmith_runs() -> list[dict[str, Any]]:
-    """Return the runs of a chain with a call and a tool that failed."""
+    """Return the runs of a chain with a call and a failed tool."""
     metadata = {
         "ls_provider": "openai",
         "ls_model_name": "gpt-4o",
@@ -242,7 +242,7 @@ def test_runs_of_langsmith_are_a_run(tmp_path: Path) -> None:
     _check_langsmith(check_only_run(tmp_path, path))
 
 
-def test_a_batch_of_langsmith_is_put_together(tmp_path: Path) -> None:
+def test_a_batch_of_langsmith_is_joined(tmp_path: Path) -> None:
     late = ("end_time", "outputs", "error", "events")
     post = [
         {name: value for name, value in run.items() if name not in late} | {"outputs": {}} for run in langsmith_runs()

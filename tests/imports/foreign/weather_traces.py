@@ -1,4 +1,4 @@
-"""The content of traces in several tests: a question about the weather, a call of a tool, and its answer."""
+"""The content of traces in several tests: a question about the weather, a tool call, and its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zip files of any compression method, also of those that `zipfile` does not write."""
+"""Zip files of any compression method, including methods that `zipfile` does not write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STORED, DEFLATED, ZSTD = 0, 8, 93
 
 
 def zip_of(members: Mapping[str, bytes], method: int = DEFLATED, sizes: Mapping[str, int] | None = None) -> bytes:
-    """Return a zip file. `sizes` are wrong sizes that it states for some members."""
+    """Return a zip file. `sizes` are wrong sizes that the file states for some members."""
     body, directory = b"", b""
     for name, data in members.items():
         packed = _packed(data, method)

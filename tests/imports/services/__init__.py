@@ -1,1 +1,1 @@
-"""Services of traces: their own clients, against a local server."""
+"""Trace services: their own clients, against a local server."""

@@ -1,7 +1,6 @@
-"""Services that cannot be installed here, as servers of this machine: what their documentation says of their HTTP.
-
-Each keeps a few traces, lists them in pages of one or two, notes which it was asked for, and fails when it is told to.
-Their real clients speak to them.
+"""Trace services that cannot be installed here, as local servers with the documented HTTP interface. Each has a few
+traces, lists them in pages of one or two, notes which of them was requested, and fails on demand. The services' real
+clients send the requests.
 """
 
 from __future__ import annotations
@@ -23,10 +22,9 @@ Answer = tuple[int, Any]
 
 
 class StandIn:
-    """A service with traces `t0`, `t1` …; `fetched` has the ids of those that it was asked for.
-
-    `refuses` is an HTTP status for every request. `fails` has the statuses of requests for single traces; 0 closes the
-    connection without an answer. `delay` is called before each answer.
+    """A service with traces `t0`, `t1` …; `fetched` has the ids of the requested traces. `refuses` is an HTTP status
+    for every request. `fails` has the statuses of requests for single traces; 0 closes the connection without an
+    answer. `delay` is called before each answer.
     """
 
     def __init__(self, count: int) -> None:
@@ -39,7 +37,7 @@ class StandIn:
             self.add()
 
     def add(self) -> str:
-        """Add a trace; return its id."""
+        """Add a trace, and return its id."""
         self.ids.append(self.new_id(len(self.ids)))
         self.keep(self.ids[-1])
         return self.ids[-1]
@@ -49,7 +47,7 @@ class StandIn:
         return f"t{number}"
 
     def keep(self, identity: str) -> None:
-        """Make a trace."""
+        """Store a new trace of this id."""
         raise NotImplementedError
 
     def answer(self, path: str, given: Members) -> Answer:
@@ -57,13 +55,13 @@ class StandIn:
         raise NotImplementedError
 
     def asked(self, identity: str) -> int | None:
-        """Note that a trace was asked for; return the status with which that fails, if it does."""
+        """Note that a trace was requested. Return the status with which the request must fail, or None."""
         self.fetched.append(identity)
         return self.fails.get(identity)
 
 
 def page(found: list[Any], given: Members, size: int) -> tuple[list[Any], str | None]:
-    """Return one page, and the cursor of the next."""
+    """Return one page of the list, and the cursor of the next page."""
     cursor = given.get("cursor") or "0"
     at = int(cursor[0] if isinstance(cursor, list) else cursor)
     return found[at : at + size], str(at + size) if at + size < len(found) else None
@@ -71,7 +69,7 @@ def page(found: list[Any], given: Members, size: int) -> tuple[list[Any], str | 
 
 @contextmanager
 def serving(service: StandIn) -> Iterator[str]:
-    """Run the server of a service; yield its address."""
+    """Run the server of a service, and yield its address."""
     with provider.serving(partial(_answer, service)) as server:
         yield server.url
 
@@ -88,9 +86,8 @@ def _answer(service: StandIn, request: provider.Request) -> provider.Answer:
 
 
 class LangfuseServer(StandIn):
-    """A project of Langfuse: `GET /api/public/v2/observations` and `/v3/scores`, which have cursors.
-
-    Metadata is flat, as the server stores it, and cut after 200 characters unless it is asked for by its name.
+    """A project of Langfuse: `GET /api/public/v2/observations` and `/v3/scores`, which have cursors. Metadata is flat,
+    as the server stores it. A value is cut after 200 characters unless the request names it.
     """
 
     name = "demo"
@@ -217,7 +214,7 @@ class LangSmithServer(StandIn):
 
 
 def _v2(run: Members) -> Members:
-    """Return a run as the newer interface states it."""
+    """Return a run in the form of the newer interface."""
     parents = [run["parent_run_id"]] if run["parent_run_id"] else []
     return {**run, "run_type": run["run_type"].upper(), "parent_run_id": None, "parent_run_ids": parents}
 
@@ -227,7 +224,7 @@ def _selected(run: Members, given: Members) -> Members:
 
 
 class PhoenixServer(StandIn):
-    """A project of Phoenix, whose lists have two spans a page."""
+    """A project of Phoenix, whose lists have two spans on each page."""
 
     def keep(self, identity: str) -> None:
         self.spans: list[Members] = getattr(self, "spans", [])
@@ -235,7 +232,7 @@ class PhoenixServer(StandIn):
 
     def answer(self, path: str, query: Members) -> Answer:
         if not path.endswith("/spans"):
-            return 200, "99.0.0"  # it asks for the version of the server
+            return 200, "99.0.0"  # the client asks for the version of the server
         if "/demo/" not in path:
             return 404, "no such project"
         traces, roots = query.get("trace_id", []), "parent_id" in query

@@ -1,4 +1,4 @@
-"""MLflow and Phoenix as they are installed: their servers run here, real traces are sent to them and imported."""
+"""The installed MLflow and Phoenix: their servers run here, and real traces are sent to them and imported."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ except ValueError:
 mlflow.flush_trace_async_logging()
 """
 PAGES = 103
-"""The importer asks for 100 traces a page."""
+"""How many traces the importer requests for each page."""
 
 
 def _free_port() -> int:
@@ -71,7 +71,7 @@ def _free_port() -> int:
 
 @contextmanager
 def _running(command: list[str], address: str, directory: Path, **settings: str) -> Iterator[None]:
-    """Run a server until it answers, and to the end of the block."""
+    """Run a server until the end of the block. Wait until the server answers."""
     log = (directory / "server.log").open("w")
     server = subprocess.Popen(  # noqa: S603
         command, cwd=directory, env=os.environ | QUIET | settings, stdout=log, stderr=log, start_new_session=True
@@ -103,7 +103,9 @@ def _done(service: MLflow | Phoenix, directory: Path) -> list[str]:
 
 @pytest.mark.skipif(find_spec("sqlalchemy") is None or find_spec("mlflow") is None, reason="mlflow is not installed")
 def test_an_experiment_of_a_real_mlflow_is_imported(tmp_path: Path) -> None:
-    """The traces come in pages. A second import fetches no trace, and a third fetches the trace that was assessed."""
+    """The traces are listed in pages. A second import fetches no trace, and a third import fetches the newly assessed
+    trace.
+    """
     mlflow = pytest.importorskip("mlflow")
     database, port = f"sqlite:///{tmp_path / 'traces.db'}", _free_port()
     address = f"http://127.0.0.1:{port}"
@@ -137,7 +139,7 @@ def test_an_experiment_of_a_real_mlflow_is_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("sqlalchemy") is None or find_spec("mlflow") is None, reason="mlflow is not installed")
-def test_a_mlflow_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_mlflow_server_is_reported_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     client = mlflow.MlflowClient(tracking_uri=f"http://127.0.0.1:{_free_port()}")
@@ -147,7 +149,7 @@ def test_a_mlflow_that_is_not_there_is_one_sentence(tmp_path: Path, monkeypatch:
 
 @pytest.mark.skipif(find_spec("phoenix.server") is None if find_spec("phoenix") else True, reason="no Phoenix server")
 def test_a_project_of_a_real_phoenix_is_imported(tmp_path: Path) -> None:
-    """The traces that `export --format otlp` sends come back with the same calls, messages and tokens."""
+    """The traces that `export --format otlp` sends are imported with the same calls, messages and tokens."""
     from openinference.semconv.trace import SpanAttributes
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -192,7 +194,7 @@ def test_a_project_of_a_real_phoenix_is_imported(tmp_path: Path) -> None:
 
 
 def _listed(service: Phoenix) -> list[str]:
-    """Return the traces of a project, or an empty list before it exists."""
+    """Return the traces of a project, or an empty list before the project exists."""
     from httpx import HTTPStatusError
 
     try:

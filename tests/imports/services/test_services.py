@@ -1,4 +1,6 @@
-"""The traces of services, fetched by their own clients: each once, in complete files, whatever interrupts it."""
+"""The traces of services, fetched by the services' own clients: each once, in complete files, after any
+interruption.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class Kind:
 
     @contextmanager
     def with_traces(self, count: int, project: str = "demo") -> Iterator[tuple[StandIn, TraceService]]:
-        """Serve a project with so many traces."""
+        """Serve a project with this many traces."""
         kept = self.server(count)
         with serving(kept) as address:
             yield kept, self.service(address, project)
@@ -89,7 +91,7 @@ def test_a_project_is_imported_page_by_page_and_not_fetched_again(kind: Kind, tm
 
 
 @each_service
-def test_an_import_goes_on_where_the_service_went_away(kind: Kind, tmp_path: Path) -> None:
+def test_an_import_continues_after_the_service_was_away(kind: Kind, tmp_path: Path) -> None:
     """A broken connection ends the import with a sentence. The next import fetches the missing traces."""
     with kind.with_traces(4) as (kept, service):
         broken = kept.ids[2]
@@ -118,7 +120,7 @@ def test_a_trace_that_the_service_cannot_give_does_not_stop_the_others(kind: Kin
 
 
 @each_service
-def test_several_failures_one_after_another_end_the_import(kind: Kind, tmp_path: Path) -> None:
+def test_several_consecutive_failures_end_the_import(kind: Kind, tmp_path: Path) -> None:
     with kind.with_traces(6) as (kept, service):
         kept.fails.update(dict.fromkeys(kept.ids[1:5], 400))
         with pytest.raises(FetchError, match="3 traces one after another"):
@@ -153,7 +155,7 @@ def test_a_refusal_is_one_sentence_without_a_key(kind: Kind, tmp_path: Path, sta
 def test_a_refusal_of_mlflow_is_one_sentence(
     status: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real server in `test_real_servers.py` refuses nobody."""
+    """The real server in `test_real_servers.py` cannot be made to refuse a request, so this test uses a stand-in."""
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "secret-key")
@@ -182,7 +184,7 @@ def test_a_project_that_does_not_exist_is_named(kind: Kind, tmp_path: Path) -> N
 
 
 @each_service
-def test_a_service_that_is_not_there_is_one_sentence(kind: Kind, tmp_path: Path) -> None:
+def test_a_missing_service_is_reported_in_one_sentence(kind: Kind, tmp_path: Path) -> None:
     with serving(kind.server(0)) as address:
         pass
     service = kind.service(address, "demo")
@@ -190,8 +192,8 @@ def test_a_service_that_is_not_there_is_one_sentence(kind: Kind, tmp_path: Path)
         _done(import_traces(service, tmp_path))
 
 
-def test_what_langfuse_has_of_a_trace_is_in_its_run(tmp_path: Path) -> None:
-    """The first observation's name and session, the scores of both kinds, and metadata in its full length."""
+def test_a_run_has_everything_that_langfuse_has_of_its_trace(tmp_path: Path) -> None:
+    """The run has the first observation's name and session, the scores of both kinds, and metadata in full length."""
     with KINDS["langfuse"].with_traces(1) as (_, service):
         _done(import_traces(service, tmp_path))
     run = load(tmp_path / "langfuse-t0.json")
@@ -212,7 +214,7 @@ def test_keys_of_another_project_of_langfuse_are_refused(tmp_path: Path) -> None
         _done(import_traces(service, tmp_path))
 
 
-def test_a_trace_that_goes_on_is_fetched_until_it_has_ended(tmp_path: Path) -> None:
+def test_an_unfinished_trace_is_fetched_until_it_has_ended(tmp_path: Path) -> None:
     with KINDS["langfuse"].with_traces(1) as (kept, service):
         assert isinstance(kept, LangfuseServer)
         (root,) = (observation for observation in kept.observations if observation["isRootObservation"])
@@ -225,7 +227,7 @@ def test_a_trace_that_goes_on_is_fetched_until_it_has_ended(tmp_path: Path) -> N
         assert _done(import_traces(service, tmp_path, seen)) == []
 
 
-def test_a_trace_that_has_changed_is_replaced(tmp_path: Path) -> None:
+def test_a_changed_trace_is_replaced(tmp_path: Path) -> None:
     with KINDS["phoenix"].with_traces(1) as (kept, service):
         assert isinstance(kept, PhoenixServer)
         assert _done(import_traces(service, tmp_path)) == ["written"]
@@ -263,8 +265,8 @@ def test_both_interfaces_of_langsmith_give_the_same_run(tmp_path: Path) -> None:
     assert told[0] == told[1]
 
 
-def test_a_document_that_was_not_written_is_written_by_the_next_import(tmp_path: Path) -> None:
-    """Such a document is left by a kill between the two files of a run."""
+def test_a_missing_document_is_written_by_the_next_import(tmp_path: Path) -> None:
+    """An import that is killed between the two files of a run leaves a journal without a document."""
     with KINDS["phoenix"].with_traces(2) as (_, service):
         _done(import_traces(service, tmp_path))
         before = (tmp_path / "phoenix-t0.json").read_bytes()
