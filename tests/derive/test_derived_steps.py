@@ -1,4 +1,4 @@
-"""Derived steps: if a loop marks no steps, each model call is a step, with the results that came back for it."""
+"""Derived steps: if an agent marks no steps, each model call is a step, with the results of its tool calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REFUSAL = {"error": {"type": "rate_limit", "message": "slow"}}
 
 @dataclass(frozen=True)
 class Call:
-    """A call that brings `results`, by call id, and asks for `calls`."""
+    """A call whose request has `results`, by call id, and whose response asks for `calls`."""
 
     number: int
     calls: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Call:
     api: str = "openai-chat"
 
     def records(self) -> list[tuple[str, Payload]]:
-        """The records of the call."""
+        """Return the records of the call."""
         identity = {"interaction_id": f"llm_{self.number}", "attempt": 0}
         brought = [{"role": "tool", "tool_call_id": name, "content": said} for name, said in self.results]
         messages = {"model": "m", "messages": [{"role": "user", "content": f"call {self.number}"}, *brought]}
@@ -53,22 +53,22 @@ class Call:
 
 
 def call(number: int, *calls: str, results: dict[str, str] | None = None, agent: str | None = None) -> Call:
-    """A call that brings `results`, by call id, and asks for `calls`."""
+    """Return a call whose request has `results`, by call id, and whose response asks for `calls`."""
     return Call(number, calls, tuple((results or {}).items()), agent)
 
 
 def steps_of(*calls: Call) -> list[AgentStep]:
-    """The steps of a journal of these calls."""
+    """Return the steps of a journal of these calls."""
     return list(folded(journal_of(*(record for call in calls for record in call.records()))).agent_steps)
 
 
 def answers(*calls: Call) -> list[dict[str, Payload]]:
-    """The results of each derived step, by call id."""
+    """Return the results of each derived step, by call id."""
     return [{result.call_id: result.result for result in step.tool_results} for step in steps_of(*calls)]
 
 
 def test_a_call_is_a_step() -> None:
-    """A step has the time, the answer, the calls of tools, their results, and the id of its call."""
+    """A derived step has the time, the answer, the tool calls, their results, and the id of its call."""
     step, last = steps_of(call(1, "a", agent="researcher"), call(2, results={"a": "found"}, agent="researcher"))
 
     assert step.interaction is not None
@@ -98,15 +98,15 @@ def test_a_call_is_a_step() -> None:
         ("failed", "error", "TimeoutError: slow"),
     ],
 )
-def test_the_state_is_that_of_the_call(ending: Ending, state: str, error: str | None) -> None:
-    """A step whose call is in flight or was cut off is "thinking". A failed call makes the step an error."""
+def test_the_state_of_a_step_follows_from_its_call(ending: Ending, state: str, error: str | None) -> None:
+    """A step whose call is open or was cut off is "thinking". A failed call makes the step an error."""
     [step] = steps_of(Call(1, ending=ending))
 
     assert (step.state, step.error, step.tool_calls) == (state, error, ())
 
 
-def test_embeddings_are_no_steps() -> None:
-    """A call that decides nothing is not numbered."""
+def test_embeddings_are_not_steps() -> None:
+    """A call in which no model decides anything, such as an embeddings call, gets no step."""
     steps = steps_of(call(1), Call(2, api="embeddings"), call(3))
 
     assert [(step.step_number, step.interaction and step.interaction.interaction_id) for step in steps] == [
@@ -116,22 +116,22 @@ def test_embeddings_are_no_steps() -> None:
 
 
 def test_results_find_their_calls() -> None:
-    """Parallel calls, answered together and in another order, have each its own."""
+    """Each of several parallel calls gets its own result, if the results come together and in a different order."""
     assert answers(call(1, "a", "b", "c"), call(2, results={"c": "3", "a": "1"})) == [{"a": "1", "c": "3"}, {}]
 
 
-def test_a_result_that_answers_no_call_costs_no_other() -> None:
-    """A result of an unknown call may come before the others of its request."""
+def test_a_result_of_an_unknown_call_hides_no_other() -> None:
+    """Such a result may come before the other results of its request."""
     assert answers(call(1, "a"), call(2, results={"unknown": "0", "a": "1"})) == [{"a": "1"}, {}]
 
 
-def test_a_result_that_comes_later_is_found() -> None:
+def test_a_late_result_is_found() -> None:
     """A result need not come with the next call."""
     assert answers(call(1, "a"), call(2, "b"), call(3, results={"b": "2", "a": "1"})) == [{"a": "1"}, {"b": "2"}, {}]
 
 
-def test_a_result_without_its_call_is_nobody_s() -> None:
-    """A history that begins in the middle answers calls that were never seen."""
+def test_a_result_without_its_call_is_ignored() -> None:
+    """A history that begins in the middle has results of calls that were not recorded."""
     assert answers(call(1, results={"x": "0"}), call(2, "a"), call(3, results={"a": "1", "y": "2"})) == [
         {},
         {"a": "1"},
@@ -139,7 +139,7 @@ def test_a_result_without_its_call_is_nobody_s() -> None:
     ]
 
 
-def test_ids_that_come_again_are_each_answered_once() -> None:
+def test_repeated_ids_are_each_answered_once() -> None:
     """If a provider gives no ids, made-up ids repeat. A result then answers the newest open call with that id."""
     assert answers(call(1, "call_0"), call(2, "call_0", results={"call_0": "1"}), call(3, results={"call_0": "2"})) == [
         {"call_0": "1"},
@@ -149,7 +149,7 @@ def test_ids_that_come_again_are_each_answered_once() -> None:
 
 
 def test_agents_that_use_the_same_ids_have_their_own_results() -> None:
-    """Two agents with conversations of their own take turns, and do not get each other's results."""
+    """Two agents with separate conversations and the same ids take turns, and neither gets the other's results."""
     assert answers(
         call(1, "call_0", agent="one"),
         call(2, "call_0", agent="two"),
@@ -158,8 +158,10 @@ def test_agents_that_use_the_same_ids_have_their_own_results() -> None:
     ) == [{"call_0": "of one"}, {"call_0": "of two"}, {}, {}]
 
 
-def test_an_answered_call_stays_answered() -> None:
-    """A later result with the same id, of another agent whose own call was not seen, does not take its place."""
+def test_an_answered_call_keeps_its_result() -> None:
+    """A later result with the same id belongs to a second agent, whose own call was not recorded, and does not replace
+    it.
+    """
     assert answers(
         call(1, "call_0", agent="one"),
         call(2, agent="one", results={"call_0": "right"}),
@@ -167,15 +169,17 @@ def test_an_answered_call_stays_answered() -> None:
     ) == [{"call_0": "right"}, {}, {}]
 
 
-def test_a_request_that_is_sent_again_changes_nothing() -> None:
-    """The user's own retry contains the same results again."""
+def test_a_repeated_request_changes_nothing() -> None:
+    """A retry of the user's code has the same results again."""
     assert answers(
         call(1, "a"), call(2, results={"a": "1"}), call(3, results={"a": "1"}), call(4, results={"a": "late"})
     ) == [{"a": "1"}, {}, {}, {}]
 
 
 def unnamed(number: int, *names: str, results: tuple[tuple[str, str, str], ...] = ()) -> list[tuple[str, Payload]]:
-    """The records of a call to Gemini, which gives calls no ids: each result has the agent's own id, name and value."""
+    """Return the records of a call to Gemini, which gives calls no ids: each result has the agent's own id, name and
+    value.
+    """
     identity = {"interaction_id": f"llm_{number}", "attempt": 0}
     brought = [
         {"functionResponse": {"id": own, "name": name, "response": {"result": said}}} for own, name, said in results
@@ -189,7 +193,7 @@ def unnamed(number: int, *names: str, results: tuple[tuple[str, str, str], ...] 
     ]
 
 
-def test_calls_that_the_agent_has_named_are_answered() -> None:
+def test_a_result_with_the_agent_s_own_id_answers_a_call_by_its_name() -> None:
     """If only the agent gives ids, a result answers the next open call with its name."""
     first = (("own-2", "count", "2"), ("own-1", "look", "1"), ("own-3", "look", "3"))
     records = [
@@ -207,10 +211,8 @@ def test_calls_that_the_agent_has_named_are_answered() -> None:
     ]
 
 
-def test_what_was_never_asked_for_answers_no_call_with_an_id() -> None:
-    """A result with an unknown id answers no call, even if it has the name of an open call with an id from the
-    provider.
-    """
+def test_a_result_with_an_unknown_id_answers_no_call_with_an_id() -> None:
+    """Its name may equal that of an open call with an id from the provider."""
     stray = unnamed(2, results=(("y", "tool-a", "0"),))
 
     steps = folded(journal_of(*call(1, "a").records(), *stray)).agent_steps
@@ -218,6 +220,6 @@ def test_what_was_never_asked_for_answers_no_call_with_an_id() -> None:
     assert [step.tool_results for step in steps] == [(), ()]
 
 
-def test_no_calls_are_no_steps() -> None:
+def test_a_run_without_calls_has_no_steps() -> None:
     """A run without calls has no steps."""
     assert steps_of() == []

@@ -1,4 +1,6 @@
-"""The document: the keys and the order of the format that it follows, and what a document alone states."""
+"""The document: the keys and the order of the format that it follows, and what a document without its journal
+states.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +51,13 @@ def keys(value: Payload) -> tuple[str, ...]:
 
 
 def in_order(value: Payload, wanted: tuple[str, ...]) -> bool:
-    """Return whether a value begins with the wanted keys, in their order; some may be missing."""
+    """Return whether a value begins with the wanted keys in their order. Some keys may be missing."""
     there = tuple(key for key in wanted if key in value)
     return keys(value)[: len(there)] == there
 
 
 def captured(tmp_path: Path) -> Payload:
-    """The document of a captured run of two calls."""
+    """Return the document of a captured run of two calls."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="t", strict=True)
     call(recorder, asked("go", tools=[{"name": "bash"}]), said("I will", calls=[("c1", "bash", '{"a": 1}')]))
     history = [{"role": "assistant", "content": "I will"}, {"role": "tool", "tool_call_id": "c1", "content": "made"}]
@@ -65,7 +67,7 @@ def captured(tmp_path: Path) -> Payload:
 
 
 def test_the_keys_of_a_captured_run(tmp_path: Path) -> None:
-    """Every level has the format's keys first, in its order, and ours after them."""
+    """At every level, the format's keys come first, in the format's order, and ours after them."""
     document = captured(tmp_path)
 
     first, step = document["llm_interactions"][0], document["agent_steps"][0]
@@ -108,7 +110,7 @@ def test_the_values_of_a_captured_run(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_a_run_recorded_as_trae_agent_does(tmp_path: Path) -> None:
-    """Objects with attributes, as its callers pass them, become the format's keys in the format's order."""
+    """Objects with attributes, as Trae Agent passes them, become the format's keys in the format's order."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start_recording(task="t", provider="anthropic", model="claude", max_steps=3)
     made = SimpleNamespace(name="bash", call_id="c1", arguments={"a": 1}, id=None)
@@ -138,8 +140,8 @@ def test_the_keys_of_a_run_recorded_as_trae_agent_does(tmp_path: Path) -> None:
     assert [(m["role"], m["content"]) for m in interaction["input_messages"]] == [("user", "go")]
 
 
-def test_what_readers_of_the_format_stumble_over_is_never_there(tmp_path: Path) -> None:
-    """No response is null, no count is null, ids and names are texts, times have an offset."""
+def test_the_document_has_no_null_that_readers_cannot_handle(tmp_path: Path) -> None:
+    """No response is null, no count is null, ids and names are strings, and times have an offset."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("x"), Answer(b'{"error":{"message":"no"}}', status=400))
     call(
@@ -166,7 +168,7 @@ def test_what_readers_of_the_format_stumble_over_is_never_there(tmp_path: Path) 
 
 
 def test_a_history_as_deltas_loads_to_the_same_messages(tmp_path: Path) -> None:
-    """A document alone has the complete list of messages for each call, inline or as deltas."""
+    """A document without its journal has the complete list of messages for each call, inline or as deltas."""
     rich_run(tmp_path / "run.json")
     trajectory = load(tmp_path / "run.json")
 
@@ -185,7 +187,7 @@ def test_a_history_as_deltas_loads_to_the_same_messages(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """A request that is nothing but its messages."""
+    """A request that has only messages."""
 
     messages: list[Message]
     new_tool_results: list[ToolResult] = field(default_factory=list)
@@ -224,7 +226,7 @@ MESSAGES = st.builds(
 
 
 @given(st.lists(st.lists(MESSAGES, max_size=6), max_size=12))
-def test_deltas_of_any_histories_give_the_whole_lists(lists: list[list[Message]]) -> None:
+def test_deltas_of_any_histories_give_the_complete_lists(lists: list[list[Message]]) -> None:
     """Each list can be restored, however conversations grow, go back, alternate or repeat."""
     trajectory = Trajectory(llm_interactions=[interaction(number, one) for number, one in enumerate(lists)])
 
@@ -235,8 +237,10 @@ def test_deltas_of_any_histories_give_the_whole_lists(lists: list[list[Message]]
     ]
 
 
-def test_a_delta_says_only_what_is_new() -> None:
-    """A conversation that grows is written against the call before it; two that alternate each against their own."""
+def test_a_delta_has_only_new_messages() -> None:
+    """A growing conversation is written against the call before it, and two alternating conversations each against
+    their own.
+    """
     one, two = [Message("user", "one")], [Message("user", "two")]
     lists = [one, two, [*one, Message("user", "more")], [*two, Message("user", "more")]]
     deltas = MessageDeltas()
@@ -251,15 +255,15 @@ def test_a_delta_says_only_what_is_new() -> None:
     ]
 
 
-def test_a_document_that_is_loaded_is_written_the_same_again(tmp_path: Path) -> None:
-    """Loading a document alone and rendering it loses nothing and adds nothing."""
+def test_a_loaded_document_is_written_the_same_again(tmp_path: Path) -> None:
+    """Loading a document without its journal and rendering it loses and adds nothing."""
     document = json.loads(rich_run(tmp_path / "run.json").read_text())
 
     assert from_document(document, "it").to_document() == document
 
 
-def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Path) -> None:
-    """The model's prompt is complete or absent: if a message is lost, there is no list."""
+def test_a_damaged_request_is_not_shown_as_empty(tmp_path: Path) -> None:
+    """The prompt of a call is complete or absent: if a message is lost, there is no list."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("first"), said("x"))
     call(recorder, asked("first", "second"), streamed("y"))
@@ -279,7 +283,7 @@ def test_a_call_whose_request_is_damaged_does_not_show_an_empty_one(tmp_path: Pa
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
-def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
+def test_a_trajectory_renders_its_document(tmp_path: Path, history: str) -> None:
     """The public method gives the same as the function. The document is inline by default."""
     trajectory = load(rich_run(tmp_path / "run.json"))
 
@@ -288,8 +292,8 @@ def test_a_trajectory_renders_itself(tmp_path: Path, history: str) -> None:
 
 @pytest.mark.parametrize("member", ["metadata", "annotations", "gaps", "rewards"])
 @pytest.mark.parametrize("empty", [[], {}, "", 0, False], ids=repr)
-def test_an_empty_value_of_another_type_is_an_empty_object_or_list(tmp_path: Path, member: str, empty: object) -> None:
-    """Other tools write an empty list instead of an empty object."""
+def test_an_empty_value_of_a_wrong_type_is_an_empty_object_or_list(tmp_path: Path, member: str, empty: object) -> None:
+    """Some tools write an empty list for an empty object."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, task="t") as recorder:
         recorder.annotate("k", "v")

@@ -12,8 +12,8 @@ from trace_recorder.derive.validate import validate
 
 
 @pytest.mark.parametrize(("status", "is_error"), [("running", False), ("interrupted", False), ("completed", True)])
-def test_a_run_without_an_end_has_not_completed(status: str, is_error: bool, tmp_path: Path) -> None:
-    """A document of an earlier part of the journal, or of a run that was killed, cannot say how the run ended."""
+def test_the_document_of_a_run_without_an_end_is_not_completed(status: str, is_error: bool, tmp_path: Path) -> None:
+    """A document of an earlier part of the journal, or of a killed run, cannot say how the run ended."""
     path = tmp_path / "run.json"
     recorder = TrajectoryRecorder(path)
     recorder.annotate("k", 1)

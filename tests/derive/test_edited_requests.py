@@ -1,4 +1,4 @@
-"""Histories that agents edit, read request by request: as the dialect reads each of them whole, and as cheaply."""
+"""Histories that agents edit, read request by request: the same result as reading each request whole, at less cost."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def record(path: Path, url: str, name: str, requests: Iterator[list[Payload]]) -
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("dialect", KINDS, ids=["chat", "responses", "gemini"])
-def test_an_edited_history_is_read_as_its_whole_request_is(tmp_path: Path, dialect: tuple[str, str], seed: int) -> None:
-    """The edits and the elements that are one message make no difference, in the document too."""
+def test_an_edited_history_is_read_like_its_whole_request(tmp_path: Path, dialect: tuple[str, str], seed: int) -> None:
+    """Edits, and several elements that are one message, make no difference, in the document too."""
     record(tmp_path / "run.json", *dialect, edited(KINDS[dialect], seed))
     trajectory = load(tmp_path / "run.json")
     document = from_document(json.loads((tmp_path / "run.json").read_text()), "it")
@@ -88,9 +88,7 @@ def test_an_edited_history_is_read_as_its_whole_request_is(tmp_path: Path, diale
 
 
 @pytest.mark.parametrize("pattern", histories.PATTERNS, ids=lambda pattern: pattern.__name__)
-def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
-    tmp_path: Path, pattern: histories.Pattern
-) -> None:
+def test_each_call_of_an_edited_history_costs_the_same(tmp_path: Path, pattern: histories.Pattern) -> None:
     """Each call costs the same to read, however long the repeated history is."""
     counted = []
     for turns in (40, 80, 120):
@@ -100,8 +98,8 @@ def test_each_call_of_an_edited_history_is_read_as_cheaply_as_the_first(
     assert counted[2] - counted[1] <= 1.1 * (counted[1] - counted[0])
 
 
-def test_instructions_and_lists_of_tools_are_there_once(tmp_path: Path) -> None:
-    """Two agents that take turns share them. A call with other parameters shares them too."""
+def test_instructions_and_lists_of_tools_are_stored_once(tmp_path: Path) -> None:
+    """Two agents that take turns share their instructions and tools, and so does a call with other parameters."""
     tools = [{"name": "bash", "input_schema": {"type": "object", "title": "Bash"}}]
     bodies: list[Payload] = [
         {"model": model, "system": "You help.", "tools": tools, "messages": [{"role": "user", "content": f"{number}"}]}

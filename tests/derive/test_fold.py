@@ -1,4 +1,4 @@
-"""The fold: a journal's records become a trajectory, whichever records are missing or wrong."""
+"""The fold: a journal's records become a trajectory, whichever records are missing or damaged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START = ("start", {"schema": "trace-recorder/journal", "version": 1, "trajectory
 
 @cache
 def rich() -> tuple[Record, ...]:
-    """The records of a run that has one of every kind."""
+    """Return the records of a run that has a record of every kind."""
     with TemporaryDirectory() as directory:
         return tuple(records_of(rich_run(Path(directory) / "run.json")))
 
@@ -54,8 +54,8 @@ def identities(trajectory: Trajectory) -> list[str]:
     return [call.interaction_id for call in trajectory.llm_interactions]
 
 
-def test_a_run_with_a_record_of_every_kind() -> None:
-    """Each record finds its place."""
+def test_every_kind_of_record_is_folded() -> None:
+    """Each record is in its place in the trajectory."""
     trajectory = folded(journal_of(*pairs()))
 
     assert {one.kind for one in rich()} == {
@@ -90,8 +90,8 @@ def test_a_run_with_a_record_of_every_kind() -> None:
     ]
 
 
-def test_every_prefix_says_the_beginning_of_the_same() -> None:
-    """After each record the interactions, steps, rewards and gaps are the first ones of the whole run."""
+def test_every_prefix_gives_the_beginning_of_the_run() -> None:
+    """After each record, the interactions, steps, rewards and gaps are the first ones of the whole run."""
     full = folded(journal_of(*pairs()))
     for length in range(len(pairs()) + 1):
         part = folded(journal_of(*pairs()[:length]))
@@ -103,7 +103,7 @@ def test_every_prefix_says_the_beginning_of_the_same() -> None:
 
 @given(st.sets(st.integers(0, 30)))
 def test_any_records_may_be_missing(lost: set[int]) -> None:
-    """Any subset of a journal's lines folds, and the remaining parts of each call stay with that call."""
+    """Any subset of a journal's lines folds, and the remaining records of each call stay with that call."""
     left = [pair for number, pair in enumerate(pairs()) if number not in lost]
 
     trajectory = folded(journal_of(*left))
@@ -112,8 +112,8 @@ def test_any_records_may_be_missing(lost: set[int]) -> None:
     assert set(identities(trajectory)) <= {"llm_1", "llm_2", "llm_3", "llm_4", "llm_5"}
 
 
-def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
-    """Whichever line of calls that share messages is lost, every call that does not need it is as before."""
+def test_a_damaged_line_affects_only_the_calls_that_use_it(tmp_path: Path) -> None:
+    """Whichever line of calls with shared messages is lost, every call that does not need the line is unchanged."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for messages in (["a", "b"], ["b", "c"], ["c"], ["x" * 5000, "a"]):
         call(
@@ -143,7 +143,7 @@ def test_a_damaged_line_costs_the_calls_that_use_it(tmp_path: Path) -> None:
 
 
 def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
-    """Return the calls that need a record: its own call, or the calls with the value of an item in their requests."""
+    """Return the calls that need a record: its own call, or the calls whose requests have the item's value."""
     if lost.kind == "item":
         value = lost.data["value"]
         spelled = json.dumps("x" * 5000 if "@string" in str(value) else value)
@@ -151,8 +151,8 @@ def needed_by(lost: Record, calls: dict[str, Payload]) -> set[str]:
     return {lost.data["interaction_id"]} if "interaction_id" in lost.data else set()
 
 
-def test_kinds_that_are_not_known_are_passed_over() -> None:
-    """A later version's records have no effect, at any place and with any content."""
+def test_unknown_kinds_of_records_are_skipped() -> None:
+    """Records of a later version have no effect, at any place and with any content."""
     strange = [("from_the_future", {"interaction_id": "llm_1", "n": 0}), ("", {}), ("Start", {"task": "y"})]
     between = [one for pair in pairs() for one in (*strange, pair)]
 
@@ -161,8 +161,8 @@ def test_kinds_that_are_not_known_are_passed_over() -> None:
 
 
 @given(st.integers(0, 30), st.data())
-def test_a_member_that_is_missing_or_wrong_costs_its_own_record(number: int, data: st.DataObject) -> None:
-    """The journal folds with any value in one member of one record, and the other calls are unchanged."""
+def test_a_missing_or_wrong_member_affects_only_its_record(number: int, data: st.DataObject) -> None:
+    """The journal folds with any value in one member of a record, and the other calls are unchanged."""
     number %= len(pairs())
     kind, members = pairs()[number]
     name = data.draw(st.sampled_from(sorted(members)))
@@ -180,7 +180,7 @@ def test_a_member_that_is_missing_or_wrong_costs_its_own_record(number: int, dat
 
 
 def change(kind: str, nth: int = 0, **members: Payload) -> bytes:
-    """The rich run with members of the nth record of a kind changed."""
+    """Return the run of `rich` with changed members in the nth record of a kind."""
     number = [at for at, one in enumerate(rich()) if one.kind == kind][nth]
     return journal_of(*[(one, data | (members if at == number else {})) for at, (one, data) in enumerate(pairs())])
 
@@ -219,8 +219,8 @@ def change(kind: str, nth: int = 0, **members: Payload) -> bytes:
         ("gap", {"what": None, "time": 5}),
     ],
 )
-def test_one_record_that_makes_no_sense_does_not_cost_the_run(kind: str, members: dict[str, Payload]) -> None:
-    """The run with it folds, its last record counts, and every call but its own has its messages."""
+def test_a_senseless_record_does_not_prevent_the_fold(kind: str, members: dict[str, Payload]) -> None:
+    """The run folds, its last record counts, and every other call has its messages."""
     trajectory = folded(change(kind, **members))
 
     whole(trajectory)
@@ -230,8 +230,8 @@ def test_one_record_that_makes_no_sense_does_not_cost_the_run(kind: str, members
     assert (trajectory.status, {one for one in before if after.get(one) != before[one]} - {own}) == ("completed", set())
 
 
-def test_a_kind_that_is_no_text_is_not_known() -> None:
-    """A whole line whose envelope makes no sense costs itself alone."""
+def test_a_kind_that_is_not_text_is_unknown() -> None:
+    """A complete line whose envelope makes no sense is skipped alone."""
     head = b'{"seq":1,"time":5,"kind":["start"],"data":{}'
     odd = b'%s,"crc":"%08x"}\n' % (head, zlib.crc32(head))
 
@@ -252,7 +252,7 @@ def test_a_kind_that_is_no_text_is_not_known() -> None:
         (None, "unknown", ("unknown", None, None)),
     ],
 )
-def test_the_status_is_that_of_the_last_record_or_else_the_one_given(
+def test_the_status_is_that_of_the_last_record_or_the_caller_s(
     end: Payload, given_status: str, expected: tuple[object, ...]
 ) -> None:
     """If a run has an end, the end states the status. Otherwise the caller, who sees the lock, states it."""
@@ -261,7 +261,7 @@ def test_the_status_is_that_of_the_last_record_or_else_the_one_given(
     assert (trajectory.status, trajectory.success, trajectory.error and trajectory.error.type) == expected
 
 
-def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) -> None:
+def test_a_call_that_was_captured_and_recorded_by_hand_is_one_call(tmp_path: Path) -> None:
     """If a call recorded by hand has the id of a captured response, only the captured call is kept."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("hello"), said("hi", identity="chat-7"))
@@ -277,8 +277,8 @@ def test_a_call_that_was_captured_and_recorded_by_hand_is_one(tmp_path: Path) ->
     ]
 
 
-def test_a_stream_that_is_cut_off_says_what_had_come() -> None:
-    """A process was killed in the middle of a stream: the text so far is there, and the call is not complete."""
+def test_an_incomplete_stream_gives_the_received_text() -> None:
+    """If a process was killed in the middle of a stream, the call has the text so far, and is incomplete."""
     until = next(number for number, one in enumerate(rich()) if one.kind == "llm_stream")
     trajectory = folded(journal_of(*pairs()[: until + 1]))
 
@@ -314,8 +314,8 @@ def test_a_stream_that_is_cut_off_says_what_had_come() -> None:
         ]
     ),
 )
-def test_whatever_goes_over_the_wire_folds_and_is_a_document(tmp_path: Path, sent: str, came: bytes) -> None:
-    """A request and a response without meaning are kept raw, and every reader reads the document."""
+def test_any_traffic_folds_and_gives_a_document(tmp_path: Path, sent: str, came: bytes) -> None:
+    """A request and a response without a known form are kept raw, and every reader can read the document."""
     recorder = TrajectoryRecorder(directory=tmp_path)
     recorder.start()
     for answer in (Answer(came), Answer(came, media="text/event-stream"), Answer(came, status=500)):
@@ -335,7 +335,7 @@ def _refuse(name: str) -> Callable[[], None]:
     raise AssertionError(f"{name} is not JSON")
 
 
-def test_a_stream_that_is_cut_off_within_a_character_is_a_document() -> None:
+def test_a_stream_cut_within_a_character_gives_a_document() -> None:
     """A delta that ends with half of a surrogate pair, as some servers send it, can be written as UTF-8."""
     event = 'data: {"id":"s","choices":[{"index":0,"delta":{"content":"so \\ud83d"}}]}\n\n'
     packed = base64.b64encode(zlib.compress(event.encode())).decode()
@@ -348,8 +348,8 @@ def test_a_stream_that_is_cut_off_within_a_character_is_a_document() -> None:
     assert json.dumps(document, ensure_ascii=False).encode()[:2] == b'{"'
 
 
-def test_streams_of_interleaved_calls_stay_apart(tmp_path: Path) -> None:
-    """Records of two calls that run at once belong to their own."""
+def test_interleaved_streams_stay_separate(tmp_path: Path) -> None:
+    """Records of two calls that run at once belong to their own call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("a", stream=True), streamed("one"))
     call(recorder, asked("b", stream=True), streamed("two"))

@@ -1,4 +1,4 @@
-"""Calls recorded by hand are stored and shown like captured ones."""
+"""Calls recorded by hand are stored and shown like captured calls."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ def capture(recorder: TrajectoryRecorder, identity: str) -> None:
 
 
 @given(TURNS, st.sampled_from(["inline", "delta"]))
-def test_histories_that_change(turns: list[tuple[list[Payload], int, int, str, bool]], history: History) -> None:
-    """The document equals the journal, whatever is dropped from a history, and whatever is captured too."""
+def test_changed_histories_are_read_back(
+    turns: list[tuple[list[Payload], int, int, str, bool]], history: History
+) -> None:
+    """The document equals the journal, whatever is removed from a history, and if some calls are captured too."""
     numbers = count()
     messages: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -73,7 +75,7 @@ def test_histories_that_change(turns: list[tuple[list[Payload], int, int, str, b
 
 
 @pytest.mark.parametrize("history", ["auto", "delta"])
-def test_a_long_run_costs_what_is_new_in_each_call(tmp_path: Path, history: str) -> None:
+def test_each_call_of_a_long_run_costs_its_new_messages(tmp_path: Path, history: str) -> None:
     """With deltas, each call adds as much to the document as the previous call."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)  # type: ignore[arg-type]
     messages: list[Payload] = []
@@ -90,8 +92,10 @@ def test_a_long_run_costs_what_is_new_in_each_call(tmp_path: Path, history: str)
     assert agrees(recorder)
 
 
-def test_calls_that_were_captured_too_are_no_base_of_a_delta(tmp_path: Path) -> None:
-    """A delta refers to the last call that is shown; one that is left out does not make the next one longer."""
+def test_a_delta_refers_to_a_shown_call(tmp_path: Path) -> None:
+    """A call that was captured too is not shown twice. The next delta refers to a shown call, and is not longer for
+    that.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
     messages: list[Payload] = []
     for number in range(6):
@@ -109,7 +113,7 @@ def test_calls_that_were_captured_too_are_no_base_of_a_delta(tmp_path: Path) -> 
 
 
 def test_a_loaded_run_has_each_message_once(tmp_path: Path) -> None:
-    """Calls share the messages and the tools that they have in common, and reading them again reads nothing."""
+    """Calls share the messages and tools that they have in common. Loading them a second time creates none."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     messages: list[Payload] = []
     for number in range(4):

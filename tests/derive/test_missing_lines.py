@@ -1,4 +1,4 @@
-"""Lines that are not there: `load` reports them as `validate` does, live and afterwards."""
+"""Missing lines: `load` reports them as `validate` does, during the run and afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trace_recorder.derive.validate import validate
 
 
 def without(path: Path, *numbers: int) -> None:
-    """Take lines out of a journal, by their numbers."""
+    """Remove lines from a journal, by their numbers."""
     journal = path.with_suffix(".jsonl")
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(line for at, line in enumerate(lines, start=1) if at not in numbers))
@@ -22,7 +22,7 @@ def without(path: Path, *numbers: int) -> None:
     ("numbers", "why"),
     [((1,), "record 1 is missing"), ((9,), "record 9 is missing"), ((8, 9, 10), "records 8 to 10 are missing")],
 )
-def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int, ...], why: str) -> None:
+def test_missing_numbers_are_a_gap(tmp_path: Path, numbers: tuple[int, ...], why: str) -> None:
     """A line that somebody removed is reported once. `validate` reports the same as `load`."""
     path = rich_run(tmp_path / "run.json")
     without(path, *numbers)
@@ -33,8 +33,8 @@ def test_numbers_that_are_not_there_are_a_gap(tmp_path: Path, numbers: tuple[int
     assert found == [f"missing before it: {why.rpartition(' is')[0] or why.rpartition(' are')[0]}"]
 
 
-def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
-    """The number of a line that is there, but damaged, is not missing next to it."""
+def test_a_damaged_line_is_reported_once(tmp_path: Path) -> None:
+    """The number of a damaged line is not reported as missing too."""
     path = rich_run(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(journal.read_bytes().replace(b'"lakeview_step"', b'"lakeview_stop"'))
@@ -43,8 +43,8 @@ def test_a_damaged_line_is_told_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 5])
-def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, kept: int) -> None:
-    """If the document has an end that its journal lacks, the journal has a gap, even if the journal is empty."""
+def test_a_truncated_journal_is_detected_by_its_document(tmp_path: Path, kept: int) -> None:
+    """If the document has an end that its journal lacks, the run has a gap, even if the journal is empty."""
     path = rich_run(tmp_path / "run.json")
     journal = path.with_suffix(".jsonl")
     journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:kept]))
@@ -54,8 +54,8 @@ def test_a_journal_that_was_cut_is_told_by_its_document(tmp_path: Path, kept: in
     ]
 
 
-def test_a_run_that_goes_on_lacks_nothing(tmp_path: Path) -> None:
-    """While it is written, and after a crash, nothing is missing."""
+def test_an_unfinished_run_has_no_missing_lines(tmp_path: Path) -> None:
+    """While a run is written, and after a crash, no line counts as missing."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     call(recorder, asked("x"), said("y"))
@@ -64,8 +64,8 @@ def test_a_run_that_goes_on_lacks_nothing(tmp_path: Path) -> None:
     recorder.finalize()
 
 
-def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
-    """A document with deltas of a sliding history is valid, and is compared with its journal."""
+def test_a_document_of_a_sliding_history_is_valid(tmp_path: Path) -> None:
+    """A document with deltas of a sliding history is valid, and agrees with its journal."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path, history="delta") as recorder:
         for first in (1, 3, 5):
@@ -78,7 +78,7 @@ def test_kept_ranges_of_a_sliding_history_are_right(tmp_path: Path) -> None:
     assert [finding.where for finding in validate(path).findings if finding.severity == "error"] == ["document"]
 
 
-def test_a_runaway_recursion_leaves_records_of_the_right_shape(tmp_path: Path) -> None:
+def test_a_runaway_recursion_leaves_valid_records(tmp_path: Path) -> None:
     """A value that cannot be recorded because the stack is full is a gap, and every record matches its schema."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:

@@ -1,4 +1,4 @@
-"""No reader needs `is None`: in memory every call has a response and a usage. Files have only the known values."""
+"""Readers need no `is None`: in memory every call has a response and a usage. Files have only the known values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def nothing_by_hand(recorder: TrajectoryRecorder) -> None:
 
 @pytest.fixture(params=["journal", "document alone"])
 def read(request: pytest.FixtureRequest) -> Callable[[TrajectoryRecorder], LLMInteraction]:
-    """Reads the only call of a run, from its journal or from its document alone."""
+    """Read the only call of a run, from its journal or from its document without the journal."""
 
     def of(recorder: TrajectoryRecorder) -> LLMInteraction:
         recorder.finalize()
@@ -57,7 +57,7 @@ def read(request: pytest.FixtureRequest) -> Callable[[TrajectoryRecorder], LLMIn
 
 
 def shown(recorder: TrajectoryRecorder) -> Payload:
-    """The response of the only call, as the document has it."""
+    """Return the response of the only call in the document."""
     (one,) = json.loads(recorder.trajectory_path.read_bytes())["llm_interactions"]
     return one["response"]
 
@@ -68,7 +68,7 @@ def test_a_call_without_an_answer_has_an_empty_response(
     read: Callable[[TrajectoryRecorder], LLMInteraction],
     fail: Callable[[TrajectoryRecorder], None],
 ) -> None:
-    """The response is an empty text that says that it is empty. The document has `{}`."""
+    """The response in memory is an empty text that is marked as empty. The document has `{}`."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     fail(recorder)
 
@@ -79,7 +79,7 @@ def test_a_call_without_an_answer_has_an_empty_response(
     assert pickle.loads(pickle.dumps(one.response)) == one.response
 
 
-def test_a_call_in_flight_has_an_empty_response(tmp_path: Path) -> None:
+def test_an_open_call_has_an_empty_response(tmp_path: Path) -> None:
     """The response is empty, because no part of the answer has arrived."""
     (tmp_path / "run.jsonl").write_bytes(IN_FLIGHT)
 
@@ -89,10 +89,10 @@ def test_a_call_in_flight_has_an_empty_response(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [streamed("hello"), Answer(b'{"choices":[]}'), Answer(b"{}")])
-def test_an_answer_without_tokens_has_a_usage_of_nothing_known(
+def test_an_answer_without_tokens_has_an_empty_usage(
     tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction], answer: Answer
 ) -> None:
-    """Every count is None, and the document has no `usage`. An empty answer is an answer too."""
+    """Every count is None, and the document has no `usage`. An empty answer counts as an answer too."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("a"), answer)
 
@@ -114,8 +114,8 @@ def test_a_call_by_hand_has_a_usage(
     assert (one.response.content, one.response.usage, one.answered) == ("yes", Usage(), True)
 
 
-def test_what_is_known_is_there(tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction]) -> None:
-    """Stated counts are numbers, next to unknown ones."""
+def test_known_counts_are_numbers(tmp_path: Path, read: Callable[[TrajectoryRecorder], LLMInteraction]) -> None:
+    """Stated counts are numbers beside unknown counts."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     call(recorder, asked("a"), said("yes"))
 
@@ -124,6 +124,6 @@ def test_what_is_known_is_there(tmp_path: Path, read: Callable[[TrajectoryRecord
     assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens) == (7, 2, None)
 
 
-def test_a_response_that_nobody_has_filled_has_a_usage() -> None:
+def test_a_new_response_has_an_empty_usage() -> None:
     """A new value has an empty usage by itself."""
     assert LLMResponse().usage == Usage()

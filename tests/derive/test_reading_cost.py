@@ -1,6 +1,5 @@
-"""The cost of reading a run: calls of our functions, which the load of the machine does not change.
-
-The limits are a few percent above the present counts; most of the savings are in the readers of ordinary messages.
+"""The cost of reading a run: calls of our functions, which the load of the machine does not change. The limits are a
+few percent above the present counts. Most savings come from reading ordinary messages.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def read_all(path: Path) -> int:
 
 
 def per_call(path: Path, few: int, many: int, *, growing: bool) -> float:
-    """How many calls of our functions one more LLM call takes, when all messages are read."""
+    """Return how many calls of our functions an additional LLM call takes when all messages are read."""
     counted = []
     for turns in (few, many):
         run = path / f"{turns}.json"
@@ -31,21 +30,21 @@ def per_call(path: Path, few: int, many: int, *, growing: bool) -> float:
 
 
 @pytest.mark.parametrize(("growing", "limit"), [(False, 80), (True, 80)], ids=["short prompts", "conversation"])
-def test_a_call_with_its_messages_takes_few_steps(tmp_path: Path, *, growing: bool, limit: int) -> None:
-    """The number of steps does not depend on the earlier messages."""
+def test_reading_a_call_takes_few_function_calls(tmp_path: Path, *, growing: bool, limit: int) -> None:
+    """How many function calls a call takes does not depend on the earlier messages."""
     assert per_call(tmp_path, 10, 60, growing=growing) <= limit
 
 
-def test_a_run_is_counted_with_few_steps(tmp_path: Path) -> None:
-    """For the statistics of a run of 10 calls: to read it, to count it, and to price its tokens."""
+def test_counting_a_run_takes_few_function_calls(tmp_path: Path) -> None:
+    """The statistics of a run of 10 calls include reading the run, counting, and pricing its tokens."""
     record_tools(tmp_path / "run.json", 10, 500)
-    count_run(tmp_path / "run.json")  # what is learned of a model is learned once
+    count_run(tmp_path / "run.json")  # the prices of a model are looked up once
 
     assert calls(lambda: count_run(tmp_path / "run.json")) <= 2580
 
 
 def test_each_element_is_read_once(tmp_path: Path) -> None:
-    """A message is read when it is first sent, and not with the calls that repeat it."""
+    """A message is read when it is first sent, and not again for the calls that repeat it."""
     record(tmp_path / "run.json", 20, 50, growing=True)
     read: list[object] = []
 

@@ -1,4 +1,4 @@
-"""Reading requests one after another gives what reading each as a whole does."""
+"""Reading requests one after another gives the same as reading each request alone."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def ask(recorder: TrajectoryRecorder, items: list[Payload]) -> None:
 
 
 @given(TURNS, st.sampled_from(["inline", "delta"]))
-def test_items_that_are_one_message_with_their_neighbours(
-    turns: list[tuple[list[str], int, int]], history: str
-) -> None:
-    """A request reads the same alone as after the request before it, wherever it ends and whatever it drops."""
+def test_items_that_form_one_message_are_joined(turns: list[tuple[list[str], int, int]], history: str) -> None:
+    """A request gives the same messages alone and after the request before it, wherever it ends and whatever it
+    drops.
+    """
     numbers = count()
     items: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -84,10 +84,10 @@ GEMINI_TURNS = st.lists(
 
 
 @given(GEMINI_TURNS, st.sampled_from(["inline", "delta"]))
-def test_contents_that_are_one_message_with_their_neighbours(
-    turns: list[tuple[list[str], int, int]], history: History
-) -> None:
-    """A request that cuts the contents of a streamed answer anywhere reads the same alone as after the one before."""
+def test_contents_that_form_one_message_are_joined(turns: list[tuple[list[str], int, int]], history: History) -> None:
+    """A request that cuts the contents of a streamed answer anywhere gives the same alone and after the request before
+    it.
+    """
     contents: list[Payload] = []
     with TemporaryDirectory() as directory:
         recorder = TrajectoryRecorder(Path(directory, "run.json"), history=history, strict=True)
@@ -107,8 +107,8 @@ def test_contents_that_are_one_message_with_their_neighbours(
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
-def test_an_item_without_a_message_parts_no_neighbours(tmp_path: Path, history: History) -> None:
-    """If the first new item of a request has no message, the last message before it is continued, and no other one
+def test_an_item_without_a_message_does_not_separate_its_neighbours(tmp_path: Path, history: History) -> None:
+    """If the first new item of a request gives no message, the last message before it is continued, and no other
     changes.
     """
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, strict=True)
@@ -122,7 +122,7 @@ def test_an_item_without_a_message_parts_no_neighbours(tmp_path: Path, history: 
     assert agrees(recorder)
 
 
-def test_a_long_conversation_costs_what_is_new_in_it(tmp_path: Path) -> None:
+def test_a_long_conversation_costs_its_new_messages(tmp_path: Path) -> None:
     """With deltas, each call of an agent's loop adds only its own messages to the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
     items: list[Payload] = [ITEMS["user"]]

@@ -1,4 +1,4 @@
-"""The schemas are up to date, describe what is recorded, and name violations."""
+"""The schemas are up to date, describe recorded files, and report violations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trace_recorder.values.messages import Payload
 
 
 def told_later(directory: Path) -> Path:
-    """A run whose task has a key that a client sends only then."""
+    """Record a run whose task has a key that becomes known only when a client sends it."""
     recorder = TrajectoryRecorder(directory / "told_later.json", task="use opaque-Key-0f-a-client")
     recorder.start()
     with httpx.Client(transport=Wire(said("x")), trust_env=False) as client:
@@ -36,7 +36,7 @@ RUNS = [captured, in_deltas, by_hand, marked, poisoned, in_flight, told_later]
 
 
 def shipped(name: str) -> Draft202012Validator:
-    """The validator of a schema as it is shipped."""
+    """Return the validator of a published schema."""
     return Draft202012Validator(json.loads((schema.DIRECTORY / f"{name}.schema.json").read_bytes()))
 
 
@@ -46,33 +46,33 @@ def told(found: Draft202012Validator, value: Payload) -> list[str]:
 
 
 def record(kind: str, **data: Payload) -> dict[str, Payload]:
-    """A line of a journal."""
+    """Return a line of a journal."""
     return {"seq": 1, "time": "2025-06-12T20:05:46.000000+00:00", "kind": kind, "data": data, "crc": "00000000"}
 
 
-def test_the_shipped_schemas_are_those_of_the_models() -> None:
-    """The shipped schemas are the output of `python -m trace_recorder.derive.schemas.json_schema`."""
+def test_the_published_schemas_are_generated_from_the_models() -> None:
+    """The published schemas equal the output of `python -m trace_recorder.derive.schemas.json_schema`."""
     assert {path.name: path.read_text("utf-8") for path in schema.DIRECTORY.glob("*.json")} == schema.texts()
 
 
 @pytest.mark.parametrize("name", ["document", "journal"])
-def test_the_schemas_are_schemas(name: str) -> None:
-    """Both are valid in draft 2020-12, by which they say they go."""
+def test_the_schemas_are_valid(name: str) -> None:
+    """Both schemas are valid in draft 2020-12, which they name."""
     Draft202012Validator.check_schema(shipped(name).schema)
 
     assert shipped(name).schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_recorded_document_has_the_shape_of_its_schema(run: Callable[[Path], Path], tmp_path: Path) -> None:
-    """Captured, streamed, failed, in flight, by hand, in deltas, with values beyond JSON: the document is valid."""
+def test_a_recorded_document_matches_its_schema(run: Callable[[Path], Path], tmp_path: Path) -> None:
+    """A document is valid if it is captured, streamed, failed, open, by hand, in deltas, or with values beyond JSON."""
     document = json.loads(run(tmp_path).read_bytes())
 
     assert (told(shipped("document"), document), violations("document", document)) == ([], [])
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_recorded_line_has_the_shape_of_its_schema(run: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_every_recorded_line_matches_its_schema(run: Callable[[Path], Path], tmp_path: Path) -> None:
     """Each record of the same runs is valid."""
     lines = [json.loads(line) for line in run(tmp_path).with_suffix(".jsonl").read_bytes().splitlines()]
 
@@ -80,18 +80,18 @@ def test_every_recorded_line_has_the_shape_of_its_schema(run: Callable[[Path], P
     assert found == [([], [])] * len(lines)
 
 
-def test_the_recorded_runs_show_every_kind_of_record(tmp_path: Path) -> None:
-    """No kind that the fold takes is missing in these runs, or among the models."""
+def test_the_recorded_runs_have_every_kind_of_record(tmp_path: Path) -> None:
+    """The runs and the models have each kind that the fold accepts."""
     journals = [run(tmp_path).with_suffix(".jsonl") for run in RUNS]
     kinds = {json.loads(line)["kind"] for path in journals for line in path.read_bytes().splitlines()}
 
-    kept_by_imports = {"source_record"}  # no fold reads it, and no recorder writes it
+    kept_by_imports = {"source_record"}  # no fold reads this kind, and no recorder writes it
     taken = {*fold._HANDLERS, "item"}  # items, the most frequent kind, have no handler of their own
     assert (kinds, set(DATA) - kept_by_imports) == (taken, taken)
 
 
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path) -> None:
-    """A breach names the member, in the words of one who looks into the file."""
+def test_a_violation_names_its_place(tmp_path: Path) -> None:
+    """A violation has the path of the member, and words for a person who reads the file."""
     document = json.loads(captured(tmp_path).read_bytes())
     document["llm_interactions"][0]["attempts"][0]["number"] = "0"
     del document["gaps"]
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("members", [["input_messages", "input_messages_delta"], []])
 def test_a_captured_call_has_all_its_messages_or_a_delta(members: list[str], tmp_path: Path) -> None:
-    """The models and the schema refuse a call with both, and a call with neither."""
+    """The models and the schema refuse a call with both a list and a delta, and a call with neither."""
     document = json.loads(captured(tmp_path).read_bytes())
     call = document["llm_interactions"][0]
     messages = call.pop("input_messages")
@@ -118,15 +118,15 @@ def test_a_captured_call_has_all_its_messages_or_a_delta(members: list[str], tmp
 
 
 @pytest.mark.parametrize("members", [{}, {"key": "a", "lakeview_step": 1}])
-def test_a_record_with_alternatives_has_one_of_them(members: dict[str, Payload]) -> None:
-    """An annotation is of the run or of a step, not of both, and not of neither."""
+def test_a_record_has_exactly_one_of_its_alternatives(members: dict[str, Payload]) -> None:
+    """An annotation belongs to the run or to a step. The schema refuses both, and neither."""
     line = record("annotation", value=1, **members)
 
     assert violations("journal", line) == ["data: exactly one of key, lakeview_step is expected"]
     assert not shipped("journal").is_valid(line)
 
 
-def test_the_start_of_a_step_says_which_step_it_is() -> None:
+def test_the_start_of_a_step_names_its_step() -> None:
     """Other records may be outside of steps, but the start of a step may not."""
     line = record("step_start", agent="a")
 
@@ -135,11 +135,11 @@ def test_the_start_of_a_step_says_which_step_it_is() -> None:
 
 
 def test_a_kind_of_a_later_version_may_have_any_data() -> None:
-    """A line of a kind that is not known is passed over, not refused."""
+    """A line of an unknown kind is skipped and not refused."""
     assert told(shipped("journal"), record("dream", anything=True)) == []
 
 
-def test_the_envelope_of_a_line_is_held_to_its_schema() -> None:
+def test_the_envelope_of_a_line_is_checked() -> None:
     """The members around the data are checked for records of every kind."""
     line = {**record("dream"), "time": "yesterday", "crc": "XYZ"}
 
@@ -147,15 +147,15 @@ def test_the_envelope_of_a_line_is_held_to_its_schema() -> None:
     assert len(told(shipped("journal"), line)) == 2
 
 
-def test_importing_the_package_imports_none_of_what_only_reading_needs() -> None:
-    """Recording costs no import of pydantic, rich, typer, an HTTP library or an SDK."""
+def test_importing_the_package_imports_nothing_that_only_readers_need() -> None:
+    """Recording does not import pydantic, rich, typer, an HTTP library or an SDK."""
     heavy = "{'pydantic', 'rich', 'typer', 'httpx', 'httpx2', 'openai', 'anthropic', 'google.genai', 'ollama'}"
     code = f"import sys, trace_recorder; print(sorted({heavy} & set(sys.modules)))"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_several_faults_of_a_captured_call_are_those_of_a_captured_call(tmp_path: Path) -> None:
+def test_faults_of_a_captured_call_are_reported_as_such(tmp_path: Path) -> None:
     """The faults are those of captured calls, and not those of calls that were recorded by hand."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:

@@ -58,8 +58,10 @@ def record(recorder: TrajectoryRecorder, number: int, messages: list[Payload], f
 
 @pytest.mark.parametrize("history", ["inline", "delta", "auto"])
 @given(TURNS)
-def test_histories_that_change(history: History, turns: list[tuple[list[Payload], int, int, str, bool]]) -> None:
-    """The document equals the journal, whatever is dropped from a history, and wherever a step is recorded."""
+def test_changed_histories_are_read_back(
+    history: History, turns: list[tuple[list[Payload], int, int, str, bool]]
+) -> None:
+    """The document equals the journal, whatever is removed from a history, and wherever a step is recorded."""
     numbers = count(1)
     messages: list[Payload] = []
     with TemporaryDirectory() as directory:
@@ -94,7 +96,7 @@ def growing(recorder: TrajectoryRecorder, turns: int, *, block: bool) -> None:
 
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("history", ["auto", "delta"])
-def test_a_long_run_costs_what_is_new_in_each_step(tmp_path: Path, history: History, block: bool) -> None:  # noqa: FBT001
+def test_each_step_of_a_long_run_costs_its_new_messages(tmp_path: Path, history: History, block: bool) -> None:  # noqa: FBT001
     """With deltas, each step adds as much to the document as the previous step."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)
     growing(recorder, 120, block=block)
@@ -108,7 +110,7 @@ def test_a_long_run_costs_what_is_new_in_each_step(tmp_path: Path, history: Hist
     assert agrees(recorder)
 
 
-def test_a_small_document_has_the_messages_of_each_step(tmp_path: Path) -> None:
+def test_a_small_document_has_all_messages_of_each_step(tmp_path: Path) -> None:
     """Below the limit, `llm_messages` is the complete list."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     growing(recorder, 3, block=False)
@@ -131,7 +133,7 @@ def test_a_loaded_run_has_each_message_once(tmp_path: Path) -> None:
 
 
 def test_a_difference_in_a_step_is_found(tmp_path: Path) -> None:
-    """A document whose delta differs from the journal is wrong, and the place is named."""
+    """If a document's delta differs from the journal, `validate` reports an error with its place."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta")
     growing(recorder, 3, block=False)
     written = document(recorder)

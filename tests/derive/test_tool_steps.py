@@ -1,4 +1,4 @@
-"""Tools that ran before the first call to a model, or outside every step that the agent marked, are steps."""
+"""Tools that ran before the first model call, or outside every step that the agent marked, are in steps."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def recorder(tmp_path: Path) -> Iterator[TrajectoryRecorder]:
 
 
 def steps(recorder: TrajectoryRecorder) -> list[AgentStep]:
-    """Return the steps of a run whose document equals its journal."""
+    """Return the steps of a run, after a check that its document equals its journal."""
     assert agrees_when_saved(recorder)
     return list(load(recorder.trajectory_path).agent_steps)
 
 
 def shown(recorder: TrajectoryRecorder) -> list[Payload]:
-    """Return of each step its number, whether it is derived, its interaction, and its tools by name and success."""
+    """Return for each step its number, whether it is derived, its interaction, and its tools by name and success."""
     return [
         (
             step.step_number,
@@ -53,15 +53,15 @@ def shown(recorder: TrajectoryRecorder) -> list[Payload]:
 
 
 def use(recorder: TrajectoryRecorder, name: str, *, fails: bool = False, call_id: str | None = None) -> None:
-    """A tool that runs, with its outcome."""
+    """Record a run of a tool with its outcome."""
     with suppress(OSError), recorder.tool_call(name, {"q": name}, call_id) as running:
         running.result = f"{name}'s result"
         if fails:
             raise OSError("no index")
 
 
-def test_what_is_retrieved_before_the_first_call_is_a_step(recorder: TrajectoryRecorder) -> None:
-    """The retrieval is step 1, with its arguments and its result; the call is step 2."""
+def test_a_retrieval_before_the_first_call_is_a_step(recorder: TrajectoryRecorder) -> None:
+    """The retrieval is step 1, with its arguments and its result. The call is step 2."""
 
     @recorder.tool
     def retrieve(query: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_what_is_retrieved_before_the_first_call_is_a_step(recorder: TrajectoryR
 
 
 def test_a_tool_that_fails_before_the_first_call_is_an_error(recorder: TrajectoryRecorder) -> None:
-    """The tool is counted as failed, and the step names the error."""
+    """The tool is counted as failed, and the step has the error."""
     use(recorder, "retrieve", fails=True)
     call(recorder, asked("what is tea?"), said("a drink"))
 
@@ -91,8 +91,8 @@ def test_a_tool_that_fails_before_the_first_call_is_an_error(recorder: Trajector
     assert (metrics["agent_steps"], metrics["tool_calls"], metrics["failed_tool_calls"]) == (2, 1, 1)
 
 
-def test_tools_one_after_another_share_a_step(recorder: TrajectoryRecorder) -> None:
-    """The tools of an agent share a step until the agent asks its model."""
+def test_consecutive_tools_share_a_step(recorder: TrajectoryRecorder) -> None:
+    """The tools of an agent share a step until the agent calls its model."""
     for name in ("embed", "retrieve", "rank"):
         use(recorder, name)
     call(recorder, asked("a"), said("b"))
@@ -103,8 +103,10 @@ def test_tools_one_after_another_share_a_step(recorder: TrajectoryRecorder) -> N
     ]
 
 
-def test_a_tool_outside_the_only_step_is_a_step(recorder: TrajectoryRecorder) -> None:
-    """A tool before or after it is a step. The agent's number stays, and derived steps count from 1."""
+def test_a_tool_outside_the_only_marked_step_is_a_step(recorder: TrajectoryRecorder) -> None:
+    """A tool before or after the marked step gets a derived step. Derived steps count from 1, and the agent's number
+    stays.
+    """
     use(recorder, "prepare")
     with recorder.step(7):
         call(recorder, asked("a"), said("b"))
@@ -119,7 +121,7 @@ def test_a_tool_outside_the_only_step_is_a_step(recorder: TrajectoryRecorder) ->
     assert load(recorder.trajectory_path).metrics["tool_calls"] == 3
 
 
-def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: TrajectoryRecorder) -> None:
+def test_a_tool_after_the_step_of_its_call_belongs_to_that_step(recorder: TrajectoryRecorder) -> None:
     """The tool belongs to the step whose call asked for it."""
     with recorder.step():
         call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
@@ -128,7 +130,7 @@ def test_a_tool_outside_whose_call_was_made_inside_is_of_that_step(recorder: Tra
     assert shown(recorder) == [(1, False, "llm_1", ["bash"], [True])]
 
 
-def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: TrajectoryRecorder) -> None:
+def test_a_tool_whose_call_was_outside_every_step_has_a_step(recorder: TrajectoryRecorder) -> None:
     """The step has the id of the call, and the result that the model got."""
     call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
@@ -142,7 +144,7 @@ def test_a_tool_whose_call_was_made_outside_every_step_has_a_step(recorder: Traj
     assert (second.step_number, second.interaction_ids) == (1, ("llm_2",))
 
 
-def test_calls_before_the_first_step_leave_their_tools(recorder: TrajectoryRecorder) -> None:
+def test_a_marked_step_keeps_the_tools_of_earlier_calls(recorder: TrajectoryRecorder) -> None:
     """The first step that the agent marks replaces the derived steps, and no tool is lost."""
     for number in range(12):
         call(recorder, asked(str(number)), said(None, identity=f"r{number}", calls=[(f"c{number}", "bash", "{}")]))
@@ -156,8 +158,8 @@ def test_calls_before_the_first_step_leave_their_tools(recorder: TrajectoryRecor
     assert load(recorder.trajectory_path).metrics["tool_calls"] == 12
 
 
-def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
-    """The same is true for two agents of one name, and for an agent that runs tools and asks no model."""
+def test_each_agent_has_its_own_steps(recorder: TrajectoryRecorder) -> None:
+    """Two agents may have the same name, and an agent may run tools without calling a model."""
     use(recorder, "main")
     for _ in range(2):
         with recorder.agent("searcher"):
@@ -176,8 +178,8 @@ def test_each_agent_has_steps_of_its_own(recorder: TrajectoryRecorder) -> None:
     ]
 
 
-def test_a_tool_that_an_open_stream_asked_for_is_of_that_call(recorder: TrajectoryRecorder) -> None:
-    """The call is unknown until the stream ends. Then the tool has no step of its own any more."""
+def test_a_tool_of_an_open_stream_belongs_to_that_call(recorder: TrajectoryRecorder) -> None:
+    """The call is unknown until the stream ends. Then the tool's own step disappears."""
     delta = {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "bash", "arguments": '{"q": "bash"}'}}]}
     answer = streamed("x")
     events = json.dumps({"id": "s", "choices": [{"index": 0, "delta": delta}]})
@@ -192,8 +194,8 @@ def test_a_tool_that_an_open_stream_asked_for_is_of_that_call(recorder: Trajecto
     assert shown(recorder) == [(1, True, "llm_1", ["bash"], [True])]
 
 
-def test_a_tool_that_is_told_with_a_step_is_there_once(recorder: TrajectoryRecorder) -> None:
-    """An agent that records its steps afterwards names the calls whose tools were recorded as they ran."""
+def test_a_tool_recorded_with_a_step_is_shown_once(recorder: TrajectoryRecorder) -> None:
+    """An agent that records its steps afterwards names calls whose tools were recorded while they ran."""
     call(recorder, asked("a"), said(None, calls=[("c1", "bash", '{"q": "bash"}')]))
     use(recorder, "bash")
     before = shown(recorder)
@@ -210,7 +212,7 @@ def test_a_tool_that_is_told_with_a_step_is_there_once(recorder: TrajectoryRecor
 
 
 def test_a_long_series_of_tools_is_several_steps(recorder: TrajectoryRecorder) -> None:
-    """If an agent only runs tools, and its calls are not seen, no step grows without limit."""
+    """If an agent only runs tools, and its model calls are not recorded, no step grows without limit."""
     for number in range(150):
         use(recorder, f"t{number}")
 
@@ -219,8 +221,8 @@ def test_a_long_series_of_tools_is_several_steps(recorder: TrajectoryRecorder) -
     assert [tool.name for one in found for tool in one.tool_calls] == [f"t{number}" for number in range(150)]
 
 
-def test_a_tool_that_runs_is_shown_without_a_result(tmp_path: Path) -> None:
-    """A process that is killed in a tool before its first call shows which tool it was."""
+def test_a_running_tool_is_shown_without_a_result(tmp_path: Path) -> None:
+    """If a process is killed in a tool before its first call, the run shows which tool it was."""
     code = """
 import os, signal, sys
 from trace_recorder import TrajectoryRecorder
@@ -239,8 +241,8 @@ with recorder.tool_call("retrieve", {"q": 1}):
     )
 
 
-def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
-    """The record of the result alone says that the tool ran."""
+def test_a_damaged_beginning_of_a_tool_leaves_the_tool(tmp_path: Path) -> None:
+    """The record of the result alone shows that the tool ran."""
     ended = {"execution_id": "tool_1", "name": "retrieve", "success": True, "result": 3}
     (tmp_path / "run.jsonl").write_bytes(journal_of(("start", {}), ("tool_result", ended)))
 
@@ -249,7 +251,7 @@ def test_a_damaged_beginning_leaves_the_tool(tmp_path: Path) -> None:
     assert [(result.name, result.result) for result in step.tool_results] == [("retrieve", 3)]
 
 
-def test_a_document_alone_has_the_tools(recorder: TrajectoryRecorder) -> None:
+def test_a_document_has_the_tools_without_its_journal(recorder: TrajectoryRecorder) -> None:
     """The document has the same tools as the journal."""
     use(recorder, "retrieve")
     call(recorder, asked("a"), said("b"))
@@ -262,8 +264,8 @@ def test_a_document_alone_has_the_tools(recorder: TrajectoryRecorder) -> None:
     assert [one.to_document() for one in found] == [one.to_document() for one in expected]
 
 
-def test_people_are_shown_the_tools(recorder: TrajectoryRecorder) -> None:
-    """`show` prints the step and counts it, `stats` has the tool."""
+def test_show_and_stats_have_the_tools(recorder: TrajectoryRecorder) -> None:
+    """`show` prints the step and counts it, and `stats` counts the tool."""
     use(recorder, "retrieve", fails=True)
     call(recorder, asked("a"), said("b"))
     recorder.finalize()
@@ -280,7 +282,7 @@ def test_people_are_shown_the_tools(recorder: TrajectoryRecorder) -> None:
     assert "1 tool call (1 failed)" in told.output
 
 
-def test_a_summary_is_that_of_the_step_that_the_agent_numbered(recorder: TrajectoryRecorder) -> None:
+def test_a_summary_belongs_to_the_step_with_the_agent_s_number(recorder: TrajectoryRecorder) -> None:
     """If the agent marks steps, the summary does not belong to a derived step of the same number."""
     use(recorder, "prepare")
     with recorder.step(1):

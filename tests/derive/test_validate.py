@@ -1,4 +1,4 @@
-"""Validation: complete files have no findings, and each change, loss or contradiction is found in its place."""
+"""Validation: complete files have no findings, and each change, loss or contradiction is found at its place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def errors(report: Report) -> list[tuple[str, str]]:
 
 
 def small(path: Path) -> Path:
-    """A finished run of two calls, one of them streamed; without a document."""
+    """Return a finished run of two calls, one of them streamed, without a document."""
     writing = Writing(path)
     writing.request(1, asked(ASK))
     writing.response(1, body=said("hi"))
@@ -46,14 +46,14 @@ def small(path: Path) -> Path:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """The journal of such a run."""
+    """Return the journal of such a run."""
     return small(tmp_path / "run.jsonl")
 
 
 @pytest.mark.parametrize("run", [captured, in_deltas, by_hand])
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 def test_a_recorded_run_has_no_findings(run: Callable[[Path], Path], suffix: str, tmp_path: Path) -> None:
-    """Captured and recorded runs agree with themselves, whichever of their files is named."""
+    """Captured runs and runs recorded by hand are valid, whichever of their files is named."""
     path = run(tmp_path).with_suffix(suffix)
 
     report = validate(path)
@@ -62,8 +62,8 @@ def test_a_recorded_run_has_no_findings(run: Callable[[Path], Path], suffix: str
     assert report == Report(path, (), records=lines, interactions=report.interactions)
 
 
-def test_a_document_with_the_time_of_newest_attempts_is_whole_and_read_right(tmp_path: Path) -> None:
-    """Earlier versions wrote as the duration of a retried call that of its newest attempt, and counted it as that."""
+def test_a_document_with_durations_of_newest_attempts_is_valid(tmp_path: Path) -> None:
+    """Earlier versions wrote the duration of a call's newest attempt. The document is read correctly."""
     writing = Writing(tmp_path / "run.jsonl")
     for attempt in (0, 1):
         writing.request(1, asked(ASK), attempt=attempt)
@@ -81,8 +81,8 @@ def test_a_document_with_the_time_of_newest_attempts_is_whole_and_read_right(tmp
     assert from_document(document, "run.json").to_document() == load(tmp_path / "run.jsonl").to_document()
 
 
-def test_a_retry_that_is_open_when_the_run_ends_makes_no_difference(tmp_path: Path) -> None:
-    """The open call and its newest attempt have no duration. The document is not taken for an older version."""
+def test_a_retry_that_is_open_when_the_run_ends_is_valid(tmp_path: Path) -> None:
+    """The open call and its newest attempt have no duration. The document is not taken for an older version's."""
     writing = Writing(tmp_path / "run.jsonl")
     for call, attempt in ((1, 0), (1, 1), (2, 0)):
         writing.request(call, asked(ASK), attempt=attempt)
@@ -95,15 +95,15 @@ def test_a_retry_that_is_open_when_the_run_ends_makes_no_difference(tmp_path: Pa
     assert validate(tmp_path / "run.json").findings == ()
 
 
-def test_what_was_not_recorded_is_a_note(tmp_path: Path) -> None:
+def test_a_recorded_gap_is_a_note(tmp_path: Path) -> None:
     """A gap that the recorder wrote is reported, and is not an error."""
     [note] = validate(poisoned(tmp_path)).findings
 
     assert (note.severity, note.where.split()[-1]) == ("note", "(gap)")
 
 
-def test_a_run_without_an_end_is_whole_so_far(tmp_path: Path) -> None:
-    """The only notes on a killed run are that it has no end, and how far its document goes."""
+def test_a_run_without_an_end_has_only_notes(tmp_path: Path) -> None:
+    """The notes on a killed run are that it has no end, and how many records its document covers."""
     behind = Finding("note", "document", "it covers 1 of 4 records; `recover` completes it")
     assert validate(in_flight(tmp_path)).findings == (GOES_ON, behind)
 
@@ -119,8 +119,8 @@ def test_a_number_of_records_that_is_no_count_is_an_error(covered: Payload, tmp_
 
 
 @given(cut=st.integers(min_value=1, max_value=6000))
-def test_no_prefix_of_a_journal_is_in_error(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Cut off at any byte after its first record, a journal has notes only: of its torn line, of the missing end."""
+def test_no_prefix_of_a_journal_has_errors(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A journal that is cut after its first record has only notes: of its torn line, and of the missing end."""
     path = small(tmp_path_factory.mktemp("cut") / "run.jsonl")
     whole = path.read_bytes()
     path.write_bytes(whole[:cut])
@@ -140,8 +140,8 @@ def test_every_changed_bit_is_found(place: int, bit: int, tmp_path_factory: pyte
     assert not validate(path).ok
 
 
-def test_a_damaged_line_is_told_with_what_it_costs(journal: Path) -> None:
-    """A damaged item record costs the calls that use it, which are named."""
+def test_a_damaged_line_is_reported_with_the_calls_that_need_it(journal: Path) -> None:
+    """A damaged item record affects the calls that use it, which are named."""
     lines = journal.read_bytes().split(b"\n")
     lines[1] = lines[1].replace(b"hello", b"jello")
     journal.write_bytes(b"\n".join(lines))
@@ -168,7 +168,7 @@ def test_a_torn_last_line_is_a_note(journal: Path) -> None:
 
 
 def without(*numbers: int) -> Callable[[dict[str, Payload]], object]:
-    """Leave records out."""
+    """Remove records."""
     return lambda record: record["seq"] not in numbers
 
 
@@ -178,7 +178,7 @@ def renumbered(record: dict[str, Payload]) -> None:
 
 
 def led_astray(record: dict[str, Payload]) -> None:
-    """Have the second request list its first message twice."""
+    """Make the second request list its first message twice."""
     if record["seq"] == 7:
         record["data"]["items"]["messages"] = [[0, 0], [0, 0]]
 
@@ -202,25 +202,25 @@ def misshaped(record: dict[str, Payload]) -> None:
 
 
 def of_another_kind(record: dict[str, Payload]) -> None:
-    """Make the end of the run a record of a kind that the fold cannot use."""
+    """Give the end of the run a kind that the fold cannot use."""
     if record["kind"] == "finalize":
         record.update(kind="reward", data={"reward": 1})
 
 
 def dreamt(record: dict[str, Payload]) -> None:
-    """Make the end of the run a record of a kind that is not known."""
+    """Give the end of the run an unknown kind."""
     if record["kind"] == "finalize":
         record["kind"] = "dream"
 
 
 def newer(record: dict[str, Payload]) -> None:
-    """Make the journal one of the next version."""
+    """Give the journal the next version."""
     if record["kind"] == "start":
         record["data"]["version"] = 2
 
 
 def cut_elsewhere(record: dict[str, Payload]) -> None:
-    """Have a stream's last chunk end before its end."""
+    """End a stream's last chunk before its end."""
     if record["kind"] == "llm_stream":
         record["data"]["chunk_ends"] = "1"
         record["data"]["chunk_times"] = "A"
@@ -240,17 +240,17 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("edit", "where", "what"), CHANGES)
-def test_a_journal_that_was_changed_with_care_is_found_out(
+def test_a_carefully_changed_journal_is_detected(
     edit: Callable[[dict[str, Payload]], object], where: str, what: str, journal: Path
 ) -> None:
-    """If every CRC is right, a missing, doubled, misdirected or contradictory record is reported first."""
+    """If every CRC is right, a missing, doubled, misdirected or contradictory record is still reported."""
     change(journal, edit)
 
     assert errors(validate(journal))[0] == (f"journal, {where}", what)
 
 
-def test_a_lost_stream_and_a_lost_request_are_told(journal: Path) -> None:
-    """A lost stream or request leaves only a gap in the numbers, and the call that lacks it is named."""
+def test_a_lost_stream_or_request_is_reported(journal: Path) -> None:
+    """A lost stream or request leaves only a gap in the numbers. The call that lacks it is named."""
     change(journal, without(3, 8))
 
     assert errors(validate(journal)) == [
@@ -270,14 +270,14 @@ def test_a_record_of_a_later_version_is_a_note(journal: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"no journal\n\n1\n", b"\0" * 20 + b"\n"])
-def test_a_file_without_any_record_is_no_journal(content: bytes, journal: Path) -> None:
-    """The fault is reported once, and not line by line."""
+def test_a_file_without_a_record_is_not_a_journal(content: bytes, journal: Path) -> None:
+    """The fault is reported once, and not for each line."""
     journal.write_bytes(content)
 
     assert validate(journal).findings == (Finding("error", "journal", "no line is a record of this package"),)
 
 
-def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
+def test_a_journal_of_a_newer_version_is_not_checked(journal: Path) -> None:
     """The only finding is that the journal is newer."""
     change(journal, newer)
 
@@ -285,15 +285,15 @@ def test_a_journal_of_a_newer_version_is_not_judged(journal: Path) -> None:
     assert validate(journal) == Report(journal, (told,), records=10)
 
 
-def test_a_journal_in_which_nothing_stands_is_not_whole(journal: Path) -> None:
-    """A process may have been killed before its first record: there is nothing of it on file."""
+def test_an_empty_journal_is_incomplete(journal: Path) -> None:
+    """A process may have been killed before its first record, so the file has no record of the run."""
     journal.write_bytes(b"")
 
     assert errors(validate(journal)) == [("journal", "it has no whole record")]
 
 
-def test_a_secret_that_spans_several_events_may_be_masked_in_the_assembly_only(tmp_path: Path) -> None:
-    """The assembled response is masked where its stream, event by event, shows no secret: that is no contradiction."""
+def test_a_secret_over_several_events_may_be_masked_only_in_the_assembly(tmp_path: Path) -> None:
+    """The assembled response is masked, but no single event of the stream shows a secret. This is no contradiction."""
     path = tmp_path / "run.json"
     with TrajectoryRecorder(path) as recorder:
         client = client_of(
@@ -334,7 +334,7 @@ DOCUMENTS = [
 def test_a_document_that_differs_from_its_journal_is_found(
     edit: Callable[[dict[str, Payload]], object], what: str, tmp_path: Path
 ) -> None:
-    """The first member that differs from the journal is named. A value that cannot be right is named before."""
+    """The first member that differs from the journal is named. An impossible value is named before it."""
     path = captured(tmp_path)
     rewritten(path, edit)
 
@@ -342,8 +342,8 @@ def test_a_document_that_differs_from_its_journal_is_found(
 
 
 @pytest.mark.parametrize("changes", [{"schema_version": 2}, {"llm_interactions": None}, {"rewards": [{"sum": 1}]}])
-def test_a_document_that_cannot_be_read_is_an_error(changes: dict[str, Payload], tmp_path: Path) -> None:
-    """A document that `load` refuses, for example of a newer version, is reported in the words of `load`."""
+def test_an_unreadable_document_is_an_error(changes: dict[str, Payload], tmp_path: Path) -> None:
+    """A document that `load` refuses, for example of a newer version, is reported with the message of `load`."""
     path = captured(tmp_path)
     rewritten(path, lambda document: document.update(changes))
     with pytest.raises(TrajectoryFormatError) as refused:
@@ -368,7 +368,7 @@ def test_a_document_that_is_not_json_is_an_error(content: bytes, why: str, tmp_p
     assert errors(validate(path)) == [("document", f"it is not JSON: {why}")]
 
 
-def test_a_document_alone_is_held_against_its_shape(tmp_path: Path) -> None:
+def test_a_document_without_a_journal_is_checked_by_its_schema(tmp_path: Path) -> None:
     """A document is checked by its schema if it has no journal."""
     path = captured(tmp_path)
     path.with_suffix(".jsonl").unlink()
@@ -376,8 +376,8 @@ def test_a_document_alone_is_held_against_its_shape(tmp_path: Path) -> None:
     assert validate(path) == Report(path, ())
 
 
-def test_a_journal_alone_is_noted_to_be_alone(tmp_path: Path) -> None:
-    """The journal is the truth: that the document is gone is no error."""
+def test_a_journal_without_a_document_gets_a_note(tmp_path: Path) -> None:
+    """A missing document is not an error, because it can be derived from the journal."""
     path = captured(tmp_path)
     path.unlink()
 
@@ -385,8 +385,8 @@ def test_a_journal_alone_is_noted_to_be_alone(tmp_path: Path) -> None:
     assert validate(path).findings == (note,)
 
 
-def test_a_document_of_another_writer_is_noted_to_be(tmp_path: Path) -> None:
-    """A document with the members of the format, but without our additions, is read and not judged."""
+def test_a_document_of_another_writer_gets_a_note(tmp_path: Path) -> None:
+    """A document with the members of the format, but without our additions, is read and not checked further."""
     path = tmp_path / "other.json"
     path.write_text(json.dumps({"task": "t", "llm_interactions": [], "agent_steps": []}))
 
@@ -394,7 +394,7 @@ def test_a_document_of_another_writer_is_noted_to_be(tmp_path: Path) -> None:
     assert validate(path).findings == (note,)
 
 
-def test_a_file_that_is_not_there_is_no_finding(tmp_path: Path) -> None:
-    """The system's error is raised."""
+def test_a_missing_file_raises(tmp_path: Path) -> None:
+    """`validate` raises the system's error for a missing file."""
     with pytest.raises(FileNotFoundError):
         validate(tmp_path / "none.json")

@@ -1,11 +1,9 @@
-"""True keys and innocent texts, and what the package makes of them; `python -m tests.secrets.corpus` prints the table.
-
-No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are twenty
-letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}` digits,
-`{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32
-letters of bech32, `{r…}` those of base32, `{m…}` those of z-base-32, `{c…}` those of a
-password's hash. A row may have a fourth column: a template of a
-text that only looks like such a key, and is not masked.
+"""True keys, texts without secrets, and how the package records both. `python -m tests.secrets.corpus` prints the
+table. No key is in the file: a key there is a template, and its letters are drawn here, by a fixed seed. `{a20}` are
+twenty letters and digits, `{b…}` those of base64 in URLs, `{B…}` those of base64, `{x…}` hexadecimal digits, `{d…}`
+digits, `{A…}` capitals and digits, `{z…}` small letters and digits, `{l…}` letters, `{q…}` the 32 letters of bech32,
+`{r…}` those of base32, `{m…}` those of z-base-32, `{c…}` those of a password's hash. A row may have a fourth column: a
+template of a text that only looks like such a key, and is not masked.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ SAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A kind of key: whose, the name of its mask, a text with one, and the letters in it that are secret."""
+    """A kind of key: the service, the name of its mask, a text with a key, and the secret letters in the text."""
 
     service: str
     mask: str
@@ -52,7 +50,7 @@ class Key:
 
     @property
     def longest(self) -> str:
-        """The longest part that was drawn."""
+        """Return the longest part that was drawn."""
         return max(self.drawn, key=len)
 
 
@@ -62,12 +60,13 @@ def _file() -> dict[str, Payload]:
 
 
 def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
-    """Fill in a template. Returns the text and the drawn part, which begins and ends with a letter or digit."""
+    """Fill in a template. Return the text and the drawn part, which begins and ends with a letter or digit."""
     drawn: list[str] = []
 
     def fill(match: re.Match[str]) -> str:
         letters, count = _LETTERS[match[1]], int(match[2])
-        ends = [letter for letter in letters if letter.isalnum()]  # a hyphen at an end is the text's, to a reader
+        # A hyphen at an end belongs to the text around the key.
+        ends = [letter for letter in letters if letter.isalnum()]
         drawn.append(
             "".join(
                 random.choices(ends, k=min(count, 1))
@@ -82,7 +81,7 @@ def draw(template: str, random: Random) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def keys(samples: int = SAMPLES) -> tuple[Key, ...]:
-    """Return some keys of every kind."""
+    """Return this many keys of every kind."""
     random = Random(7)
     return tuple(
         Key(service, mask, *draw(template, random))
@@ -93,14 +92,14 @@ def keys(samples: int = SAMPLES) -> tuple[Key, ...]:
 
 @cache
 def near_misses() -> tuple[tuple[str, str], ...]:
-    """Return texts that look like keys but are not, each after the service whose keys it looks like."""
+    """Return texts that look like keys but are not, each with the service whose keys it looks like."""
     random = Random(9)
     return tuple((row[0], draw(row[3], random)[0]) for row in _file()["keys"] if len(row) > 3)
 
 
 @cache
 def innocent() -> dict[str, str]:
-    """Texts in which nothing is secret."""
+    """Return texts without secrets."""
     random = Random(8)
     drawn = {
         f"{name} {number}": draw(template, random)[0]
@@ -116,7 +115,9 @@ def masked(text: str) -> str:
 
 
 def table() -> list[tuple[str, str, int, int]]:
-    """Return for every kind: whose key it is, the name of its mask, and how many of its keys are masked and not."""
+    """Return for every kind the service, the name of its mask, and how many of its keys are masked and how many are
+    not.
+    """
     rows: dict[tuple[str, str], list[bool]] = {}
     for key in keys():
         left = masked(key.text)
@@ -127,12 +128,12 @@ def table() -> list[tuple[str, str, int, int]]:
 
 
 def false_alarms() -> dict[str, str]:
-    """Return the innocent texts with a mask, in their masked form."""
+    """Return the texts without secrets in which something is masked, in their masked form."""
     return {name: left for name, text in innocent().items() if (left := masked(text)) != text}
 
 
 def masked_on_the_wire() -> list[tuple[str, str]]:
-    """Return the masks in the corpus of real traffic: their source, and the text around."""
+    """Return the masks in the corpus of real traffic: their source, and the text around them."""
     masks = []
     redaction = Redaction(default_redactor, {})
     for exchange in load():

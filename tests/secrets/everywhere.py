@@ -1,7 +1,6 @@
-"""Every kind of secret in every place, through the recorder; `python -m tests.secrets.everywhere` prints the table.
-
-A place is a way into a run, or a form of a secret in it. Each place is one run that holds a secret of
-every kind; a secret is missed where any byte of the two files, packed or not, has it, plain or in the place's encoding.
+"""Every kind of secret in every place, through the recorder. `python -m tests.secrets.everywhere` prints the table. A
+place is a way into a run, or an encoding of a secret in it. Each place is one run with a secret of every kind. A secret
+is missed if any byte of the two files, unpacked or not, has it, plain or in the place's encoding.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Encode = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A way in, and the form of a secret's text there; `encoded` is how its letters are then."""
+    """A way into a run, and the form of a secret's text there. `encoded` returns the form of its letters."""
 
     say: Say
     form: Encode = str
@@ -43,7 +42,7 @@ class Place:
 
 
 def each(say: Callable[[TrajectoryRecorder, str], None]) -> Say:
-    """Answer with one text after the other."""
+    """Answer one call with each text."""
 
     def all_of_them(recorder: TrajectoryRecorder, texts: Sequence[str]) -> None:
         for text in texts:
@@ -53,7 +52,7 @@ def each(say: Callable[[TrajectoryRecorder, str], None]) -> Say:
 
 
 def once(say: Callable[[TrajectoryRecorder, str], None]) -> Say:
-    """Say all texts as one."""
+    """Answer one call with all texts."""
     return lambda recorder, texts: say(recorder, "\n\n".join(texts))
 
 
@@ -70,7 +69,7 @@ def _spoken(cut: Callable[[str], list[str]]) -> Say:
 
 
 def _called(text: str) -> Answer:
-    """A stream of a tool call's arguments, four characters an event."""
+    """Answer with a stream of a tool call's arguments, four characters in each event."""
     arguments = json.dumps({"command": text, "timeout": 5})
     events: list[Payload] = [{"id": "c1", "function": {"name": "bash", "arguments": ""}}]
     events += [{"function": {"arguments": piece}} for piece in _pieces(arguments, 4)]
@@ -134,7 +133,8 @@ PLACES: dict[str, Place] = {
         each(lambda r, s: call(r, asked("x"), Answer(json.dumps({"error": {"message": s}}).encode(), status=401)))
     ),
     "bodies that are no JSON": Place(
-        each(lambda r, s: copy_context().run(call, r, asked("x"), _page(s)))  # no second attempt of the call before
+        # In its own context, the call is not a second attempt of the call before.
+        each(lambda r, s: copy_context().run(call, r, asked("x"), _page(s)))
     ),
     "streams, whole": Place(_spoken(lambda text: [text])),
     "streams, token by token": Place(_spoken(_tokens)),
@@ -179,7 +179,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 def bytes_said(piece: bytes) -> bytes:
-    """A piece of a stream's text, without the escapes of JSON."""
+    """Return a part of a stream's text, without the escapes of JSON."""
     return json.loads(b'"%s"' % piece).encode("utf-8", "replace")
 
 
@@ -189,17 +189,17 @@ def _strings(files: Sequence[bytes]) -> Iterator[bytes]:
 
 
 _Recorder = limited(document=DocumentLimits(at_once_bytes=0))
-"""Its documents are not written with each of the hundreds of records, but by the thread and at the end."""
+"""A recorder whose documents are written by the thread and at the end, and not with each of the hundreds of records."""
 
 
 @cache
 def samples() -> tuple[Key, ...]:
-    """A secret of every kind."""
+    """Return a secret of every kind."""
     return keys(1)
 
 
 def missed(name: str, directory: Path, kinds: Sequence[Key] | None = None) -> list[str]:
-    """Return the kinds of secret that are not masked in a run with all of them in one place."""
+    """Return the kinds of secret that are not masked in a run with all of them in this place."""
     kinds = samples() if kinds is None else kinds
     place = PLACES[name]
     texts = [place.form(key.text) for key in kinds]

@@ -1,7 +1,6 @@
-"""Thousands of texts in which nothing is secret; `python -m tests.secrets.harmless` prints what is masked in them.
-
-They are of two kinds: the files of the packages that are installed here (code, prose, licences, metadata), read where
-they lie and cut to what a tool shows at once; and logs, lock files, shells and documents of our own making, by a seed.
+"""Thousands of texts without a secret. `python -m tests.secrets.harmless` prints what is masked in them. The texts are
+of two kinds: files of the installed packages (code, prose, licences, metadata), cut to the length that a tool shows at
+once; and generated logs, lock files, shells and documents, drawn by a seed.
 """
 
 # ruff: noqa: E501 - lines of logs
@@ -20,7 +19,7 @@ from random import Random
 from tests.secrets.corpus import masked
 
 AT_ONCE = 4000
-"""So many characters of a file are one text."""
+"""How many characters of a file are one text."""
 FILES = 1500
 _SUFFIXES = {".py": "code", ".pyi": "code", ".js": "code", ".c": "code", ".h": "code", ".md": "prose", ".rst": "prose"}
 _SUFFIXES |= {
@@ -35,7 +34,7 @@ _SUFFIXES |= {
 
 
 def installed() -> Iterator[tuple[str, str, str]]:
-    """Texts of files of installed packages: their kind, a name, the text."""
+    """Yield texts from files of installed packages: their kind, a name, the text."""
     for name in ("purelib", "stdlib"):
         root = Path(sysconfig.get_paths()[name])
         yield from _under(root, [path for path in sorted(root.rglob("*")) if name != "stdlib" or not _is_other_s(path)])
@@ -58,7 +57,7 @@ def _under(root: Path, paths: list[Path]) -> Iterator[tuple[str, str, str]]:
 
 
 def made() -> Iterator[tuple[str, str, str]]:
-    """Texts of our own making."""
+    """Yield generated texts."""
     random = Random(5)
     for number in range(200):
         yield "logs", f"log {number}", "\n".join(_log_line(random) for _ in range(30))
@@ -154,12 +153,12 @@ def _shell(random: Random) -> str:
 
 @cache
 def texts() -> tuple[tuple[str, str, str], ...]:
-    """All of them."""
+    """Return all texts."""
     return (*installed(), *made())
 
 
 def alarms() -> dict[str, list[tuple[str, str]]]:
-    """Return the texts with a mask, by kind: their names, and their masked form."""
+    """Return the texts in which something is masked, by kind: their names, and their masked form."""
     by_kind: dict[str, list[tuple[str, str]]] = {}
     for kind, name, text in texts():
         left = masked(text)

@@ -1,7 +1,6 @@
-"""Texts that are slowest to mask; `python -m benchmarks.masking --hostile` prints the slowest, compared with prose.
-
+"""Texts that are slowest to mask. `python -m benchmarks.masking --hostile` prints the slowest, compared with prose.
 They consist of words that the patterns look for: names of secrets, beginnings of keys, separators, flags of commands,
-escapes. Each is repeated, and several follow each other at random, cut off, by a seed.
+escapes. Some texts repeat a word, and others join words at random, some of them cut off, by a seed.
 """
 
 from __future__ import annotations
@@ -82,13 +81,13 @@ WORDS = tuple(dict.fromkeys((*NAMES, *COMMANDS, *URLS, *OTHERS, *(shape.literal 
 
 
 def pumped(size: int) -> Iterator[tuple[str, str]]:
-    """Each word, repeated to a text of that size."""
+    """Return each word, repeated to a text of that size."""
     for word in WORDS:
         yield repr(word), (word * (size // len(word) + 1))[:size]
 
 
 def mixed(size: int, count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
-    """Several words: in a row, in any order, and cut off here and there."""
+    """Return texts of several words in random order, some of them cut off."""
     random = Random(seed)
     for _ in range(count):
         some = random.choices(WORDS, k=random.randint(2, 5))
@@ -105,13 +104,13 @@ def mixed(size: int, count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
 
 
 def prose(size: int) -> str:
-    """Prose of that size: this project's own pages."""
+    """Return prose of that size from this project's own pages."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return (text * (size // len(text) + 1))[:size]
 
 
 def ways() -> dict[str, Callable[[str], object]]:
-    """The ways into masking: a text, JSON with one string, and JSON with many short ones."""
+    """Return the ways into masking: a text, JSON with one string, and JSON with many short strings."""
     redaction = Redaction(default_redactor, ENVIRONMENT)
 
     def in_short_strings(text: str) -> object:

@@ -1,4 +1,6 @@
-"""The lists of `docs/secret-patterns.md`, made from the code. `python -m tests.secrets.published` updates the page."""
+"""The lists of `docs/secret-patterns.md`, generated from the code. `python -m tests.secrets.published` updates the
+page.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ PAGE = ROOT / "docs" / "secret-patterns.md"
 
 
 def lists() -> dict[str, str]:
-    """Return the kinds that are masked by their shape, and the kinds of texts that are measured."""
+    """Return the kinds of secrets that are masked by their form, and the kinds of measured texts."""
     signs: dict[str, list[str]] = {}
     for shape in FORMS:
         signs.setdefault(shape.what, []).append(f"`{shape.literal.strip()}`".replace("|", "\\|"))
@@ -28,7 +30,7 @@ def lists() -> dict[str, str]:
 
 
 def page(text: str) -> str:
-    """The page with its lists as they are now."""
+    """Return the page with its current lists."""
     for name, said in lists().items():
         marks = f"<!-- {name} -->", f"<!-- end of {name} -->"
         text = re.sub(

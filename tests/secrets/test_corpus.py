@@ -1,4 +1,4 @@
-"""The corpus: every kind of key is masked wherever it is, no innocent text is touched."""
+"""The corpus: every kind of key is masked wherever it is, and no text without secrets is changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_every_kind_of_key_is_masked(place: str) -> None:
-    """The drawn part of no key remains, and the mask names the kind."""
+    """No drawn part of a key remains, and the mask names the kind."""
     left = {key.text: masked(PLACES[place].format(key.text)) for key in keys(3)}
 
     missed = [key for key in keys(3) if key.longest in left[key.text] or f"[REDACTED:{key.mask}]" not in left[key.text]]
@@ -37,7 +37,7 @@ def test_every_kind_of_key_is_masked(place: str) -> None:
 
 
 @pytest.mark.parametrize("spelled", ["json", "ascii json", "json in json", "all escaped"])
-def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> None:
+def test_every_kind_of_key_is_masked_in_every_spelling_of_json(spelled: str) -> None:
     """Keys in JSON within JSON, and in escapes, are masked too."""
     redaction = Redaction(default_redactor, {})
     masked = {}
@@ -54,12 +54,12 @@ def test_every_kind_of_key_is_masked_however_json_spells_it(spelled: str) -> Non
 
 
 @pytest.mark.parametrize(("service", "text"), near_misses(), ids=lambda one: one[:24])
-def test_what_only_looks_like_a_key_stays(service: str, text: str) -> None:
+def test_a_text_that_only_looks_like_a_key_is_not_masked(service: str, text: str) -> None:
     """A shorter word, a word of other letters, and a public identifier that begins like a key are not masked."""
     assert (service, masked(f"see {text}, please")) == (service, f"see {text}, please")
 
 
-def test_a_key_that_is_part_of_an_address_is_masked() -> None:
+def test_a_key_in_a_url_is_masked() -> None:
     """A slash before a key is not taken for a letter of base64, unless the key begins like an image in base64."""
     words = [key for key in keys(1) if re.fullmatch(r"[A-Za-z0-9_.~-]{16,}", key.text) and "SWMKEY" not in key.text]
     texts = {key.service: masked(f"GET https://api.example.com/v1/{key.text}/items") for key in words}
@@ -68,20 +68,20 @@ def test_a_key_that_is_part_of_an_address_is_masked() -> None:
     assert (len(words) > 200, missed) == (True, {"Facebook, page", "Square, access", "Square, OAuth"})
 
 
-def test_no_innocent_text_is_touched() -> None:
-    """Prose, code, hashes, images, signatures: all of it stays as it is."""
+def test_no_text_without_secrets_is_changed() -> None:
+    """Prose, code, hashes, images and signatures stay unchanged."""
     assert false_alarms() == {}
 
 
-def test_the_quick_look_spares_innocent_texts() -> None:
-    """Nearly all texts without a secret are not looked at closely."""
+def test_most_texts_without_secrets_are_not_searched_closely() -> None:
+    """The first look rules out nearly all texts without a secret."""
     seen = [name for name, text in innocent().items() if Redaction(default_redactor, {}).must_be_searched(text)]
 
     assert len(seen) <= len(innocent()) // 8
 
 
 @pytest.mark.skipif(not load(), reason=f"no wire corpus in {DIRECTORY} (set TRACE_RECORDER_WIRE)")
-def test_nothing_of_real_traffic_is_masked() -> None:
+def test_nothing_in_real_traffic_is_masked() -> None:
     """The corpus, from which its owners have removed all keys, gets no mask."""
     assert masked_on_the_wire() == []
 
@@ -91,12 +91,14 @@ BETWEEN = st.sampled_from(
     ['"', "\\", "{", "}", ":", "=", " ", "\n", "[REDACTED:", "]", ' Bearer "', "\nKEY=", '"api_key": "']
 )
 TEXTS = st.lists(st.builds(str.__add__, CORPUS | st.just(""), BETWEEN), max_size=6).map("".join)
-"""Of the corpus, with something between every two: a command that begins inside a key is none."""
+"""Texts of the corpus with a separator between every two, because a command that begins within a key is not a
+command.
+"""
 
 
 @given(TEXTS)
 def test_masking_is_deterministic_and_idempotent(text: str) -> None:
-    """A masked text is not masked again, and the same text gives the same."""
+    """A masked text is not masked again, and the same text always gives the same result."""
     once = default_redactor(text)
 
     assert (default_redactor(text), default_redactor(once)) == (once, once)
@@ -112,15 +114,15 @@ def test_a_record_is_masked_once(text: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\t", '"'])
-def test_a_value_with_a_mask_in_it_is_not_masked_again(end: str) -> None:
-    """A secret in the text after another secret's name is masked once, whatever follows."""
+def test_a_masked_value_is_not_masked_again(end: str) -> None:
+    """A secret after the name of a second secret is masked once, whatever follows."""
     once = default_redactor(f'"password": "spring.datasource.password=rJJhrhklrYZPyzOVNHkGRO:{end}')
 
     assert (default_redactor(once), "rJJhr" in once) == (once, False)
 
 
-def test_commands_within_one_another_are_masked_once() -> None:
-    """If a command's secret is inside another command, no text is doubled."""
+def test_nested_commands_are_masked_once() -> None:
+    """If a secret of a command is within a second command, no text is doubled."""
     text = "sshpass -p OIj8HbQduCYL ssh x; sshpasscurl -u admin:Y8HbQduCYL7 h; mysql -pOIj8Hb -p Y8"
     left = default_redactor(text)
 
@@ -132,23 +134,23 @@ def test_commands_within_one_another_are_masked_once() -> None:
     )
 
 
-def test_a_short_text_that_may_be_taken_apart_in_many_ways_takes_no_time() -> None:
-    """Many signs after a secret's name: 28 of them took minutes when two repeats could take each sign."""
+def test_a_short_text_is_masked_without_backtracking() -> None:
+    """Repeated signs after a secret's name took minutes when two repeats of the pattern could match each sign."""
     left = default_redactor(f'"password": "cmVmdKoB{":" * 200}ac51b0e:ac51b0e78287a"')
 
     assert left == '"password": "[REDACTED:assigned-secret]"'
 
 
-def test_a_mask_is_no_user_of_a_command() -> None:
-    """A mask after a flag for a user and a password stays one mask."""
+def test_a_mask_is_not_taken_for_a_user_and_password() -> None:
+    """A mask after a flag for a user and a password is not masked again."""
     left = default_redactor("curl --user glcbt-da_I2frF0lXfwDTH2SyHy3sx h")
 
     assert left == "curl --user [REDACTED:gitlab-token] h"
 
 
 @pytest.mark.parametrize("option", ["--password", "--api-key"])
-def test_what_follows_an_option_in_a_list_of_json_is_masked(option: str) -> None:
-    """A command's arguments, as a tool is given them: the element after the option, in that list alone."""
+def test_a_value_after_an_option_in_a_json_list_is_masked(option: str) -> None:
+    """In a command's arguments as a list, only the element right after the option is masked."""
     before = json.dumps({"command": ["deploy", option, "k3Yk3Yk3AbQ9zz1x", "run"], "files": ["a1B2c3D4e5F6g7H8i9J0"]})
 
     assert Redaction(default_redactor, {}).mask(before) == (
@@ -166,16 +168,18 @@ def test_what_follows_an_option_in_a_list_of_json_is_masked(option: str) -> None
         '["--verbose", "k3Yk3Yk3AbQ9zz1x"]',
     ],
 )
-def test_what_follows_no_secret_s_option_stays(text: str) -> None:
-    """The elements of another list, the value of a member, another option and the words after that option stay."""
+def test_other_values_near_an_option_are_not_masked(text: str) -> None:
+    """Elements of a second list, members' values, options, and the words after an option without a secret stay
+    unchanged.
+    """
     assert Redaction(default_redactor, {}).mask(text) == (text, 0)
 
 
 @pytest.mark.parametrize(
     "value", ["secret_name_of_the_application", "test_user_for_the_login_page", "token-of-the-service-account-2"]
 )
-def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
-    """Keys may begin with such a word, but then letters and digits are mixed."""
+def test_words_that_begin_with_a_placeholder_stay(value: str) -> None:
+    """Keys may begin with such a word too, but they mix letters and digits."""
     assert default_redactor(f"API_KEY={value}") == f"API_KEY={value}"
 
 
@@ -184,18 +188,18 @@ def test_words_after_a_placeholder_s_first_word_stay(value: str) -> None:
     ["a-MxYuJRib56bDM4hWiE0kU41QjxOfT0", "A/y/PqC4lL6y5N+tx9klRjp", "test_33b7433268850984867193508716c0dc1954"],
 )
 def test_a_key_that_begins_like_a_placeholder_is_masked(value: str) -> None:
-    """An article, or a word such as "test", before letters and digits that no words are made of."""
+    """A key may begin with an article, or a word such as "test", before letters and digits that are not words."""
     assert default_redactor(f"API_KEY={value}") == "API_KEY=[REDACTED:assigned-secret]"
 
 
 @pytest.mark.parametrize("command", ["redis-cli -h h -a", "sshpass -p", "docker login -u me -p"])
 def test_a_flag_without_a_value_does_not_take_the_next_line(command: str) -> None:
-    """A shell ends the command there."""
+    """A flag at the end of a line has no value, because a shell ends the command there."""
     assert default_redactor(f"{command}\nk3Yk3Yk3AbQ9zz1x") == f"{command}\nk3Yk3Yk3AbQ9zz1x"
 
 
 @pytest.mark.parametrize("command", ["redis-cli -h h -a ", "mysql -u root -p", "docker login -u me -p "])
 @pytest.mark.parametrize("before", ["ssh -p2222 h; ", "ps -a all; ", "mkdir -p /srv && mkdir -p /data && "])
-def test_an_equal_flag_of_another_command_before_hides_no_password(before: str, command: str) -> None:
-    """Several commands are in one line, as agents write them."""
+def test_an_equal_flag_of_an_earlier_command_hides_no_password(before: str, command: str) -> None:
+    """Agents write several commands in one line, which may have the same flags."""
     assert default_redactor(f"{before}{command}k3Yk3Yk3AbQ9zz1x") == f"{before}{command}[REDACTED:assigned-secret]"

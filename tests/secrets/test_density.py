@@ -1,6 +1,5 @@
-"""Parts of a text that are made of beginnings of keys are masked as one; texts that only have many of them are not.
-
-So are names whose values may be secrets, if they are close to each other; values in a file of settings are judged.
+"""Dense beginnings of keys are masked together, and texts that only have many of them are not. The same applies to
+close names whose values may be secrets. Values in a file of settings are judged one by one.
 """
 
 from __future__ import annotations
@@ -20,18 +19,15 @@ PROSE = " there, and here the text goes on as usual." * 20
 
 
 @pytest.mark.parametrize("beginnings", ["sk-a1/", "AKIA.", "hf_A1=", "pat-na1-", "gsk_1:ghp_A1.xai-/"])
-def test_a_key_behind_many_beginnings_of_keys_is_masked(beginnings: str) -> None:
-    """Only a limited number of beginnings is tried.
-
-    The text after them is masked, for some hundred characters at most.
-    """
+def test_a_key_after_many_beginnings_of_keys_is_masked(beginnings: str) -> None:
+    """Only a limited number of beginnings is tried. At most some hundred characters after them are masked as well."""
     left = masked(f"it is {beginnings * 60}{KEY}{PROSE}")
 
     assert (KEY in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
 
 
-def test_each_key_of_a_long_list_is_masked_by_its_own_name() -> None:
-    """Keys that were found do not count as hostile, however close they are."""
+def test_each_key_of_a_long_list_is_masked_under_its_own_name() -> None:
+    """Complete keys do not count as hostile, however close together they are."""
     ids = [key for key in keys(60) if key.mask == "aws-key-id"]
     left = masked(" ".join(key.text for key in ids))
 
@@ -49,13 +45,13 @@ def test_each_key_of_a_long_list_is_masked_by_its_own_name() -> None:
         "https://example.com/a-b_c.d/e-f_g.h?key=1&pat-1_2.3\n",
     ],
 )
-def test_a_text_with_many_marks_stays(line: str) -> None:
-    """Numbers, long names of functions, lists of ids and URLs."""
+def test_a_text_with_many_sparse_beginnings_of_keys_stays(line: str) -> None:
+    """Numbers, long names of functions, lists of ids and URLs are not masked."""
     assert masked(line * 300) == line * 300
 
 
-def test_what_is_masked_as_one_is_masked_once() -> None:
-    """The masked text is in no place denser than the text was."""
+def test_a_dense_text_is_masked_once() -> None:
+    """Masking a masked dense text again changes nothing."""
     random = Random(4)
     signs = [key.text[: random.randint(3, 12)] for key in keys(1)]
     for _ in range(60):
@@ -65,15 +61,15 @@ def test_what_is_masked_as_one_is_masked_once() -> None:
         assert masked(once) == once
 
 
-def test_a_password_behind_many_close_names_is_masked() -> None:
+def test_a_password_after_many_close_names_is_masked() -> None:
     """Only a limited number of values is judged. All values after further names are masked."""
     left = masked("pw=pw.pw=word pw=" * 60 + "Winter-1s-coming" + PROSE)
 
     assert ("Winter-1s-coming" in left, left.endswith(PROSE[-400:]), "[REDACTED:" in left) == (False, True, True)
 
 
-def test_of_many_close_names_in_short_strings_each_string_keeps_its_place() -> None:
-    """One mask may cover several strings of JSON. The text of each string stays in its place."""
+def test_short_strings_with_close_names_keep_their_places() -> None:
+    """A mask may cover several strings of JSON. The text of each other string stays in its place."""
     strings = ["pw=pw.pw=word pw=word", "sk-a1/sk-a1/AKIA.", "KEYflb_live_ASIA"] * 200
     left = json.loads(Redaction(default_redactor, {}).mask(json.dumps([*strings, "pw=Winter-1s-coming"]))[0])
 
@@ -89,7 +85,7 @@ def test_of_many_close_names_in_short_strings_each_string_keeps_its_place() -> N
         "  db:\n    user: app\n    password: change-me\n",
     ],
 )
-def test_a_long_template_of_settings_stays(lines: str) -> None:
+def test_a_long_template_of_settings_is_not_masked(lines: str) -> None:
     """Placeholders are less dense than a hostile text, however many there are."""
     assert masked(lines * 500) == lines * 500
 
@@ -98,8 +94,8 @@ FORMS = ("password: {}\n", 'password: "{}"', "DB_PASSWORD={}\n", "Authorization:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_password_behind_a_hostile_text_is_masked(form: str) -> None:
-    """The part that is masked as one never hides the name of a following secret."""
+def test_a_password_after_a_hostile_text_is_masked(form: str) -> None:
+    """The part that is masked together never hides the name of a following secret."""
     secret, random = "Winter-1s-coming9", Random(7)
     texts = [text for _, text in hostile.mixed(1600, 100) if "[REDACTED:" not in text]
     lines = [f"{text[: random.randint(300, 1600)]}\n{form.format(secret)}" for text in texts]
@@ -107,8 +103,8 @@ def test_a_password_behind_a_hostile_text_is_masked(form: str) -> None:
     assert [line for line in lines if secret in masked(line)] == []
 
 
-def test_a_hostile_text_that_is_masked_twice_stays() -> None:
-    """The text next to masks is searched again, and the masked text is nowhere denser."""
+def test_a_masked_hostile_text_is_not_masked_again() -> None:
+    """The text next to masks is searched again, and is nowhere denser than before."""
     texts = [text for _, text in (*hostile.pumped(1000), *hostile.mixed(1000, 100))]
 
     assert [text for text in map(masked, texts) if masked(text) != text] == []
@@ -125,6 +121,6 @@ def test_a_hostile_text_that_is_masked_twice_stays() -> None:
         "if (auth=user.auth) { key=row.key; }\n",
     ],
 )
-def test_values_behind_close_names_that_are_no_secrets_stay(line: str) -> None:
-    """Values that are judged to be placeholders, types and names: no such line is as dense as a hostile text."""
+def test_harmless_values_after_close_names_stay(line: str) -> None:
+    """Placeholders, types and names are not masked, because no such line is as dense as a hostile text."""
     assert masked(line * 12) == line * 12

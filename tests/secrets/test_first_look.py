@@ -1,4 +1,4 @@
-"""The first look at a text sees at all its places at once what a pattern sees that is tried at each of them."""
+"""The first look at a text finds all places at once at which a pattern could match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ANY_RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST},}}")
 
 
 def drawn(seed: int, size: int, long: float) -> str:
-    """Draw a text of words, some of which are as long as keys; `long` is their number."""
+    """Draw a text of words, of which `long` are as long as keys."""
     random = Random(seed)
     parts: list[str] = []
     length = 0
@@ -34,20 +34,22 @@ DRAWN = [
 
 @pytest.fixture(params=DRAWN, ids=str)
 def any_text(request: pytest.FixtureRequest) -> str:
-    """A drawn text: words of all kinds, some of them as long as keys."""
+    """Draw a text of words of all kinds, some of them as long as keys."""
     return drawn(*request.param)
 
 
 @pytest.fixture(params=[*DRAWN, "sparse after dense"], ids=str)
 def text(request: pytest.FixtureRequest) -> str:
-    """Draw such a text, or one in which long words are rare after many of them."""
+    """Draw such a text, or a text with many long words first and few later."""
     if request.param == "sparse after dense":
         return drawn(1, 40_000, 1.0) + "a b " * 100_000 + "sk-ant-REST0f-the-text-0123456789 " + "c d " * 9
     return drawn(*request.param)
 
 
-def test_every_long_run_is_seen(text: str) -> None:
-    """Each run with a capital or a digit is in the words, and its begin is known if it is worth decoding."""
+def test_every_long_word_is_found(text: str) -> None:
+    """Each run of letters with a capital or a digit is in the words. The start of a long run is noted, because it may
+    be decoded.
+    """
     look = PreparedText(text)
     runs = [(match.start(), match[0]) for match in _ANY_RUN.finditer(look.plain) if re.search("[A-Z0-9]", match[0])]
 
@@ -55,8 +57,8 @@ def test_every_long_run_is_seen(text: str) -> None:
     assert [run for _, run in runs if run not in look.words] == []
 
 
-def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
-    """A place in the words is at `place` in the text."""
+def test_a_position_in_the_words_gives_the_position_in_the_text(text: str) -> None:
+    """`place` returns for a position in the words the same word's position in the text."""
     look = PreparedText(text)
     places = [(found.start(), found[0]) for found in _ANY_RUN.finditer(look.words)]
 
@@ -66,8 +68,10 @@ def test_a_place_in_the_words_is_one_in_the_text(text: str) -> None:
     assert all(look.position_in_text(one) < look.position_in_text(other) for (one, _), (other, _) in pairwise(places))
 
 
-def test_words_are_seen_by_their_first_letters(any_text: str) -> None:
-    """Each place of each word is found, in small letters and in capitals, once, and no place of a third word."""
+def test_words_are_found_by_their_first_letters(any_text: str) -> None:
+    """Each occurrence of each word is found once, in small letters and in capitals, and no occurrence of a
+    third word.
+    """
     data = any_text.replace("ABC", "TOKEN").encode("latin-1", "replace")
     places = Beginnings([["tok", "key"], ["aut"], ["th?"]]).positions(data)
     patterns = [rb"(?i:t(?=ok)|k(?=ey))", rb"(?i:a(?=ut))", rb"(?is:t(?=h.))"]

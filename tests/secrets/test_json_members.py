@@ -1,4 +1,4 @@
-"""In JSON, any string under a secret's name is masked; schemas, placeholders and prose stay."""
+"""In JSON, any string under a secret's name is masked. Schemas, placeholders and prose stay unchanged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ HARMLESS: dict[str, Payload] = {
 
 
 def strings(value: Payload) -> list[str]:
-    """Return the strings of a value, without names, and those of JSON in its strings."""
+    """Return the strings of a value, except names, and the strings of JSON within its strings."""
     if isinstance(value, dict):
         return [text for name, element in value.items() if name != "name" for text in strings(element)]
     if isinstance(value, list):
@@ -75,7 +75,7 @@ def strings(value: Payload) -> list[str]:
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize("name", SECRET)
 def test_the_string_under_a_secret_s_name_is_masked(name: str, *, ascii_only: bool) -> None:
-    """Only the string changes, and the text stays JSON."""
+    """Only the string changes, and the text stays valid JSON."""
     text = json.dumps(SECRET[name], ensure_ascii=ascii_only)
     masked = json.loads(Redaction(default_redactor, {}).mask(text)[0])
 
@@ -84,29 +84,31 @@ def test_the_string_under_a_secret_s_name_is_masked(name: str, *, ascii_only: bo
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_is_no_secret_stays(name: str) -> None:
-    """Schemas have an object under such a name; placeholders and types are no secrets; prose and code are not JSON."""
+def test_schemas_placeholders_and_prose_stay(name: str) -> None:
+    """A schema has an object under such a name, a placeholder or type is not a secret, and prose and code are
+    not JSON.
+    """
     text = json.dumps(HARMLESS[name])
 
     assert Redaction(default_redactor, {}).mask(text) == (text, 0)
 
 
-def test_all_escaped_names_count() -> None:
-    """A name is the same name if JSON spells its letters as escapes."""
+def test_an_escaped_name_is_the_same_name() -> None:
+    """A name counts as the same name if JSON spells its letters as escapes."""
     name = "".join(f"\\u{ord(letter):04x}" for letter in "password")
 
     assert Redaction(default_redactor, {}).mask(f'{{"{name}": "hunter2"}}')[0] == f'{{"{name}": "{MASK}"}}'
 
 
-def test_the_element_behind_an_option_is_masked_with_a_scheme() -> None:
-    """A short token after "Bearer" has no form of its own."""
+def test_a_token_after_a_scheme_and_an_option_is_masked() -> None:
+    """A short token after "Bearer" has no recognisable form, but its option names it."""
     masked, _ = Redaction(default_redactor, {}).mask('["--password", "Bearer abc12345"]')
 
     assert json.loads(masked) == ["--password", MASK]
 
 
-def test_of_a_long_name_the_end_is_judged() -> None:
-    """A name is copied and kept by a cache: of one without a begin nearby, no more than its last 80 letters."""
+def test_only_the_end_of_a_long_name_is_judged() -> None:
+    """At most the last 80 letters of a name without a nearby start are copied and cached."""
     text = json.dumps({f"{'x' * 100}{number}": "v" for number in range(1000)})
 
     sizes = arguments_of(lambda: mask_fields(text), is_secret_name.__wrapped__, lambda given: len(given["name"]))
@@ -114,7 +116,7 @@ def test_of_a_long_name_the_end_is_judged() -> None:
     assert (len(sizes), set(sizes)) == (1000, {80})
 
 
-def test_such_a_value_is_masked_in_its_place_only() -> None:
+def test_a_word_under_a_secret_s_name_is_masked_only_there() -> None:
     """A password that is a word is not learned, so the word stays in every other place."""
     redaction = Redaction(default_redactor, {})
     redaction.mask('{"password": "hunter2hunter2"}')
@@ -126,7 +128,7 @@ TOOL = {"type": "mcp", "server_label": "x", "server_url": "https://x.example/mcp
 
 
 @pytest.mark.parametrize("more", [{}, {"note": "w" * 100_000}])
-def test_what_the_api_defines_as_a_secret_is_masked(more: Payload) -> None:
+def test_secrets_defined_by_the_api_are_masked(more: Payload) -> None:
     """Headers and the authorization of an MCP tool are masked, whatever they look like. Other headers are not."""
     tool = {**TOOL, "authorization": "string", "headers": {"X-Team": "blue", "X-Plan": "a b"}, **more}
     request = {"tools": [tool, {"type": "function", "headers": {"X-Team": "blue"}, "authorization": "string"}]}
@@ -159,8 +161,8 @@ RECORDS: dict[str, tuple[str, Payload]] = {
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_the_labels_of_a_file_of_translations_stay(*, ascii_only: bool) -> None:
-    """The labels stay in a string that is wholly such a table, as a tool shows a file, and in JSON within JSON."""
+def test_labels_in_a_file_of_translations_stay(*, ascii_only: bool) -> None:
+    """The labels stay in a string that is such a table as a whole, as a tool shows a file, and in JSON within JSON."""
     file = json.dumps(LABELS, ensure_ascii=ascii_only, indent=2)
     texts = [json.dumps({"content": file}), json.dumps({"content": json.dumps({"file": file})})]
 
@@ -168,16 +170,18 @@ def test_the_labels_of_a_file_of_translations_stay(*, ascii_only: bool) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_secret_among_words_is_no_label(name: str) -> None:
-    """Masked are values in a small object, next to other data, in a list of records, and values that are not labels."""
+def test_a_secret_among_words_is_not_a_label(name: str) -> None:
+    """Values in a small object, beside other data, in a list of records, or unlike labels are masked."""
     secret, record = RECORDS[name]
     masked, count = Redaction(default_redactor, {}).mask(json.dumps({"content": json.dumps(record)}))
 
     assert (secret in masked, count >= 1) == (False, True)
 
 
-def test_labels_in_arguments_and_in_the_record_itself_are_masked() -> None:
-    """Only a text that an agent reads or writes is taken for a table of labels."""
+def test_labels_are_masked_outside_of_texts() -> None:
+    """In arguments and in the record itself, values that look like labels are masked. Only a text may be a table of
+    labels.
+    """
     texts = [json.dumps(LABELS), json.dumps({"arguments": json.dumps(LABELS)})]
 
     assert [Redaction(default_redactor, {}).mask(text)[1] for text in texts] == [1, 1]
@@ -188,22 +192,22 @@ EXPECTED = ARGUMENTS.replace("correct horse battery", MASK).replace("x y", MASK)
 
 
 def chat_event(piece: str) -> Payload:
-    """A part of a call's arguments, as a chat completion streams it."""
+    """Return an event with a part of a call's arguments, as a chat completion streams it."""
     return {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}}]}
 
 
 def message_event(piece: str) -> Payload:
-    """Return such an event of Anthropic's messages."""
+    """Return such an event as Anthropic's messages stream it."""
     return {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": piece}}
 
 
 def response_event(piece: str) -> Payload:
-    """Return such an event of OpenAI's responses."""
+    """Return such an event as OpenAI's responses stream it."""
     return {"type": "response.function_call_arguments.delta", "item_id": "i", "output_index": 0, "delta": piece}
 
 
 def said_in(data: bytes) -> str:
-    """The arguments that events spell."""
+    """Return the arguments that the events spell."""
     events = [json.loads(line.removeprefix("data: ")) for line in data.decode().split("\n\n") if line]
     return "".join(
         event["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"]
@@ -217,8 +221,10 @@ def said_in(data: bytes) -> str:
 
 @pytest.mark.parametrize("event", [chat_event, message_event, response_event])
 @pytest.mark.parametrize("size", [1, 4, 17, 30, 200])
-def test_streamed_arguments_are_json(size: int, event: object) -> None:
-    """No part has a word of a secret, however the arguments are cut into events, and wherever the stream is written."""
+def test_streamed_arguments_are_masked_as_json(size: int, event: object) -> None:
+    """No written part has a word of a secret, however the arguments are cut into events, and wherever the stream is
+    cut.
+    """
     redaction = Redaction(default_redactor, {})
     pieces = [ARGUMENTS[at : at + size] for at in range(0, len(ARGUMENTS), size)]
     written, waiting = b"", b""
@@ -232,8 +238,8 @@ def test_streamed_arguments_are_json(size: int, event: object) -> None:
     assert said_in(written) == EXPECTED
 
 
-def test_a_request_and_an_answer_of_a_real_client_are_masked(tmp_path: Path) -> None:
-    """No byte has the secrets of MCP tools, or of arguments in a plain or a streamed answer, of the real SDK."""
+def test_requests_and_answers_of_a_real_client_are_masked(tmp_path: Path) -> None:
+    """No byte has the secrets of MCP tools, or of arguments in a plain or a streamed answer to the real SDK."""
     call = {"id": "c", "type": "function", "function": {"name": "login", "arguments": ARGUMENTS}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     answer = {**CHAT, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}

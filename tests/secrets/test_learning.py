@@ -1,4 +1,6 @@
-"""A run learns secrets from its clients' headers: a bounded number, in any thread, and masked in earlier records."""
+"""A run learns secrets from its clients' headers: a bounded number of them, in any thread. Earlier records are masked
+too.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def changing(number: int) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def test_what_is_kept_is_bounded_and_nothing_is_compiled() -> None:
+def test_learned_values_are_bounded_and_not_compiled() -> None:
     """After a thousand requests with changing cookies, bearers and signatures, as much is kept as after a hundred."""
     known, kept, called = KnownSecrets(), [], Counter[str]()
 
@@ -66,12 +68,12 @@ def test_what_is_kept_is_bounded_and_nothing_is_compiled() -> None:
 
 
 def test_signatures_and_nonces_are_not_learned() -> None:
-    """Values that are valid for one request alone are not learned, because they are never written."""
+    """Values that are valid for only one request are not learned, because no record contains them."""
     assert {*headers.secrets(changing(7))[0]} == {OWN, f"Bearer per-request-{7:032d}", f"per-request-{7:032d}"}
 
 
-def test_what_was_harmless_is_masked_once_it_is_known() -> None:
-    """A request's own members that come again are looked at again as soon as a value in them has become known."""
+def test_a_cached_text_is_searched_again_for_a_learned_value() -> None:
+    """A text that was found harmless is masked as soon as a value in it has been learned."""
     redaction = Redaction(default_redactor, {})
     texts = ['"value":"How are you?"', f'"body":{{"user":"{OWN}"}}']
 
@@ -84,8 +86,8 @@ def test_what_was_harmless_is_masked_once_it_is_known() -> None:
     assert after == [(texts[0], 0), (masked, 1)]
 
 
-def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None:
-    """A value that is masked only after the name of a secret is masked later too."""
+def test_a_cached_text_is_searched_again_for_a_short_learned_value() -> None:
+    """A short value, which is masked only after the name of a secret, is found too."""
     redaction = Redaction(default_redactor, {})
     text = '"content":"password: Admin"'
 
@@ -96,7 +98,7 @@ def test_what_was_harmless_is_masked_once_a_short_value_in_it_is_known() -> None
     assert (before, redaction.mask_all([text])) == ([(text, 0)], [(masked, 1)])
 
 
-def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> None:
+def test_eight_clients_with_simultaneous_first_calls_are_masked() -> None:
     """A thread's later records are masked with all that the thread has learned, whichever threads learn meanwhile."""
     leaked: list[str] = []
 
@@ -109,7 +111,7 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
             leaked.append(key)
 
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # so that threads are switched in the middle of learning
+    sys.setswitchinterval(1e-6)  # so that threads switch in the middle of learning
     for _ in range(300):
         redaction, barrier = Redaction(default_redactor, {}), threading.Barrier(8)
         threads = [threading.Thread(target=first_call, args=(redaction, number, barrier)) for number in range(8)]
@@ -126,8 +128,8 @@ def test_eight_clients_that_make_their_first_call_at_once_are_all_masked() -> No
     "value",
     ["postgres", "assistant", "function", "password", "12345678", "user", "tool_calls", "lm-studio", "development"],
 )
-def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
-    """A password that is a common word is masked after its name only: no prompt, role or type changes."""
+def test_a_common_word_is_masked_only_after_its_name(value: str) -> None:
+    """If a password is a common word, no prompt, role or type changes."""
     redaction = Redaction(default_redactor, {"DB_PASSWORD": value, "OPENAI_API_KEY": value})
     text = json.dumps({"role": value, "type": value, value: 1, "content": f"Use {value}, or {value}_x."})
 
@@ -135,7 +137,7 @@ def test_a_word_is_masked_only_behind_its_name(value: str) -> None:
     assert (redaction.mask(text), redaction.mask_plain(f"DB_PASSWORD={value}\n")) == ((text, 0), mask)
 
 
-def test_a_value_is_masked_at_the_ends_of_words() -> None:
+def test_a_short_value_is_masked_only_as_a_whole_word() -> None:
     """A short value is not masked within a longer word, but after an escape of JSON, of a URL or of a terminal."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
     texts = [
@@ -157,7 +159,7 @@ def test_a_value_is_masked_at_the_ends_of_words() -> None:
 
 @pytest.mark.parametrize("before", ["", "x", "xy", "user:"])
 def test_the_client_s_own_key_is_masked_in_every_encoding(before: str) -> None:
-    """Percent-encoded, and in base64 at any alignment, alone or within a longer text."""
+    """The key is masked percent-encoded, and in base64 at any alignment, alone or within a longer text."""
     redaction = Redaction(default_redactor, {})
     redaction.learn([OWN])
     text = f"{before}{OWN}\x00\xff binary"
@@ -170,10 +172,9 @@ def test_the_client_s_own_key_is_masked_in_every_encoding(before: str) -> None:
     assert ["REDACTED" in one and OWN not in one and core not in one for one in left] == [True] * 4
 
 
-def test_what_becomes_known_later_is_masked_in_the_live_document(tmp_path: Path) -> None:
-    """A key in the task and in annotations is masked in the document once a client has sent it.
-
-    `validate` names the records.
+def test_a_later_learned_secret_is_masked_in_the_live_document(tmp_path: Path) -> None:
+    """A key in the task and in annotations is masked in the document once a client has sent it. `validate` names the
+    records.
     """
     recorder = TrajectoryRecorder(tmp_path / "run.json", task=f"use {OWN}", metadata={"key": [OWN], "n": 1})
     recorder.start()
@@ -200,8 +201,8 @@ def test_what_becomes_known_later_is_masked_in_the_live_document(tmp_path: Path)
     )
 
 
-def test_an_annotation_that_took_another_s_place_stays(tmp_path: Path) -> None:
-    """The later mask replaces the record's own value, and not the later value of the same key."""
+def test_a_replaced_annotation_stays(tmp_path: Path) -> None:
+    """The later mask changes the annotation's own record, and not a later value of the same key."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     recorder.annotate("a", f"it is {OWN}")
@@ -213,8 +214,8 @@ def test_an_annotation_that_took_another_s_place_stays(tmp_path: Path) -> None:
     assert load(recorder.trajectory_path).annotations == {"a": "something else"}
 
 
-def test_no_record_says_again_what_needs_no_mask(tmp_path: Path) -> None:
-    """A key that no record contains causes no record."""
+def test_no_correction_is_recorded_without_a_secret_in_a_record(tmp_path: Path) -> None:
+    """A learned key that no record contains adds no record."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="x")
     recorder.start()
     for number in range(20):
@@ -231,8 +232,8 @@ def test_no_record_says_again_what_needs_no_mask(tmp_path: Path) -> None:
     )
 
 
-def test_the_environment_is_known_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Task and metadata are written before any client is wrapped, and have no secret of the environment."""
+def test_secrets_of_the_environment_are_known_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Task and metadata are written before a client is wrapped, and have no secret of the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", OWN)
     with TrajectoryRecorder(tmp_path / "run.json", task=f"use {OWN}", metadata={"k": OWN}) as recorder:
         call(recorder, asked("x"), said("x"))

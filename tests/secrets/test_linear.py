@@ -1,7 +1,6 @@
-"""No pattern takes more than linear time: the text that a pattern reads before it matches is bounded.
-
-A pattern is tried at each place of a text. If all but its possessive end has bounded width, and the end cannot fail, a
-try takes bounded time, or consumes the text that it read. So all tries together take time linear in the text.
+"""No pattern takes more than linear time, because the text that a pattern reads before it matches is bounded. A pattern
+is tried at each position of a text. If all but its possessive end has bounded width, and the end cannot fail, a try
+takes bounded time, or consumes the text that it read. So all tries together take time linear in the text.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ FULL = {
     "_STEP",
 }
 FULL |= {"PLACEHOLDER", "_NO_PASSWORD", "_COOKIES", "_SCHEME", "_COMPOUND", "_PLACEHOLDER", "COLON"}
-"""Patterns that are asked of a name, or of the beginning of a value: of a text that is short."""
+"""Patterns that read only a name, or the beginning of a value, both of which are short."""
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
-    """Every pattern that is tried on a text of any length, with its name."""
+    """Return every pattern that is tried on a text of any length, with its name."""
     for module in MODULES:
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern) and name not in FULL:
@@ -74,7 +73,7 @@ def patterns() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]:
 
 
 def unbounded(tree: list[tuple[object, object]], *, is_end: bool) -> list[str]:
-    """The repeats without a bound that are anywhere but at a pattern's end, where nothing can fail any more."""
+    """Return the unbounded repeats that are not at a pattern's end, where nothing can fail any more."""
     repeats: list[str] = []
     for number, one in enumerate(tree):
         last = is_end and all(_cannot_fail(*one) for one in tree[number + 1 :])
@@ -103,7 +102,9 @@ def _cannot_fail(kind: object, given: object) -> bool:
 
 
 def _possessive(kind: object, arguments: object) -> tuple[str, object]:
-    """A node of a parsed pattern; an atomic group of one repeat is a possessive repeat, as Python defines it."""
+    """Return whether a node of a parsed pattern is a possessive repeat. Python defines it as an atomic group of one
+    repeat.
+    """
     name = str(kind)
     if name == "ATOMIC_GROUP" and len(inner := list(arguments)) == 1 and str(inner[0][0]) == "MAX_REPEAT":  # type: ignore[call-overload]
         return "POSSESSIVE_REPEAT", inner[0][1]
@@ -111,8 +112,8 @@ def _possessive(kind: object, arguments: object) -> tuple[str, object]:
 
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in patterns()])
-def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> None:
-    """One try of a pattern reads a bounded part of any text, or ends in a match."""
+def test_a_try_of_a_pattern_reads_a_bounded_text(name: str, pattern: re.Pattern[str]) -> None:
+    """A try of a pattern reads a bounded part of any text, or ends in a match."""
     tree = re._parser.parse(
         pattern.pattern, pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     )  # type: ignore[attr-defined]
@@ -121,7 +122,7 @@ def test_a_try_of_a_pattern_is_bounded(name: str, pattern: re.Pattern[str]) -> N
 
 
 def nested(tree: list[tuple[object, object]], *, within: bool) -> list[str]:
-    """The repeats within repeats that may be taken apart in several ways: of these there are exponentially many."""
+    """Return the repeats within repeats that can match a text in exponentially many ways."""
     repeats: list[str] = []
     for one in tree:
         name, arguments = _possessive(*one)
@@ -153,8 +154,8 @@ def every_pattern() -> Iterator[tuple[str, re.Pattern[str] | re.Pattern[bytes]]]
 
 
 @pytest.mark.parametrize(("name", "pattern"), [pytest.param(*one, id=one[0]) for one in every_pattern()])
-def test_no_pattern_repeats_what_repeats(name: str, pattern: re.Pattern[str]) -> None:
-    """A text of 30 characters may be taken apart in 2^30 ways by a repeat within a repeat, short as it is."""
+def test_no_pattern_has_nested_repeats(name: str, pattern: re.Pattern[str]) -> None:
+    """A repeat within a repeat could match a text of 30 characters in 2^30 ways."""
     assert (
         nested(
             list(
@@ -175,7 +176,7 @@ UNITS = ("key=", "password: ", "token=a1", "://a:", "://a:b@", "sk-a1", "eyJ", "
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("act", [default_redactor, secret_endings.unfinished])
-def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], object]) -> None:
+def test_the_work_for_hostile_texts_is_linear(unit: str, act: Callable[[str], object]) -> None:
     """A text four times as long takes at most four times as many calls of our functions and of `re`."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6"})
     text_masking.mask_text("")
@@ -188,7 +189,7 @@ def test_hostile_texts_take_steps_in_proportion(unit: str, act: Callable[[str], 
 
 
 def steps(act: Callable[..., object], *arguments: object, **named: object) -> int:
-    """How many calls are made, of our own functions and of Python's."""
+    """Return how many calls of our own functions and of Python's are made."""
     count = 0
 
     def profile(frame: FrameType, event: str, _: object) -> None:
@@ -202,13 +203,12 @@ def steps(act: Callable[..., object], *arguments: object, **named: object) -> in
 
 
 @pytest.mark.parametrize(("way", "bound"), [("text", 3), ("string", 3), ("short strings", 5)])
-def test_no_hostile_text_takes_many_steps_for_each_character(way: str, bound: float) -> None:
-    """Repeat and mix the words that the patterns look for. Encoded passwords took 3.5 and 4.5, in short strings 6.2.
-
-    How long a step takes is measured by `python -m benchmarks.masking --hostile`.
+def test_no_hostile_text_takes_many_function_calls_for_each_character(way: str, bound: float) -> None:
+    """The texts repeat and mix the words that the patterns look for. Encoded passwords took 3.5 and 4.5, in short
+    strings 6.2. `python -m benchmarks.masking --hostile` measures the time of a function call.
     """
     act, size = hostile.ways()[way], 2000
-    act(hostile.prose(size))  # what is compiled once is compiled
+    act(hostile.prose(size))  # so that compilation, which happens once, is not counted
 
     counts = {name: steps(act, text) / size for name, text in (*hostile.pumped(size), *hostile.mixed(size, 60))}
 

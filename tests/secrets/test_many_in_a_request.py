@@ -1,4 +1,4 @@
-"""Secrets of one request that are searched together: no secret hides another."""
+"""Secrets in one request that are searched for together: no secret hides a second secret."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def answer(_: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"choices": [{"message": {"role": "assistant", "content": "hi"}}]})
 
 
-def test_a_message_with_many_keys_hides_none_in_a_later_message(tmp_path: Path) -> None:
-    """The first look stops at a dense part. Later messages are then searched as a whole."""
+def test_many_keys_in_a_message_hide_none_in_a_later_message(tmp_path: Path) -> None:
+    """The first look stops at a dense part. Later messages are then searched completely."""
     dense = [
         {"type": "text", "text": f"sk-proj-abcDEF1234567890abcdefGHIJKL12345678{number:02}"} for number in range(40)
     ]

@@ -1,4 +1,4 @@
-"""Secrets near and in long base64: the middle of an image is not searched, and no secret is missed for that."""
+"""Secrets near and in long base64: the middle of an image is not searched, and still no secret is missed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BETWEEN = [" ", "\n", ",", "; "]
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("size", [9_000, 32_768, 80_000])
 def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) -> None:
-    """Each kind of secret that is masked by itself is masked right before and right after an image too.
-
-    Each is tried with images of every size; with the large ones by one of the separators, in a search by all.
+    """Each kind of secret that is masked by its form is masked right before and right after an image too. Each is tried
+    with images of every size. With the large images, one separator is tried for each kind, and all kinds are searched
+    together.
     """
     image = IMAGE[:size]
     few = size > 9_000 and settings().max_examples <= 100
@@ -41,8 +41,8 @@ def test_a_secret_before_or_after_an_image_is_masked(size: int, between: str) ->
 
 
 @pytest.mark.parametrize("size", [0, 8_191, 8_192, 9_000, 70_000])
-def test_positions_in_the_shortened_text_are_those_of_the_whole(size: int) -> None:
-    """Each character that is kept is found again in the whole text; of each run at least its ends are kept."""
+def test_positions_in_a_shortened_text_lead_to_the_whole_text(size: int) -> None:
+    """Each kept character is found again in the whole text. At least the ends of each run of base64 are kept."""
     text = f"begin {IMAGE[:size]} middle~ {IMAGE[:size]}= end"
     shortened = shorten(text)
 
@@ -72,5 +72,5 @@ def test_a_known_value_in_the_middle_of_an_image_is_masked(spelled: str, place: 
 
 
 def test_an_image_is_not_changed() -> None:
-    """Masking an image gives the image."""
+    """Masking an image returns the same image."""
     assert Redaction(default_redactor, {"A_TOKEN": KEY}).mask(f'"{IMAGE}"') == (f'"{IMAGE}"', 0)

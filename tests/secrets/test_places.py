@@ -1,4 +1,4 @@
-"""Every place in which a secret may be: after the run it is in no byte of the two files, packed or not."""
+"""Every place in which a secret may be: after the run no byte of the two files has it, unpacked or not."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from trace_recorder.values.messages import Payload
 
 SHAPED = next(key.longest for key in keys() if key.service == "Groq")
 KEY = f"gsk_{SHAPED}"
-"""A key of a shape that is known."""
+"""A key of a known form."""
 VALUE = 'Winter-is-c0ming/and"so\\on'
-"""The value of a variable of the environment, which has no shape."""
+"""The value of an environment variable, which has no known form."""
 
 _PACKED = re.compile(rb'"(?:zlib|base64)":"([^"]*)"')
 
@@ -44,7 +44,7 @@ def bytes_of(path: Path) -> bytes:
 
 
 def leaks(path: Path, *secrets: str) -> list[str]:
-    """Return the secrets, or their halves, that are in the files of a run."""
+    """Return the secrets, or halves of secrets, that are in the files of a run."""
     there = bytes_of(path)
     spelled = {
         spelled: secret
@@ -167,10 +167,10 @@ def broken(recorder: TrajectoryRecorder, secret: str) -> None:
 
 @pytest.mark.parametrize("secret", [KEY, VALUE], ids=["a key", "a value of the environment"])
 @pytest.mark.parametrize("place", PLACES)
-def test_no_byte_of_a_secret_is_on_file(
+def test_no_byte_of_a_secret_is_in_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, secret: str
 ) -> None:
-    """For a secret in any place the files have the mask, name it, and are sound."""
+    """For a secret in any place, the files have the mask with its name, and are valid."""
     monkeypatch.setenv("APP_DB_PASSWORD", VALUE)
     recorder = TrajectoryRecorder(
         tmp_path / "run.json", task=f"use {secret}", metadata={"a": {secret: [secret]}}, provider="p", model=secret
@@ -188,8 +188,8 @@ def test_no_byte_of_a_secret_is_on_file(
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if place != "final result"])
-def test_what_is_masked_is_counted(tmp_path: Path, place: str) -> None:
-    """The records in which something was masked say how many secrets it was, and only these."""
+def test_masked_secrets_are_counted(tmp_path: Path, place: str) -> None:
+    """Each record in which something was masked says how many secrets, and no other record does."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", task="x")
     recorder.start()
 
@@ -210,8 +210,8 @@ def test_what_is_masked_is_counted(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["bearer", "x-api-key", "cookie", "query", "user of the URL", "proxy-authorization"])
-def test_what_goes_with_a_request_is_not_on_file(tmp_path: Path, where: str) -> None:
-    """Headers, cookies and the URL are kept without their secrets, and so is an answer that repeats these."""
+def test_headers_and_urls_of_a_request_have_no_secret(tmp_path: Path, where: str) -> None:
+    """Headers, cookies and the URL are recorded without their secrets, and so is an answer that repeats them."""
     secret = "opaque-Secret-0f-the-user"
     headers = {"bearer": {"authorization": f"Bearer {secret}"}, "query": {}, "user of the URL": {}}
     url = {
@@ -231,8 +231,8 @@ def test_what_goes_with_a_request_is_not_on_file(tmp_path: Path, where: str) -> 
     assert leaks(recorder.trajectory_path, secret) == []
 
 
-def test_the_sdk_s_own_key_and_headers_are_not_on_file(tmp_path: Path) -> None:
-    """The key of a real client, its cookies and extra headers, in a plain call and a streamed one that repeats them."""
+def test_a_real_client_s_key_and_headers_are_not_in_the_files(tmp_path: Path) -> None:
+    """The call may be plain or streamed, and the answer may repeat the key, the cookies and extra headers."""
     key, cookie, extra = "my-own-key-without-shape", "session=0123456789abcdef", "extra-header-s3cret"
     letters = [chat_chunk(letter) for letter in f"{key} {extra} "]
     with serving(plain({**CHAT, "echo": [key, cookie, extra]}), stream(*letters, b"data: [DONE]\n\n")) as server:
@@ -249,7 +249,7 @@ def test_the_sdk_s_own_key_and_headers_are_not_on_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pause", [0.0, 1.2])
-def test_a_secret_that_is_spelled_over_parts_of_a_stream_is_masked(tmp_path: Path, pause: float) -> None:
+def test_a_secret_over_several_parts_of_a_stream_is_masked(tmp_path: Path, pause: float) -> None:
     """If a part of a stream ends in the middle of a secret, the beginning of the secret waits for the next part."""
     half = len(KEY) // 2
     events = [*(chat_chunk(letter) for letter in f"it is {KEY[:half]}"), pause]
@@ -268,8 +268,8 @@ def test_a_secret_that_is_spelled_over_parts_of_a_stream_is_masked(tmp_path: Pat
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.sampled_from([KEY, VALUE]))
-def test_however_a_stream_spells_a_secret(tmp_path: Path, sizes: list[int], secret: str) -> None:
-    """No secret is in the stream, in whatever pieces its text arrives. The rest is unchanged."""
+def test_a_streamed_secret_is_masked_in_any_pieces(tmp_path: Path, sizes: list[int], secret: str) -> None:
+    """No secret is in the stream, in whatever pieces its text arrives. The rest of the text is unchanged."""
     text, pieces = f"Grüße: {secret} and {secret}", []
     for size in sizes * 40:
         pieces.append(text[:size])
@@ -309,8 +309,8 @@ def surrogates(text: str) -> str:
     "redact",
     [raising, rubbish, lambda _: None, surrogates, (default_redactor, rubbish), (surrogates, str.upper)],
 )
-def test_a_redactor_that_misbehaves_harms_nobody(tmp_path: Path, redact: Payload) -> None:
-    """One that raises, returns what is no text, or half a character, costs what it was given, and says so."""
+def test_a_faulty_redactor_harms_nobody(tmp_path: Path, redact: Payload) -> None:
+    """If a redactor raises, or returns no text or half a character, its value is not recorded, and the run says so."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", redact=redact, task="mend it")
     recorder.start()
     call(recorder, asked("one"), said("two"))

@@ -1,4 +1,4 @@
-"""Secrets in streams: in any pieces, with the stream cut anywhere to be written, or killed."""
+"""Secrets in streams: in any pieces, with the stream cut anywhere for writing, and after a kill."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def event(text: str) -> bytes:
 
 
 def parts(redaction: Redaction, pieces: list[str], flushes: list[int]) -> list[str]:
-    """Return the text of each written part of a stream, after these events and at its end, as in an exchange."""
+    """Return the text of each written part of a stream, after these events and at its end, as during an exchange."""
     written, waiting = [], b""
     for number, piece in enumerate(pieces):
         waiting += event(piece)
@@ -47,14 +47,14 @@ def parts(redaction: Redaction, pieces: list[str], flushes: list[int]) -> list[s
 
 
 def told(data: bytes) -> str:
-    """The text that events make."""
+    """Return the text that the events make."""
     lines = [line.removeprefix("data: ") for line in data.decode().split("\n\n") if line]
     return "".join(json.loads(line)["choices"][0]["delta"]["content"] for line in lines)
 
 
 @pytest.mark.parametrize("secret", [URL, *(key.text for key in keys(1) if len(key.text) < 120)])
-def test_a_secret_in_two_parts_is_masked_wherever_it_is_cut(secret: str) -> None:
-    """A secret that is cut into two parts of a stream at any place shows no telling part."""
+def test_a_secret_in_two_parts_is_masked_at_any_cut(secret: str) -> None:
+    """If a secret is cut into two parts of a stream at any position, no part shows it."""
     redaction = Redaction(default_redactor, {})
     whole = redaction.mask_plain(f"it is {secret} so")
     texts = {
@@ -65,8 +65,10 @@ def test_a_secret_in_two_parts_is_masked_wherever_it_is_cut(secret: str) -> None
 
 
 @pytest.mark.parametrize("every", [1, 7, 50])
-def test_a_private_key_at_a_model_s_own_pace_is_in_no_part(every: int) -> None:
-    """Four characters an event, and a part written every few of them: from BEGIN to END it waits."""
+def test_a_private_key_in_small_pieces_is_in_no_part(every: int) -> None:
+    """The key comes four characters an event, and a part is written every few events. From BEGIN to END the
+    text waits.
+    """
     text = f"Here it is:\n{PEM}\nKeep it."
     pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
     written = parts(Redaction(default_redactor, {}), pieces, list(range(0, len(pieces), every)))
@@ -75,8 +77,8 @@ def test_a_private_key_at_a_model_s_own_pace_is_in_no_part(every: int) -> None:
 
 
 @pytest.mark.parametrize("shown", [PEM[:200], PEM[:-10], PEM[: PEM.index("-----END")], "\n".join(PEM.split("\n")[:3])])
-def test_a_private_key_without_its_end_is_one(shown: str) -> None:
-    """A key that `head` or a limit of output cut is masked as text, in JSON, and in a stream."""
+def test_a_private_key_without_its_end_is_masked(shown: str) -> None:
+    """A key that `head` or a limit of output cut off is masked as text, in JSON, and in a stream."""
     redaction = Redaction(default_redactor, {})
     streamed = "".join(parts(redaction, [shown[at : at + 4] for at in range(0, len(shown), 4)], [20, 40]))
     texts = [redaction.mask_plain(f"$ head key\n{shown}"), json.loads(redaction.mask(json.dumps({"a": shown}))[0])["a"]]
@@ -85,13 +87,15 @@ def test_a_private_key_without_its_end_is_one(shown: str) -> None:
 
 
 def tokens(text: str) -> list[str]:
-    """The text as models send it: words, each with the blank before it, cut after twelve letters."""
+    """Return the text in tokens as models send it: words, each with the blank before it, cut after twelve letters."""
     return re.findall(r"\s?\S{1,12}|\s+", text)
 
 
 @pytest.mark.parametrize("flushed_after", [1, 2, 5])
-def test_no_secret_is_shown_by_words_that_have_their_blanks_before_them(flushed_after: int) -> None:
-    """The stream is written after each word or a few: a word before a blank is finished, except for secrets' names."""
+def test_no_secret_is_shown_by_words_with_leading_blanks(flushed_after: int) -> None:
+    """The stream is written after each word or a few. A word before a blank counts as finished, except names of
+    secrets.
+    """
     redaction = Redaction(default_redactor, {})
     shown = []
     for key in keys(1):
@@ -112,20 +116,20 @@ def test_no_secret_is_shown_by_words_that_have_their_blanks_before_them(flushed_
         (["Antwort a", "uf b.0: so ", "gut"], ["Antwort auf b.0: so ", "gut"]),
     ],
 )
-def test_an_event_waits_for_the_end_of_a_word_that_began_in_it(pieces: list[str], written: list[str]) -> None:
-    """If an event waits, the event before it waits too, unless it ends with a whole word."""
+def test_an_event_waits_for_the_end_of_its_last_word(pieces: list[str], written: list[str]) -> None:
+    """If an event waits, the event before it waits too, unless that one ends with a whole word."""
     assert parts(Redaction(default_redactor, {}), pieces, [1]) == written
 
 
-def test_most_of_an_answer_of_words_is_written_at_once() -> None:
-    """Only the last words wait, although the words end with digits, or one says "set"."""
+def test_most_words_of_an_answer_are_written_at_once() -> None:
+    """Only the last words wait, even if words end with digits or are "set"."""
     events = b"".join(map(event, tokens(" ".join(f"it is set at word{number}" for number in range(200)))))
 
     assert Redaction(default_redactor, {}).mask_stream(events, last=False)[2] > len(events) - 600
 
 
-def test_a_form_of_event_is_looked_at_once() -> None:
-    """A stream of words takes 8 calls for each event, where each event that ends in a word once took 144."""
+def test_each_event_of_a_stream_takes_few_calls() -> None:
+    """A stream of words takes 8 function calls for each event. Each event that ends in a word once took 144."""
     redaction = Redaction(default_redactor, {"A_TOKEN": "x9y8z7w6v5u4"})
     answer = b"".join(map(event, tokens(" ".join(f"it is set at word{number}" for number in range(200)))))
     redaction.mask_stream(answer, last=False)
@@ -144,9 +148,9 @@ def test_a_form_of_event_is_looked_at_once() -> None:
     ],
 )
 @pytest.mark.parametrize("in_turn", [True, False])
-def test_events_of_one_form_belong_to_one_text_and_those_of_another_place_do_not(form: str, *, in_turn: bool) -> None:
-    """Events of two answers, in turn or one after the other, that differ in a counter, a time or filler: a key in one
-    of them is masked.
+def test_events_of_one_form_are_joined_and_events_of_other_places_are_not(form: str, *, in_turn: bool) -> None:
+    """Events of two answers, in turn or in sequence, that differ in a counter, a time or filler are joined, so a key
+    over several events is masked.
     """
     key = next(key.text for key in keys(1) if key.service == "Groq")
     texts = [text.ljust(120, "-") for text in (f'it is\n"{key}" so ', "nothing is said here ")]
@@ -166,7 +170,7 @@ def test_events_of_one_form_belong_to_one_text_and_those_of_another_place_do_not
     assert (count, remaining) == (1, [texts[0].replace(key, "[REDACTED:groq-key]"), texts[1]])
 
 
-def test_what_waits_is_bounded() -> None:
+def test_the_waiting_text_is_bounded() -> None:
     """A text without an end does not wait for ever, and ordinary words do not wait."""
     texts = ["-----BEGIN RSA PRIVATE KEY-----\n" + "Aa1+" * PEM_LONGEST, "a1" * 10_000, "Done. ", "它是", "it is so,\n"]
     texts += ["The code is right.", "It is the way"]
@@ -174,15 +178,15 @@ def test_what_waits_is_bounded() -> None:
     assert [unfinished(text) for text in texts] == [0] * 7
 
 
-def test_a_long_name_of_a_field_waits_in_part() -> None:
-    """A field whose value is not closed waits from its name on, of which the last 80 letters are sufficient."""
+def test_only_the_end_of_a_long_field_name_waits() -> None:
+    """A field whose value is not closed waits from its name on, of which the last 80 letters suffice."""
     field = "y" * 100 + '_password": "correct horse'
 
     assert unfinished("x" * 10_000 + '{"' + field) == 80 + len('": "correct horse')
 
 
 @pytest.mark.parametrize("answers", [1, 8])
-def test_texts_without_a_place_for_a_cut_are_written(answers: int) -> None:
+def test_texts_without_a_place_to_cut_are_written(answers: int) -> None:
     """Eight answers that end in a word, or a name that a model repeats, do not keep the whole stream from its file."""
     events = b"".join(
         f'data: {{"choices":[{{"index":{number % answers},"delta":{{"content":"key "}}}}]}}\n\n'.encode()
@@ -222,8 +226,8 @@ with recorder.wrap(httpx.Client(transport=Wire(), trust_env=False)) as client:
 """
 
 
-def test_after_a_kill_neither_file_holds_a_key_that_was_being_spelled(tmp_path: Path) -> None:
-    """After SIGKILL in the middle of a key, with some parts of the stream written, no part has the key."""
+def test_after_a_kill_no_file_has_an_incomplete_key(tmp_path: Path) -> None:
+    """If the process is killed in the middle of a key, with some parts of the stream written, no part shows the key."""
     path = tmp_path / "run.json"
     (tmp_path / "said").write_text(f"One moment, please. Here it is:\n{PEM[:1200]}")
     process = subprocess.Popen(
@@ -242,7 +246,7 @@ def test_after_a_kill_neither_file_holds_a_key_that_was_being_spelled(tmp_path: 
     assert (b"One moment" in there, b"MIIE" in there, b"ErTy" in there) == (True, False, False)
 
 
-def test_a_long_event_with_a_secret_is_masked_in_short_steps() -> None:
+def test_a_long_event_with_a_secret_is_masked_in_short_slices() -> None:
     """Other threads may run after a few of its strings, while it is parsed and while its texts are collected."""
     key = next(key.text for key in keys(1) if key.service == "Groq")
     items = [{"a": number, "b": "x y"} for number in range(20_000)]

@@ -1,4 +1,4 @@
-"""Short strings of JSON are masked together: each as if it were alone."""
+"""Short strings of JSON are masked together, with the same result as each string alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BETWEEN = json_strings.BETWEEN
 
 
 def together(strings: list[str]) -> list[str]:
-    """Return each of these strings after they were masked as one JSON text."""
+    """Return each of these strings after all were masked as one JSON text."""
     return json.loads(REDACTION.mask(json.dumps(strings))[0])
 
 
@@ -27,8 +27,8 @@ def alone(strings: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_strings_next_to_each_other_are_masked_as_each_is_alone(seed: int) -> None:
-    """Names, values, keys and cut parts of them, which the next string may continue."""
+def test_adjacent_strings_are_masked_as_each_is_alone(seed: int) -> None:
+    """The strings are names, values, keys and cut parts of these, which the next string may continue."""
     random = Random(seed)
     texts = [*(key.text for key in keys(1)), *innocent().values()]
     strings = []
@@ -51,6 +51,6 @@ def test_strings_next_to_each_other_are_masked_as_each_is_alone(seed: int) -> No
         [f"password: hunter22{BETWEEN}"] * 3,
     ],
 )
-def test_a_string_may_contain_the_text_between_two(strings: list[str]) -> None:
-    """A hostile text that has this text, or a part of it, moves nothing into another string."""
+def test_a_string_may_contain_the_separator(strings: list[str]) -> None:
+    """A hostile text that has the separator between two strings, or a part of it, moves no text into another string."""
     assert together(strings) == [text.replace("hunter22", "[REDACTED:assigned-secret]") for text in strings]

@@ -1,4 +1,6 @@
-"""Letters after a secret's name: random letters, and a word that fills its line, are masked; prose and code stay."""
+"""Letters after a secret's name: random letters, and a word that fills its line, are masked. Prose and code stay
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -62,21 +64,21 @@ HARMLESS = (
 
 
 def drawn(random: Random, count: int) -> str:
-    """Random small letters."""
+    """Return random small letters."""
     return "".join(random.choices(string.ascii_lowercase, k=count))
 
 
 @pytest.mark.parametrize("text", ALONE)
 @pytest.mark.parametrize("word", ["rosebud", "winteriscoming", "xkqzjwvbqmtpfhgd"])
-def test_a_word_that_is_all_of_a_setting_is_masked(text: str, word: str) -> None:
-    """The word may be in a line of its own, in an element, or in a header. Nothing next to the word is masked."""
+def test_a_word_that_is_the_whole_value_of_a_setting_is_masked(text: str, word: str) -> None:
+    """The word may be in its own line, in an element, or in a header. No text next to the word is masked."""
     word = word if "Bearer" not in text or len(word) > 7 else f"{word}{word}"
 
     assert default_redactor(text.format(word)) == text.format("[REDACTED:assigned-secret]")
 
 
 @pytest.mark.parametrize("text", ANYWHERE)
-def test_random_letters_are_masked_wherever_a_name_is_before_them(text: str) -> None:
+def test_random_letters_are_masked_after_any_name(text: str) -> None:
     """At most one of fifty draws of 20 small letters is taken for words."""
     random = Random(3)
     words = [drawn(random, 20) for _ in range(50)]
@@ -86,13 +88,13 @@ def test_random_letters_are_masked_wherever_a_name_is_before_them(text: str) -> 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_prose_and_code_stay(text: str) -> None:
-    """A type, a word about the secret, a permission, an expression, a sentence, a label."""
+    """A type, a word about the secret, a permission, an expression, a sentence and a label are not masked."""
     assert default_redactor(f"a\n{text}\nb") == f"a\n{text}\nb"
 
 
 @pytest.mark.parametrize("text", [*(text.format("rosebudrose") for text in ALONE), *HARMLESS])
-def test_a_stream_is_masked_the_same_wherever_it_is_cut(text: str) -> None:
-    """A piece of a model's answer may end in the middle of a line, and its continuation is not known."""
+def test_a_stream_is_masked_the_same_at_any_cut(text: str) -> None:
+    """A part of a model's answer may end in the middle of a line, whose continuation is not known yet."""
     redaction = Redaction(default_redactor, {})
     whole = default_redactor(f"it is {text} so")
     texts = {
@@ -104,8 +106,8 @@ def test_a_stream_is_masked_the_same_wherever_it_is_cut(text: str) -> None:
     assert {cut: said for cut, said in texts.items() if said != whole} == {}
 
 
-def test_words_are_told_from_random_letters() -> None:
-    """No name in a program, and no word of several languages, counts as random; nearly all random letters do."""
+def test_words_are_distinguished_from_random_letters() -> None:
+    """No name in a program, and no word of several languages, counts as random. Nearly all random letters do."""
     words = (
         "authenticationprovider international wachtwoordherstellen accountbeheerder configuration_manager contraseña"
     )

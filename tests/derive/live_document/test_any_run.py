@@ -1,4 +1,4 @@
-"""In any order of a run's acts, the live document equals the fold of the whole journal."""
+"""In any order of a run's acts, the live document equals the document that is folded from the whole journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSAL = Answer(b'{"error":{"type":"rate_limit","message":"slow"}}', status=429
 
 
 class Agent:
-    """Several conversations on one recorder: each goes on, is cut, slides or is asked again."""
+    """Several conversations on one recorder. Each may grow, be cut, lose its beginning, or be sent again."""
 
     def __init__(self, recorder: TrajectoryRecorder) -> None:
         self.recorder = recorder
@@ -73,7 +73,7 @@ class Agent:
         self.recorder.record_agent_step(number, "thinking", asked(text)["messages"])
 
     def use(self, number: int, asked_for: bool) -> None:
-        """Return a tool that an open call has asked for, or None."""
+        """Record a tool, which an open call may have asked for."""
         stated = self.open[number % len(self.open)][1] if asked_for and self.open else None
         with self.recorder.tool_call("bash", {"n": number}, stated) as running:
             running.result = number
@@ -105,13 +105,13 @@ ACTIONS = st.one_of(
 
 SOON_LONG = DocumentLimits(inline_bytes=6_000)
 SMALL_ALL = DocumentLimits(inline_bytes=6_000, kept_bytes=0)
-"""Limits so small that every call is read a second time."""
+"""Limits so small that the document reads every call a second time."""
 
 
 @pytest.mark.parametrize("limits", [DocumentLimits(), SOON_LONG, SMALL_ALL], ids=["as they are", "soon long", "small"])
 @pytest.mark.parametrize("history", ["auto", "delta"])
-def test_the_live_document_is_what_the_journal_folds_to(history: str, limits: DocumentLimits) -> None:
-    """After every few things that an agent may do, the document agrees with the journal, and so it does at the end."""
+def test_the_live_document_equals_the_fold_of_the_journal(history: str, limits: DocumentLimits) -> None:
+    """The document agrees with the journal after every few acts of an agent, and at the end."""
     TrajectoryRecorder = limited(document=limits)  # noqa: N806 - the property's examples follow from its source
 
     @hypothesis_settings(max_examples=25, deadline=None)

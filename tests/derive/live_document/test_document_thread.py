@@ -1,4 +1,6 @@
-"""The thread of the process: which document it writes next, how long it waits before, and to whom it gives way."""
+"""The document thread: which document it writes next, how long it waits before, and when it leaves the write to a
+caller.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ from trace_recorder.derive.live_document.document_thread import DocumentLimits, 
 
 
 class StoppedError(BaseException):
-    """The thread would sleep."""
+    """Raised instead of letting the thread sleep."""
 
 
 @dataclass(eq=False)
 class Sleeping:
-    """A queue of a thread that waits for the test instead."""
+    """A stand-in for the thread's queue that raises instead of waiting."""
 
     asked_for: list[float] = field(default_factory=list)
 
@@ -38,7 +40,7 @@ class Sleeping:
 
 @dataclass(eq=False)
 class Waiting:
-    """A document that waits."""
+    """A document in the queue of the thread."""
 
     name: str
     written: list[str]
@@ -53,7 +55,7 @@ class Waiting:
 
 
 def test_the_run_that_has_waited_longest_comes_first() -> None:
-    """A run that gets another record meanwhile keeps its place."""
+    """A run that gets a second record while it waits keeps its place."""
     thread, written = DocumentThread(), list[str]()
     runs = [Waiting(name, written) for name in "abc"]
     for run in (*runs, runs[0]):
@@ -67,7 +69,7 @@ def test_the_run_that_has_waited_longest_comes_first() -> None:
 
 @pytest.mark.parametrize(("seconds", "least"), [(50, 500), (0, 300)])
 def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float) -> None:
-    """The wait is also at least as long as the limit: here 400 seconds."""
+    """The wait is also at least as long as the pause of the limits: here 400 seconds."""
     thread, written = DocumentThread(), list[str]()
     thread.waiting[Waiting("a", written, seconds, DocumentLimits(min_pause_seconds=400))] = None
     thread._counted_from = thread._last_end = time.perf_counter()
@@ -80,8 +82,10 @@ def test_a_write_waits_twenty_times_its_likely_cost(seconds: float, least: float
     assert least < queue.asked_for[0] <= max(20 * seconds, 400)
 
 
-def test_no_document_waits_for_one_that_its_caller_has_written() -> None:
-    """The thread sleeps for a long time because of a large document. When that is removed, the next one is written."""
+def test_a_removed_document_delays_no_other() -> None:
+    """If the thread sleeps because of a large document, and its caller writes that document, the next one is written at
+    once.
+    """
     thread, written, is_read = DocumentThread(), list[str](), threading.Event()
 
     class Large(Waiting):
@@ -101,8 +105,8 @@ def test_no_document_waits_for_one_that_its_caller_has_written() -> None:
     assert written == ["small"]
 
 
-def test_the_thread_gives_way_to_a_caller(tmp_path: Path) -> None:
-    """The document stays as it was, and nothing counts as a failure; the caller writes it."""
+def test_the_thread_leaves_the_write_to_a_waiting_caller(tmp_path: Path) -> None:
+    """The thread leaves the document unchanged, and counts no failure. The caller then writes the document."""
     recorder = limited(document=DocumentLimits(min_pause_seconds=3600))(tmp_path / "run.json", strict=True)
     recorder.start()
     for number in range(20):
@@ -120,7 +124,7 @@ def test_the_thread_gives_way_to_a_caller(tmp_path: Path) -> None:
     assert recorder._lifecycle.guard.count == 0
 
 
-def test_a_cheap_document_overtakes_a_dear_one() -> None:
+def test_a_cheap_document_overtakes_an_expensive_one() -> None:
     """An expensive document waits at most twice as long as it would alone."""
     thread, written = DocumentThread(), list[str]()
     dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.0001)
@@ -138,8 +142,8 @@ def test_a_cheap_document_overtakes_a_dear_one() -> None:
     assert 20 * dear.seconds < queue.asked_for[0] <= 2 * 20 * dear.seconds
 
 
-def test_cheap_documents_are_spread_over_the_wait_of_a_dear_one() -> None:
-    """After each cheap document the next one waits, so that no document is late while the costly one waits."""
+def test_cheap_documents_are_spread_over_the_wait_of_an_expensive_one() -> None:
+    """After each cheap document the next cheap one waits, so that no document is late while the expensive one waits."""
     thread, written = DocumentThread(), list[str]()
     dear, cheap = Waiting("dear", written, 50), Waiting("cheap", written, 0.5)
     thread.waiting = {dear: None, cheap: None}
@@ -153,8 +157,8 @@ def test_cheap_documents_are_spread_over_the_wait_of_a_dear_one() -> None:
     assert (written, queue.asked_for[0]) == ([], pytest.approx(2 * (390 + 10), abs=5))
 
 
-def test_a_handler_that_records_while_the_thread_starts_makes_no_second_one() -> None:
-    """Only one thread remains, and it writes."""
+def test_a_handler_that_records_while_the_thread_starts_starts_no_second_thread() -> None:
+    """Only one thread remains, and it writes the document."""
     thread, written = DocumentThread(), list[str]()
     others, handled = {*threading.enumerate()}, list[bool]()
 

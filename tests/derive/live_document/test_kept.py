@@ -1,4 +1,6 @@
-"""The memory and the open files of a run and its document do not grow with the run, and are released at its end."""
+"""The memory and the open files of a run and its document do not grow with the run, and are released at the
+run's end.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,15 @@ LISTS_FILES = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="ope
 
 
 def _kept_at_rest(run: Run | None) -> Kept:
-    """Return what a run keeps in memory while no thread writes its document."""
+    """Return how much memory a run uses while no thread writes its document."""
     assert run is not None
     with run._writer._lock:
         gc.collect()
         return kept_by(run)
 
 
-def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
-    """Ten times as many calls over a sliding history keep about as much, and so does a document of deltas."""
+def test_the_memory_of_a_run_does_not_grow(tmp_path: Path) -> None:
+    """Ten times as many calls over a sliding history need about as much memory, also with a document of deltas."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="delta", strict=True)
     recorder.start()
     talk: list[Payload] = [{"role": "system", "content": "s"}]
@@ -54,7 +56,9 @@ def test_what_is_kept_does_not_grow_with_the_run(tmp_path: Path) -> None:
 
 
 def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
-    """Objects that record and show a call are released when the call is settled, because they have no cycles."""
+    """Objects that record and show a call are released at once when the call is complete, because they have no
+    cycles.
+    """
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     talk: list[Payload] = []
 
@@ -83,7 +87,7 @@ def test_a_recorded_call_leaves_nothing_to_the_garbage_collector(tmp_path: Path)
 
 @LISTS_FILES
 def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
-    """Once a run has ended, its files are closed, though its recorder lives on and garbage is not collected."""
+    """Once a run has ended, its files are closed, although its recorder still exists and no garbage was collected."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     gc.disable()
     try:
@@ -99,8 +103,8 @@ def test_a_finished_run_holds_no_file_open(tmp_path: Path) -> None:
 
 
 @LISTS_FILES
-def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path) -> None:
-    """A thread that writes the document while its run closes leaves no file open, or comes too late to write."""
+def test_a_late_thread_opens_no_file(tmp_path: Path) -> None:
+    """A thread that writes the document while its run closes leaves no file open, or skips the write."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     call(recorder, asked("a"), said("fine"))
     run = recorder._lifecycle.run
@@ -119,7 +123,7 @@ def test_a_thread_that_comes_late_opens_no_file_again(tmp_path: Path) -> None:
 
 
 def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
-    """A recorder of many runs keeps the last run at most."""
+    """A recorder of many runs keeps at most the last run in memory."""
     recorder = TrajectoryRecorder(directory=tmp_path, strict=True)
     runs = weakref.WeakSet[Run]()
     for _ in range(3):
@@ -133,10 +137,10 @@ def test_a_recorder_keeps_none_of_its_finished_runs(tmp_path: Path) -> None:
 
 
 def _held(place: Path) -> list[str]:
-    """Return the names of the files that this process has open in a directory, including removed files."""
+    """Return the names of the files in a directory that this process has open, including removed files."""
     names = []
     for link in Path("/proc/self/fd").iterdir():
-        with suppress(FileNotFoundError):  # another thread has closed it meanwhile
+        with suppress(FileNotFoundError):  # another thread has closed the file meanwhile
             names.append(str(link.readlink()))
     return [name for name in names if name.startswith(str(place))]
 

@@ -1,4 +1,4 @@
-"""The document of long conversations: each call adds what is new."""
+"""The document of long conversations: each call adds only its new messages."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ HISTORIES: list[History] = ["auto", "delta"]
 
 
 def whole_prompts(recorder: TrajectoryRecorder, array: str, delta: str) -> list[bool]:
-    """Return the parts of the document that have all of their messages, and not only the new ones."""
+    """Return the entries of the document that have all of their messages, and not only the new ones."""
     parts: list[Payload] = document(recorder)[array]
     return [part[delta]["since"] is None for part in parts]
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_a_captured_conversation(history: History, tmp_path: Path) -> None:
-    """A document that becomes too long is written with deltas from its first call on."""
+def test_a_long_captured_conversation_becomes_deltas(history: History, tmp_path: Path) -> None:
+    """A document that becomes too long is written again with deltas, from its first call on."""
     recorder = SOON_LONG(tmp_path / "run.json", history=history)
     texts = [LARGE]
     for number in range(CALLS):
         call(recorder, asked(*texts), said(f"yes {number}"))
-        recorder.annotate("seen", number)  # the document is written
+        recorder.annotate("seen", number)  # this writes the document
         texts.append(f"more {number}")
     recorder.finalize()
 
@@ -50,7 +50,7 @@ def test_a_captured_conversation(history: History, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-def test_calls_and_steps_recorded_by_hand(history: History, tmp_path: Path) -> None:
+def test_calls_and_steps_recorded_by_hand_become_deltas(history: History, tmp_path: Path) -> None:
     recorder = SOON_LONG(tmp_path / "run.json", history=history)
     messages = [{"role": "user", "content": LARGE}]
     for number in range(CALLS):
@@ -64,7 +64,7 @@ def test_calls_and_steps_recorded_by_hand(history: History, tmp_path: Path) -> N
         assert sum(whole_prompts(recorder, array, delta)) == 1
 
 
-def test_agents_that_take_turns(tmp_path: Path) -> None:
+def test_alternating_agents_have_one_whole_prompt_each(tmp_path: Path) -> None:
     recorder = SOON_LONG(tmp_path / "run.json", history="delta")
     agents = [[f"{number}: {'x' * (50_000)}"] for number in range(4)]
     for turn in range(CALLS):
@@ -78,7 +78,7 @@ def test_agents_that_take_turns(tmp_path: Path) -> None:
     assert sum(whole_prompts(recorder, "llm_interactions", "input_messages_delta")) == len(agents)
 
 
-def test_another_conversation_with_the_same_beginning(tmp_path: Path) -> None:
+def test_conversations_with_the_same_beginning_are_deltas_of_their_own(tmp_path: Path) -> None:
     recorder = SOON_LONG(tmp_path / "run.json", history="delta")
     for texts in (
         ["a", LARGE],
@@ -95,8 +95,8 @@ def test_another_conversation_with_the_same_beginning(tmp_path: Path) -> None:
     assert agrees(recorder)
 
 
-def test_large_responses_one_after_another(tmp_path: Path) -> None:
-    """A write forgets each response before it reads the next one, for the calls and for the steps."""
+def test_large_responses_are_released_one_by_one(tmp_path: Path) -> None:
+    """A write releases each response before it reads the next one, for the calls and for the steps."""
     recorder = SOON_LONG(tmp_path / "run.json")
     response = "large " * 50_000
     for number in range(3):
@@ -116,8 +116,8 @@ def test_large_responses_one_after_another(tmp_path: Path) -> None:
     assert max(characters) < characters[0] + len(response) / 2
 
 
-def test_no_call_is_kept_while_the_next_one_is_read(tmp_path: Path) -> None:
-    """An iterator may keep a value until it makes the next one, and is not among the variables of a frame."""
+def test_no_call_is_kept_while_the_next_call_is_read(tmp_path: Path) -> None:
+    """The test counts references, because an iterator's value is not among the variables of a frame."""
     recorder = SOON_LONG(tmp_path / "run.json")
     for number in range(3):
         call(recorder, asked(f"{number}?"), said("yes"))
@@ -136,7 +136,7 @@ def test_no_call_is_kept_while_the_next_one_is_read(tmp_path: Path) -> None:
     watch(lambda: document.write(path), look)
 
     listed = [object()]
-    assert set(references) == {sys.getrefcount(listed[-1])}  # nothing but the list of this test refers to the call
+    assert set(references) == {sys.getrefcount(listed[-1])}  # only the list of this test refers to the call
 
 
 def test_a_call_is_read_again_once_for_its_interaction_and_its_step(tmp_path: Path) -> None:
@@ -155,4 +155,4 @@ def test_a_call_is_read_again_once_for_its_interaction_and_its_step(tmp_path: Pa
     watch(lambda: document.write(path), look)
 
     records = [record.offset for record in records_of(path) if record.kind in {"llm_request", "llm_response"}]
-    assert sorted(places) == sorted([*records, *records[:2]])  # the head of the document needs the first call
+    assert sorted(places) == sorted([*records, *records[:2]])  # the first members of the document need the first call

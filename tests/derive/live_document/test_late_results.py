@@ -1,4 +1,4 @@
-"""Results that come long after their calls, when memory has only the places of the calls."""
+"""Results that come long after their calls, when only the positions of the calls are in memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def answered(number: int) -> list[Payload]:
 
 
 @pytest.mark.parametrize("order", ["the oldest first", "the newest first"])
-def test_results_of_many_open_calls(tmp_path: Path, order: str) -> None:
-    """Each of many calls that waited at the same time has its result in the document, in whichever order they come."""
+def test_many_open_calls_get_their_results(tmp_path: Path, order: str) -> None:
+    """Each of many open calls has its result in the document, in whichever order the results come."""
     recorder = READ_TWICE(tmp_path / "run.json")
     recorder.start()
     for number in range(40):
@@ -48,7 +48,7 @@ def test_results_of_many_open_calls(tmp_path: Path, order: str) -> None:
 
 
 class _AtOnce(httpx.AsyncBaseTransport):
-    """Answers nothing before a number of requests have come."""
+    """A transport that answers no request before a number of requests have arrived."""
 
     def __init__(self, count: int) -> None:
         self._missing = count
@@ -63,7 +63,7 @@ class _AtOnce(httpx.AsyncBaseTransport):
 
 
 def _cost_of_end(directory: Path, at_once: int) -> float:
-    """How many functions the end of a run calls for each of so many calls that were open at once."""
+    """Return how many functions the end of a run calls for each of this many calls that were open at once."""
     recorder = READ_TWICE(directory / f"{at_once}.json")
     recorder.start()
 
@@ -78,6 +78,6 @@ def _cost_of_end(directory: Path, at_once: int) -> float:
     return taken / at_once
 
 
-def test_the_end_of_a_run_costs_each_call_the_same_however_many_were_open_at_once(tmp_path: Path) -> None:
+def test_the_end_of_a_run_costs_each_open_call_the_same(tmp_path: Path) -> None:
     _cost_of_end(tmp_path, 3)
     assert _cost_of_end(tmp_path, 100) < 3 * _cost_of_end(tmp_path, 4)

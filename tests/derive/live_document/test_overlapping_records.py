@@ -1,4 +1,4 @@
-"""A loop that does anything in any order: after every record the document says what the journal says."""
+"""A loop with overlapping acts in any order: after every record the document equals the journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trace_recorder.values.trajectory import Trajectory
 
 
 class Loop:
-    """An agent that does anything in any order: blocks overlap, tools outlive them, answers and streams end late."""
+    """An agent with acts in any order: blocks overlap, tools outlive their blocks, answers and streams end late."""
 
     def __init__(self, recorder: TrajectoryRecorder, seed: int, *, marks: bool) -> None:
         self.recorder = recorder
@@ -129,19 +129,19 @@ LIMITS = DocumentLimits(kept_bytes=0)
 
 
 def told(recorder: TrajectoryRecorder) -> Trajectory:
-    """Return the document of the whole journal."""
+    """Return the trajectory of the whole journal."""
     return folded(recorder.trajectory_path.with_suffix(".jsonl").read_bytes(), "running")
 
 
 def agrees(recorder: TrajectoryRecorder) -> bool:
-    """Return whether the document agrees with the whole journal after it was written now."""
+    """Return whether the document, written now, agrees with the whole journal."""
     recorder.save_trajectory()
     written = document(recorder)
     return bool(expanded(written) == {**told(recorder).to_document("inline"), "history": written["history"]})
 
 
 def lost(recorder: TrajectoryRecorder) -> list[str]:
-    """The tools that no model can have asked for, that ran in no block, and are not in exactly one step."""
+    """Return the tools that no model asked for and that ran in no block, but that are not in exactly one step."""
     ran = [record.data for record in records_of(recorder.trajectory_path) if record.kind == "tool_call"]
     shown = [call.name for step in told(recorder).agent_steps for call in step.tool_calls]
     return [
@@ -151,8 +151,8 @@ def lost(recorder: TrajectoryRecorder) -> list[str]:
 
 @pytest.mark.parametrize("marks", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_after_every_record_the_document_says_what_the_journal_says(tmp_path: Path, seed: int, marks: bool) -> None:
-    """Records overlap, come late, or repeat, with few values kept in memory; and each tool is in a step."""
+def test_the_document_equals_the_journal_after_every_record(tmp_path: Path, seed: int, marks: bool) -> None:
+    """Records overlap, come late, or repeat, and few values are kept in memory. Each tool is in a step."""
     recorder = limited(document=LIMITS)(tmp_path / "run.json", strict=True, history="inline")
     recorder.start()
     loop = Loop(recorder, seed, marks=marks)

@@ -1,4 +1,4 @@
-"""A caller and the thread that write one document at once: neither loses what the other wants to show."""
+"""A caller and the thread that write the same document at once: the document has the records of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def writer_of(
 
 
 class Replaced(type(Path())):  # type: ignore[misc]
-    """The path of a document. When its content has been written, a caller has a new record, and wants to save it."""
+    """The path of a document. Right after its content is written, a caller records something, and saves the
+    document.
+    """
 
     caller: threading.Thread
     journal: Path
@@ -55,7 +57,7 @@ class Replaced(type(Path())):  # type: ignore[misc]
         return str(super().__fspath__())
 
 
-def test_a_caller_who_comes_when_the_thread_has_just_written_has_the_record_in_the_document(tmp_path: Path) -> None:
+def test_a_record_made_right_after_the_thread_s_write_is_in_the_document(tmp_path: Path) -> None:
     path, journal = Replaced(tmp_path / "run.json"), tmp_path / "run.jsonl"
     journal.write_bytes(FIRST)
     path.journal, path.writer = journal, writer_of(journal, path)
@@ -67,7 +69,7 @@ def test_a_caller_who_comes_when_the_thread_has_just_written_has_the_record_in_t
 
 
 class Closing(AbstractContextManager[None, None]):
-    """A guard, in which a run ends that the thread is about to write. Its user then moves the document."""
+    """A guard that ends the run before the thread writes the document. The user then moves the document."""
 
     writer: DocumentWriter
     path: Path
@@ -96,8 +98,8 @@ def test_a_document_is_not_written_after_the_end_of_its_run(tmp_path: Path) -> N
     assert not path.exists()
 
 
-def test_a_record_that_is_added_while_a_document_is_written_does_not_delay_the_next_for_hours(tmp_path: Path) -> None:
-    """The cost depends on the bytes that were read, however large the journal was before."""
+def test_a_record_added_during_a_write_does_not_delay_the_next_write(tmp_path: Path) -> None:
+    """The predicted cost depends on the bytes that the write read, and not on the journal's earlier size."""
     journal, size = tmp_path / "run.jsonl", 4_000_000
     journal.write_bytes(journal_of(("start", {"task": "x" * size})))
     seconds = []
@@ -111,8 +113,8 @@ def test_a_record_that_is_added_while_a_document_is_written_does_not_delay_the_n
     assert seconds[1] < 8 * seconds[0]
 
 
-def test_a_large_record_after_a_small_document_does_not_delay_the_next_for_minutes(tmp_path: Path) -> None:
-    """To create a file costs more than the few bytes of a run that begins."""
+def test_a_large_record_after_a_small_document_does_not_delay_the_next_write(tmp_path: Path) -> None:
+    """Creating a file costs more than writing the few bytes of a new run, so this cost is not extrapolated by bytes."""
     journal = tmp_path / "run.jsonl"
     journal.write_bytes(FIRST)
     writer = writer_of(journal, tmp_path / "run.json")
@@ -123,8 +125,8 @@ def test_a_large_record_after_a_small_document_does_not_delay_the_next_for_minut
     assert writer.predicted_seconds() < 3
 
 
-def test_a_document_whose_caller_is_interrupted_is_written_by_the_thread(tmp_path: Path) -> None:
-    """Ctrl-C in the middle of a write, and no record after that."""
+def test_a_document_whose_caller_was_interrupted_is_written_by_the_thread(tmp_path: Path) -> None:
+    """Ctrl-C comes in the middle of a write, and no record follows."""
     journal, path = tmp_path / "run.jsonl", tmp_path / "run.json"
     journal.write_bytes(BOTH)
     presses = [KeyboardInterrupt()]
@@ -144,8 +146,10 @@ def test_a_document_whose_caller_is_interrupted_is_written_by_the_thread(tmp_pat
     writer.close()
 
 
-def test_a_write_that_fails_is_not_tried_again_more_often_than_others(tmp_path: Path) -> None:
-    """Another program may keep the file from being replaced. All steps before the last have then been done."""
+def test_a_failed_write_is_not_repeated_more_often_than_others(tmp_path: Path) -> None:
+    """If a program keeps the file from being replaced, the write still has a cost, because only its last step
+    failed.
+    """
     journal, path = tmp_path / "run.jsonl", tmp_path / "run.json"
     data = journal_of(("start", {}), *[("annotation", {"key": f"k{number}", "value": 1}) for number in range(10_000)])
     writer = writer_of(journal, path)

@@ -1,4 +1,4 @@
-"""The whole document: it is what the journal folds to, in the form that its length allows."""
+"""The whole document: the fold of the journal, with the history inline or as deltas, as its length requires."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trace_recorder.values.trajectory import History
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
-def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path: Path, history: str) -> None:
+def test_a_provider_s_text_is_not_taken_for_a_mark_of_the_document(tmp_path: Path, history: str) -> None:
     """Members and texts that look like the marks for shared texts are not replaced."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history)  # type: ignore[arg-type]
     hostile = {"request": 0, "input_messages": 0, "messages": 0, "said": '"request": 0, "input_messages": 0'}
@@ -46,8 +46,8 @@ def test_what_a_provider_says_is_not_taken_for_a_place_in_the_document(tmp_path:
 
 
 @pytest.mark.parametrize("history", ["inline", "delta"])
-def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: History) -> None:
-    """The document describes a text with half of a surrogate pair. All messages are in their places."""
+def test_half_a_surrogate_pair_leaves_the_document_readable(tmp_path: Path, history: History) -> None:
+    """The document describes a text with half of a surrogate pair. All messages are in their positions."""
     request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "provider": "p", "model": "m"}
     body = {"body": {"model": "m", "messages": None}, "items": {"messages": [[0, 0]]}, "check": {}}
     failed = {"interaction_id": "llm_1", "attempt": 0, "type": "Error", "message": "\ud83d"}
@@ -68,8 +68,8 @@ def test_half_a_character_leaves_the_document_readable(tmp_path: Path, history: 
     assert shown["error"]["message"] == {"__type__": "str", "repr": "'\\ud83d'"}
 
 
-def test_a_stream_s_error_that_is_cut_in_a_character_is_text(tmp_path: Path) -> None:
-    """The cut character reads as U+FFFD, as in the rest of a stream."""
+def test_an_error_of_a_stream_that_is_cut_within_a_character_is_text(tmp_path: Path) -> None:
+    """The cut character is read as U+FFFD, as in the rest of a stream."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     stream = b'data: {"error":{"type":"overloaded","message":"bad \\ud83d"}}\n\n'
 
@@ -82,8 +82,8 @@ def test_a_stream_s_error_that_is_cut_in_a_character_is_text(tmp_path: Path) -> 
     assert one.error.message == "bad \N{REPLACEMENT CHARACTER}"
 
 
-def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_it_out(tmp_path: Path) -> None:
-    """A request that shares its end with the one before, without the tool's answer in it, answers no call."""
+def test_a_request_without_the_tool_s_result_gives_no_result(tmp_path: Path) -> None:
+    """A request without a tool result answers no call, although it ends like the request before it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     asks = said(None, calls=[("c1", "bash", "{}")])
     answer = {"role": "tool", "tool_call_id": "c1", "content": "a.py"}
@@ -97,8 +97,8 @@ def test_what_a_tool_brought_back_is_not_brought_back_by_a_request_that_leaves_i
     assert [len(step.tool_results) for step in load(recorder.trajectory_path).agent_steps] == [1, 0, 0]
 
 
-def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
-    """For calls without ids, the answer of one call is not taken for the answer of another."""
+def test_a_repeated_result_belongs_to_its_own_call(tmp_path: Path) -> None:
+    """For calls without ids, the result of one call is not taken for the result of a later call."""
     recorder = limited(document=DocumentLimits(kept_bytes=0))(tmp_path / "run.json", strict=True)
     gemini = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
     asks = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
@@ -124,8 +124,8 @@ def test_a_result_that_comes_again_is_no_other_call_s(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 5_000, 10**6])
-def test_a_document_that_grows_long_is_what_deltas_from_the_beginning_are(tmp_path: Path, kept_bytes: int) -> None:
-    """A second read gives the same."""
+def test_a_document_that_grows_long_equals_a_document_of_deltas(tmp_path: Path, kept_bytes: int) -> None:
+    """Reading the journal a second time gives the same."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for number in range(1, 13):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
@@ -141,8 +141,8 @@ def test_a_document_that_grows_long_is_what_deltas_from_the_beginning_are(tmp_pa
     assert (tmp_path / "long.json").stat().st_size < 90_000
 
 
-def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> None:
-    """Prompts of exactly that length are inline, those of calls and those of steps."""
+def test_a_document_is_inline_up_to_the_limit_of_its_prompts(tmp_path: Path) -> None:
+    """Prompts of exactly the limit are inline, those of calls and those of steps."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
     for number in range(5):
         call(recorder, asked("x" * 10_000, str(number)), said("fine", identity=f"r{number}"))
@@ -163,8 +163,8 @@ def test_a_document_is_inline_as_long_as_its_prompts_may_be(tmp_path: Path) -> N
     assert histories == ["inline", "delta"]
 
 
-def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:
-    """Nothing that somebody has written into it stays."""
+def test_a_document_edited_by_somebody_is_replaced(tmp_path: Path) -> None:
+    """The next write removes all bytes that somebody else has written into the document."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     for number in range(20):
         recorder.record_agent_step(number, "thinking")
@@ -177,7 +177,7 @@ def test_a_document_that_somebody_edits_is_written_anew(tmp_path: Path) -> None:
 
 
 def _streaming(parts: int) -> bytes:
-    """A journal of one call whose stream goes on."""
+    """Return a journal of one call whose stream has not ended."""
     texts = [streamed(f"word{number} ").body.replace(b"data: [DONE]\n\n", b"") for number in range(parts)]
     request = {"interaction_id": "llm_1", "attempt": 0, "api": "openai-chat", "body": asked("x", stream=True)}
     part = {"interaction_id": "llm_1", "attempt": 0, "status": 200}
@@ -189,8 +189,8 @@ def _streaming(parts: int) -> bytes:
     )
 
 
-def test_a_stream_that_goes_on_is_joined_once(tmp_path: Path) -> None:
-    """The stream is joined once, however many parts it has, although its step shows it too."""
+def test_an_open_stream_is_joined_once(tmp_path: Path) -> None:
+    """The stream is joined once, however many parts it has, although a step shows it too."""
     path = tmp_path / "run.jsonl"
     path.write_bytes(_streaming(60))
     names: list[str] = []
@@ -205,8 +205,8 @@ def test_a_stream_that_goes_on_is_joined_once(tmp_path: Path) -> None:
     assert names.count("join_chunks") == 1
 
 
-def test_lines_in_another_order_are_read_as_load_reads_them(tmp_path: Path) -> None:
-    """The line of the last item is the first of the file: its number is higher than the bytes before it."""
+def test_lines_in_any_order_are_read_as_load_reads_them(tmp_path: Path) -> None:
+    """The line of the last item is moved to the beginning of the file."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history="inline", strict=True)
     call(recorder, asked(*map(str, range(600))), said("fine"))
     recorder.finalize()
@@ -225,7 +225,7 @@ def test_lines_in_another_order_are_read_as_load_reads_them(tmp_path: Path) -> N
 
 
 def unpacked_parts(act: Callable[[], object]) -> int:
-    """How many packed parts something unpacks."""
+    """Return how many compressed parts are unpacked during a call of the function."""
     unpacked = 0
 
     def profile(_: FrameType, event: str, function: object) -> None:
@@ -242,10 +242,10 @@ def unpacked_parts(act: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize(("error", "unpacked"), [(None, 0), ({"type": "overloaded", "message": "wait"}, 1)])
-def test_a_stream_that_has_ended_is_unpacked_only_for_its_error(
+def test_an_ended_stream_is_unpacked_only_for_its_error(
     tmp_path: Path, error: dict[str, str] | None, unpacked: int
 ) -> None:
-    """The assembled answer on file shows whether the stream has an error, even after its last event."""
+    """The assembled answer in the journal shows whether the stream has an error, even an error after its last event."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     answer = streamed("the error is", "here")
     failed = f"data: {json.dumps({'error': error})}\n\n".encode() if error else b""

@@ -1,4 +1,4 @@
-"""Snapshots: whenever anybody looks, the document is whole, and it is what the journal says."""
+"""Snapshots: at every moment the document is complete JSON and equals the journal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CAPTURED: tuple[Action, ...] = (
     lambda recorder: call(recorder, asked("a", stream=True), streamed("b", "c")),
     lambda recorder: call(recorder, asked("a" * 5000), said(None, calls=[("c", "n", "{")])),
 )
-"""The document has these records as soon as the agent waits. On a busy machine a thread writes it."""
+"""Records that the document has as soon as the agent waits. On a busy machine a thread writes them."""
 ACTIONS: tuple[Action, ...] = (
     lambda recorder: recorder.start(task="t"),
     *CAPTURED,
@@ -49,13 +49,8 @@ ACTIONS: tuple[Action, ...] = (
 
 @pytest.mark.parametrize("history", ["auto", "inline", "delta"])
 @pytest.mark.parametrize("durability", ["process", "disk"])
-def test_after_every_record_the_document_says_what_the_journal_says(
-    tmp_path: Path, history: str, durability: str
-) -> None:
-    """`json.load` finds a record when the call returns.
-
-    After a captured call it finds the record while the agent waits.
-    """
+def test_every_record_is_in_the_document_soon(tmp_path: Path, history: str, durability: str) -> None:
+    """`json.load` finds a record when its call returns. It finds a captured call while the agent waits."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", history=history, durability=durability, strict=True)  # type: ignore[arg-type]
 
     agreeing = []
@@ -71,14 +66,14 @@ def test_after_every_record_the_document_says_what_the_journal_says(
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait for a thread; a condition that never becomes true ends the test."""
+    """Wait until a thread has made a condition true. Fail the test if it never becomes true."""
     end = time.monotonic() + 120
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
 
 
 class Looking(httpx.BaseTransport):
-    """A wire that answers when the document shows the call. It gives up after a while."""
+    """A transport that answers as soon as the document shows the call. It stops waiting after a while."""
 
     def __init__(self, recorder: TrajectoryRecorder) -> None:
         self._recorder = recorder
@@ -93,8 +88,8 @@ class Looking(httpx.BaseTransport):
         return bool(self.seen)
 
 
-def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
-    """A request that waits for its answer is in the document while it waits."""
+def test_a_call_in_flight_is_shown_soon(tmp_path: Path) -> None:
+    """A request that waits for its answer is in the document during the wait."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     wire = Looking(recorder)
@@ -107,15 +102,15 @@ def test_what_is_under_way_is_shown_soon(tmp_path: Path) -> None:
 
 
 def _writes(act: Callable[[], object]) -> bool:
-    """Whether this thread writes a document meanwhile."""
+    """Return whether this thread writes a document during a call of the function."""
     called: list[CodeType] = []
     watch(act, lambda frame: called.append(frame.f_code))
     assert called
     return WholeDocument.write.__code__ in called
 
 
-def test_what_the_agent_records_is_shown_at_once_while_the_journal_is_small(tmp_path: Path) -> None:
-    """Beyond 64 KB, the thread shows it."""
+def test_records_are_shown_at_once_in_a_small_run(tmp_path: Path) -> None:
+    """Up to 64 KB of journal, the recording call writes the document itself. Beyond, the thread writes it."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     at_once = []
@@ -131,7 +126,7 @@ def test_what_the_agent_records_is_shown_at_once_while_the_journal_is_small(tmp_
 
 
 def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
-    """The same is true in a short run, and with a slow model."""
+    """Neither in a short run nor with a slow model does the caller write the document."""
     recorder = limited(document=DocumentLimits(cost_multiple=0, min_pause_seconds=0))(
         tmp_path / "run.json", strict=True
     )
@@ -142,8 +137,8 @@ def test_no_captured_call_waits_for_its_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["save_trajectory", "finalize"])
-def test_a_document_is_complete_when_it_is_asked_for(tmp_path: Path, end: str) -> None:
-    """Neither a large journal nor a long pause of the thread delays the document."""
+def test_a_saved_document_is_complete(tmp_path: Path, end: str) -> None:
+    """Neither a large journal nor a long pause of the thread delays a document that the caller saves."""
     recorder = limited(document=DocumentLimits(cost_multiple=1e9))(tmp_path / "run.json", strict=True)
     recorder.start()
     for number in range(3):
@@ -198,8 +193,10 @@ print(json.dumps([torn, last, reads > 1]))
     [DEFAULT_LIMITS, DocumentLimits(at_once_bytes=20_000, inline_bytes=60_000)],
     ids=["as it is", "soon large"],
 )
-def test_no_reader_sees_half_a_document(tmp_path: Path, limits: DocumentLimits) -> None:
-    """While a thousand records are written, across both sizes at which the writing changes, every read is whole."""
+def test_no_reader_sees_an_incomplete_document(tmp_path: Path, limits: DocumentLimits) -> None:
+    """Every read is complete while a thousand records are written, across both sizes at which the way of writing
+    changes.
+    """
     path = tmp_path / "run.json"
     with subprocess.Popen([sys.executable, "-c", READER, path], stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout is not None
@@ -216,8 +213,8 @@ def test_no_reader_sees_half_a_document(tmp_path: Path, limits: DocumentLimits) 
 
 
 @pytest.mark.parametrize("limit", [0, 4_000])
-def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: int) -> None:
-    """With `history="auto"`, a document beyond the limit becomes one with deltas, and loads the same."""
+def test_a_large_document_becomes_deltas(tmp_path: Path, limit: int) -> None:
+    """With `history="auto"`, a document beyond the limit is written with deltas, and loads the same."""
     recorder = limited(document=DocumentLimits(inline_bytes=limit))(tmp_path / "run.json", strict=True)
     for length in range(1, 6):
         call(recorder, asked(*(f"{number} {TEXT}" for number in range(length))), said("x", identity=f"c{length}"))
@@ -228,8 +225,8 @@ def test_where_it_grows_large_the_history_becomes_deltas(tmp_path: Path, limit: 
     assert [len(call.input_messages) for call in load(tmp_path / "alone.json").llm_interactions] == [1, 2, 3, 4, 5]
 
 
-def test_the_limit_is_of_bytes(tmp_path: Path) -> None:
-    """Chinese characters count by their size on the disk."""
+def test_the_limit_counts_bytes(tmp_path: Path) -> None:
+    """Chinese characters count by their size on disk."""
     recorder = limited(document=DocumentLimits(inline_bytes=20_000))(tmp_path / "run.json", strict=True)
     call(recorder, asked("中" * 9_000), said("x"))
     recorder.finalize()
@@ -237,8 +234,8 @@ def test_the_limit_is_of_bytes(tmp_path: Path) -> None:
     assert document(recorder)["history"] == "delta"
 
 
-def test_only_messages_of_prompts_count(tmp_path: Path) -> None:
-    """Deltas make nothing else shorter, so a document that is long without them stays inline."""
+def test_only_messages_of_prompts_count_towards_the_limit(tmp_path: Path) -> None:
+    """Deltas shorten nothing else, so a document that is long without prompts stays inline."""
     recorder = limited(document=DocumentLimits(inline_bytes=20_000))(tmp_path / "run.json", strict=True)
     recorder.annotate("k", "x" * 30_000)
     call(recorder, asked("x"), said("y" * 30_000))
@@ -248,7 +245,7 @@ def test_only_messages_of_prompts_count(tmp_path: Path) -> None:
 
 
 def test_two_recorders_in_one_directory(tmp_path: Path) -> None:
-    """Runs that go on at once in one directory, in threads, each show their own steps."""
+    """Runs that are recorded at the same time into one directory, in threads, each show their own steps."""
     recorders = [TrajectoryRecorder(directory=tmp_path, strict=True) for _ in range(2)]
 
     def record(recorder: TrajectoryRecorder, first: int) -> None:
@@ -266,8 +263,8 @@ def test_two_recorders_in_one_directory(tmp_path: Path) -> None:
     assert [step_numbers(recorder) for recorder in recorders] == [list(range(50)), list(range(100, 150))]
 
 
-def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:
-    """Each recorded call is in the document when it returns, however the calls overlap."""
+def test_records_of_many_threads_are_all_shown(tmp_path: Path) -> None:
+    """Each recorded call is in the document when it returns, however the threads overlap."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     missing: list[int] = []
@@ -288,8 +285,8 @@ def test_many_threads_on_one_recorder_lose_nothing(tmp_path: Path) -> None:
     assert (missing, len(step_numbers(recorder)), agrees(recorder)) == ([], 100, True)
 
 
-def test_a_run_that_ends_while_its_thread_waits_to_write_does_not_write_beside_another(tmp_path: Path) -> None:
-    """A signal's handler ends the run there: the last document is written after that of the thread with the lock."""
+def test_a_run_that_ends_in_a_handler_waits_for_the_thread_s_write(tmp_path: Path) -> None:
+    """A signal's handler ends the run there: its last document is written after that of the thread with the lock."""
     recorder = TrajectoryRecorder(tmp_path / "run.json", strict=True)
     recorder.start()
     run = recorder._lifecycle.run

@@ -1,4 +1,4 @@
-"""Interrupts, deep stacks, odd numbers, files that are moved and disks that are full: the document stays whole."""
+"""Interrupts, deep stacks, odd numbers, moved files and full disks: the document stays complete."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def growing_call(recorder: TrajectoryRecorder, number: int) -> None:
 def test_ctrl_c_at_any_moment_leaves_the_files_in_agreement(
     tmp_path: Path, act: Callable[[TrajectoryRecorder, int], None], every: int
 ) -> None:
-    """Interrupted at whichever line while recording, a run goes on: nothing twice, and both files say the same."""
+    """A run goes on after an interrupt at any line of recording. No record is doubled, and both files agree."""
     wrong: dict[str, list[int]] = {}
     for moment in range(1, 100_000, every):
         recorder = TrajectoryRecorder(tmp_path / "run.json")
@@ -106,7 +106,7 @@ def test_recording_from_deep_in_a_recursion_leaves_the_files_in_agreement(tmp_pa
     assert [gap.what for gap in trajectory.gaps if "damaged" in gap.what] == []
 
 
-def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
+def test_a_nearly_full_stack_without_a_thread_prevents_only_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the stack has room for a step, but not for the document or a thread, a gap says so."""
@@ -139,11 +139,11 @@ def test_a_nearly_full_stack_without_a_thread_costs_only_the_document(
 @pytest.mark.parametrize(
     "number", [float("nan"), [1], {"a": 1}, object(), "one", None, 2**70, True], ids=lambda one: type(one).__name__
 )
-def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> None:
-    """The run is written and read to its end, whatever numbers the agent gives its steps."""
+def test_no_step_number_breaks_the_document(tmp_path: Path, number: object) -> None:
+    """The document is written and can be read, whatever numbers the agent gives its steps."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     for tell in (recorder.record_agent_step, recorder.update_lakeview):
-        with suppress(TypeError):  # once it is on file
+        with suppress(TypeError):  # after the record is on disk
             tell(number, "thinking")  # type: ignore[operator]
     recorder.record_agent_step(2, "completed")
     recorder.finalize(success=True)
@@ -151,8 +151,8 @@ def test_no_step_number_poisons_the_document(tmp_path: Path, number: object) -> 
     assert (document(recorder)["status"], step_numbers(recorder)[-1], agrees(recorder)) == ("completed", 2, True)
 
 
-def test_a_directory_that_is_deleted_under_a_run_does_not_reach_the_agent(tmp_path: Path) -> None:
-    """If the files are removed, recording continues, and everything is in files that are made again."""
+def test_a_deleted_directory_does_not_disturb_the_agent(tmp_path: Path) -> None:
+    """If the files are removed, recording continues, and all records are in files that are created again."""
     recorder = TrajectoryRecorder(tmp_path / "runs" / "run.json")
     recorder.start()
     recorder.record_agent_step(1, "thinking")
@@ -164,8 +164,8 @@ def test_a_directory_that_is_deleted_under_a_run_does_not_reach_the_agent(tmp_pa
     assert (step_numbers(recorder), agrees(recorder)) == ([1, 2], True)
 
 
-def test_a_run_whose_files_were_moved_away_does_not_write_over_another(tmp_path: Path) -> None:
-    """If somebody moves the files of an open run, another run that begins at their path stays whole."""
+def test_a_run_with_moved_files_does_not_overwrite_a_second_run(tmp_path: Path) -> None:
+    """If somebody moves the files of an open run, a second run at the old path stays complete."""
     moved = TrajectoryRecorder(tmp_path / "run.json", task="moved")
     moved.start()
     moved.annotate("a", 1)
@@ -182,8 +182,8 @@ def test_a_run_whose_files_were_moved_away_does_not_write_over_another(tmp_path:
     assert (document(other)["task"], agrees(other)) == ("other", True)
 
 
-def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> None:
-    """If one write finds no room, the last good document stays, and the next document is complete."""
+def test_a_failed_snapshot_is_made_up_by_the_next(tmp_path: Path) -> None:
+    """If a write fails because the disk is full, the last good document stays, and the next document is complete."""
     journal = Journal.create(tmp_path / "run.jsonl")
     journal.append("start", to_json({"version": 1}), "t")
 
@@ -207,8 +207,8 @@ def test_a_snapshot_that_failed_is_made_up_for_by_the_next(tmp_path: Path) -> No
     assert json.loads((tmp_path / "run.json").read_text())["annotations"] == {"k": 1}
 
 
-def test_a_directory_that_took_the_document_s_name_stays_where_it_is(tmp_path: Path) -> None:
-    """A directory with the document's name is neither replaced nor hidden under another name."""
+def test_a_directory_with_the_document_s_name_is_not_replaced(tmp_path: Path) -> None:
+    """Such a directory is neither replaced nor moved."""
     recorder = TrajectoryRecorder(tmp_path / "run.json")
     recorder.start()
     recorder.trajectory_path.unlink()

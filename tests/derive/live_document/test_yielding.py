@@ -1,4 +1,6 @@
-"""A background thread that writes a document lets other threads run during a long text, wherever it is."""
+"""A background thread that writes a document lets other threads run while it processes a long text, wherever the text
+is.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,10 @@ def in_the_metadata(length: int) -> Records:
         (in_the_metadata, 1),
     ],
 )
-def test_a_long_text_is_written_in_steps(records: Callable[[int], Records], times: int, tmp_path: Path) -> None:
-    """The thread yields `times` times for each step of the text: while it reads the parts, and while it writes."""
+def test_a_long_text_is_written_in_slices(records: Callable[[int], Records], times: int, tmp_path: Path) -> None:
+    """The thread yields once for each slice of the text, `times` times: while it reads the parts, and while it
+    writes.
+    """
 
     def yields(length: int) -> int:
         journal = tmp_path / f"{length}.jsonl"
