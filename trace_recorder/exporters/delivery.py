@@ -52,15 +52,15 @@ def deliver(
     """
     names = {span.span_id: span.addition_ids for span in planned if span.addition_ids}
     sent = 0
-    for listed in (planned, additions):
-        waiting = [span for span in listed if span.span_id not in delivered.ids]
-        done = 0
+    for spans in (planned, additions):
+        waiting = [span for span in spans if span.span_id not in delivered.ids]
+        accepted = 0
         for batch in batches(waiting):
             if not send(batch):
-                return Delivery(sent + done, len(waiting) - done)
+                return Delivery(sent + accepted, len(waiting) - accepted)
             delivered.add(name for span in batch for name in (span.span_id, *names.get(span.span_id, ())))
-            done += len(batch)
-        sent += done
+            accepted += len(batch)
+        sent += accepted
     return Delivery(sent)
 
 
@@ -86,8 +86,8 @@ def additions(trajectory: Trajectory, maker: SpanMaker, conventions: Conventions
 
     Langfuse gets no such spans, because rewards are sent to it as scores.
     """
-    of_run = maker.for_run(trajectory)
-    return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, of_run.ids), of_run)
+    run_maker = maker.for_run(trajectory)
+    return () if conventions == "langfuse" else plan_additions(SpanTree.of(trajectory, run_maker.ids), run_maker)
 
 
 SUFFIX = ".delivered"

@@ -249,12 +249,12 @@ def _outputs(attributes: Mapping[str, Payload]) -> dict[str, Payload]:
 
 def _usage(usage: Mapping[str, int]) -> dict[str, Payload]:
     """Return LangSmith's token counts: the input includes cached tokens, and the output includes reasoning tokens."""
-    read, write = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
-    thought = usage.get("output_reasoning_tokens")
+    cache_read, cache_write = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
+    reasoning = usage.get("output_reasoning_tokens")
     return {
-        "input_tokens": usage.get("input", 0) + (read or 0) + (write or 0),
-        "output_tokens": usage.get("output", 0) + (thought or 0),
+        "input_tokens": usage.get("input", 0) + (cache_read or 0) + (cache_write or 0),
+        "output_tokens": usage.get("output", 0) + (reasoning or 0),
         "total_tokens": usage.get("total", 0),
-        "input_token_details": without_none(cache_read=read, cache_creation=write),
-        "output_token_details": without_none(reasoning=thought),
+        "input_token_details": without_none(cache_read=cache_read, cache_creation=cache_write),
+        "output_token_details": without_none(reasoning=reasoning),
     }

@@ -55,7 +55,7 @@ class GrowingJournal:
         Return whether the records or the status changed. Raises OSError, TrajectoryFormatError if the file is not a
         journal, and ReplacedError if it is another journal now.
         """
-        before = self._offset, self.status
+        state_before = self._offset, self.status
         # A program that adds records to an ended run takes the lock, too, so an end record counts more than the lock.
         alive = False if self._has_end else is_locked(self.path)
         with self.path.open("rb") as file:
@@ -67,7 +67,7 @@ class GrowingJournal:
         refuse_others(self.fold, self._head, self.path)
         if not self._has_end:
             self._status = status_without_end(self.path, self.fold)
-        return (self._offset, self.status) != before
+        return (self._offset, self.status) != state_before
 
     def _check_identity(self, state: os.stat_result) -> None:
         identity = state.st_dev, state.st_ino

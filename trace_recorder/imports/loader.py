@@ -89,11 +89,11 @@ def load_each(path: Path) -> Iterator[Trajectory]:
     if source.head.lstrip(b"\xef\xbb\xbf{ \r\n\t").startswith(_DOCUMENT_BEGIN):  # our own documents may have any length
         source.max_document_bytes = source.max_values = sys.maxsize
     try:
-        own = load_own(source)
+        trajectory = load_own(source)
     except NotOwnError as error:
         refused = error.with_traceback(None)  # the frames of the traceback would keep the file's content in memory
     else:
-        yield own
+        yield trajectory
         return
     foreign = import_module("trace_recorder.imports.foreign.formats")
     if foreign.format_of(source) is None:
@@ -124,12 +124,12 @@ def load_own(source: _BoundedFile) -> Trajectory:
     if atif.is_atif(document):
         return _imported(atif.from_atif(document, str(path)), "atif", path)
     try:
-        own = replace(from_document(document, str(path)), path=path)
+        trajectory = replace(from_document(document, str(path)), path=path)
     except TrajectoryFormatError as error:
         raise NotOwnError(str(error)) from None
-    if own.status == "running":  # a document alone does not show whether its run is still running
-        own = replace(own, status="unknown")
-    return _imported(own, "trae-agent", path) if "schema_version" not in document else own
+    if trajectory.status == "running":  # a document alone does not show whether its run is still running
+        trajectory = replace(trajectory, status="unknown")
+    return _imported(trajectory, "trae-agent", path) if "schema_version" not in document else trajectory
 
 
 def _imported(trajectory: Trajectory, format_name: str, path: Path) -> Trajectory:

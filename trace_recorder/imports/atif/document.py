@@ -110,11 +110,11 @@ def _readers(document: Mapping[str, Payload], parent: TrajectoryReader | None = 
     """Yield the reader of a trajectory, and the readers of its sub-agents at any depth, each with its calls."""
     subs = document.get("subagent_trajectories") or ()
     embedded = frozenset(sub["trajectory_id"] for sub in subs if sub.get("trajectory_id"))
-    own = TrajectoryReader(document, embedded, parent)
-    own.calls = [*own.read()]
-    yield own
+    reader = TrajectoryReader(document, embedded, parent)
+    reader.calls = [*reader.read()]
+    yield reader
     for sub in subs:
-        yield from _readers(sub, own)
+        yield from _readers(sub, reader)
 
 
 def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteraction]:
@@ -122,12 +122,12 @@ def _in_order_of_time(readers: Sequence[TrajectoryReader]) -> list[LLMInteractio
 
     If every call has a time, the calls are in order of time.
     """
-    own = [(reader, interaction) for reader in readers for interaction in reader.calls]
-    if all(interaction.timestamp for _, interaction in own):
-        own.sort(key=lambda pair: _parsed_time(pair[1].timestamp))
+    calls = [(reader, interaction) for reader in readers for interaction in reader.calls]
+    if all(interaction.timestamp for _, interaction in calls):
+        calls.sort(key=lambda pair: _parsed_time(pair[1].timestamp))
     known: set[str] = set()
     identified: list[LLMInteraction] = []
-    for number, (reader, interaction) in enumerate(own, start=1):
+    for number, (reader, interaction) in enumerate(calls, start=1):
         identity = interaction.interaction_id if interaction.interaction_id not in {"", *known} else f"atif_{number}"
         known.add(identity)
         identified.append(replace(interaction, interaction_id=identity))

@@ -97,12 +97,12 @@ def of_result(result: Mapping[str, Payload], embedded: frozenset[str], *, in_ste
     `in_step` is True if a step of the agent has the result. If such a result names no tool call, the kept members
     include `in_step`.
     """
-    alone = in_step and result.get("source_call_id") is None
+    names_no_call = in_step and result.get("source_call_id") is None
     refs = external_references(result, embedded)
     return without_none(
         extra=_without(as_dict(result.get("extra")), _OF_RESULT) or None,
         subagent_trajectory_ref=refs or None,
-        in_step=alone or None,
+        in_step=names_no_call or None,
     )
 
 

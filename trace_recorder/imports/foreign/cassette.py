@@ -54,16 +54,16 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls to models of a cassette as one run."""
     document = _load_yaml(source) if _is_yaml(source) else source.document
     events: list[Event] = []
-    others, remaining = 0, source.max_run_bytes
+    other_count, remaining = 0, source.max_run_bytes
     for number, interaction in enumerate(as_list(as_dict(document).get("interactions")), start=1):
         exchange = _events(as_dict(interaction), number)
         remaining -= sum(len(event.response or b"") for event in exchange if isinstance(event, HttpExchange))
         if remaining < 0:  # short bodies may decompress to long ones
             events.append(Missing(what=f"interaction {number} and those after it", why="they are too large together"))
             break
-        others += not exchange
+        other_count += not exchange
         events += exchange
-    yield ForeignRun(identity=source.path.name.partition(".")[0], events=[*events, *other_requests(others)])
+    yield ForeignRun(identity=source.path.name.partition(".")[0], events=[*events, *other_requests(other_count)])
 
 
 def _events(interaction: Members, number: int) -> list[Event]:

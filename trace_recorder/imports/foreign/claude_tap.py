@@ -44,14 +44,14 @@ def recognizes(source: Source) -> bool:
 def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls of a trace as one run."""
     run = ForeignRun(identity=source.path.name.partition(".")[0])
-    others = 0
+    other_count = 0
     for line in _records(source):
         events = _events(line)
         if any(isinstance(event, HttpExchange) for event in events):
             run.source |= without_none(tool=as_text(as_dict(as_dict(line.value).get("capture")).get("client")))
-        others += not events
+        other_count += not events
         run.events += events
-    run.events += other_requests(others)
+    run.events += other_requests(other_count)
     yield run
 
 

@@ -44,7 +44,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
         source=without_none(title=document.get("title"), directory=document.get("workspaceDirectory")),
     )
     items = [as_dict(item) for item in as_list(document.get("history"))]
-    _ContinueSessionReader(run, _answered_apart(items)).read_all(items)
+    _ContinueSessionReader(run, _calls_with_result_messages(items)).read_all(items)
     if usage := as_dict(document.get("usage")):
         run.events.append(Annotation(key="session_usage", value=usage))
     rest = {name: value for name, value in document.items() if name not in ("history", "sessionId", "usage")}
@@ -52,7 +52,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     yield run
 
 
-def _answered_apart(items: list[Members]) -> set[str]:
+def _calls_with_result_messages(items: list[Members]) -> set[str]:
     """Return the ids of the tool calls whose results are separate messages."""
     messages = (as_dict(item.get("message")) for item in items)
     return {call_id for message in messages if (call_id := as_text(message.get("toolCallId")))}
@@ -61,10 +61,10 @@ def _answered_apart(items: list[Members]) -> set[str]:
 class _ContinueSessionReader:
     """Reads one session."""
 
-    def __init__(self, run: ForeignRun, answered_apart: set[str]) -> None:
+    def __init__(self, run: ForeignRun, calls_with_result_messages: set[str]) -> None:
         self.run = run
         self.history = AgentHistory(run.events)
-        self._answered_apart = answered_apart
+        self._calls_with_result_messages = calls_with_result_messages
         self._thoughts: list[str] = []
 
     def read_all(self, items: list[Members]) -> None:
@@ -120,7 +120,7 @@ class _ContinueSessionReader:
     def _add_result(self, state: Members) -> None:
         call_id, status = as_text(state.get("toolCallId")), as_text(state.get("status"))
         outputs = [as_text(as_dict(output).get("content")) for output in as_list(state.get("output"))]
-        if not outputs or call_id in self._answered_apart:
+        if not outputs or call_id in self._calls_with_result_messages:
             return
         failed = _FAILED.get(status or "")
         name = as_text(as_dict(as_dict(state.get("toolCall")).get("function")).get("name"))

@@ -117,8 +117,11 @@ class _TrajectoryEvents:
     def events(self) -> Iterator[Event]:
         """Yield the events in the order of the run's steps, and then the calls that belong to no step."""
         for step in self._run.agent_steps:
-            own = [step.interaction] if step.interaction else []
-            for call in (*(self._remaining[name] for name in step.interaction_ids if name in self._remaining), *own):
+            step_calls = [step.interaction] if step.interaction else []
+            for call in (
+                *(self._remaining[name] for name in step.interaction_ids if name in self._remaining),
+                *step_calls,
+            ):
                 if self._remaining.pop(call.interaction_id, None) is not None:
                     yield self._call(call)
             if step.derived:

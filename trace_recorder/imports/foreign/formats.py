@@ -59,10 +59,12 @@ __all__ = ("IMPORTED_FROM", "Source", "format_of", "journal_lines", "read_runs")
 def format_of(source: Source) -> str | None:
     """Return the name of a file's format, or None if it is unknown. Raises OSError and TrajectoryFormatError."""
     formats = IMPORT_FORMATS.items()
-    return next((name for name, record in formats if try_call(partial(record.recognizes, source), _is_not)), None)
+    return next(
+        (name for name, record in formats if try_call(partial(record.recognizes, source), _not_recognized)), None
+    )
 
 
-def _is_not(error: Exception) -> bool:
+def _not_recognized(error: Exception) -> bool:
     if isinstance(error, TrajectoryFormatError | OSError):
         raise error
     return False

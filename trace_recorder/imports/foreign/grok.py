@@ -44,7 +44,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
     if (updates := source.path.with_name("updates.jsonl")).is_file():
         source.read_too.add(updates)
     history = AgentHistory(run.events)
-    before: list[Members] = []
+    lines_before: list[Members] = []
     for line in source.lines():
         members = as_dict(line.value)
         kind = as_text(members.get("type"))
@@ -54,14 +54,14 @@ def read(source: Source) -> Iterator[ForeignRun]:
             else:
                 run.events.append(Missing(what=f"line {line.number}", why=line.why or "it is not an object"))
         elif kind in _BEFORE_ANSWERS:
-            before.append(members)
+            lines_before.append(members)
         else:
-            if kind == "assistant" or before:
-                _answer(run, history, members if kind == "assistant" else {}, before)
-                before = []
+            if kind == "assistant" or lines_before:
+                _answer(run, history, members if kind == "assistant" else {}, lines_before)
+                lines_before = []
             _add(run, history, kind or "", members)
-    if before:
-        _answer(run, history, {}, before)
+    if lines_before:
+        _answer(run, history, {}, lines_before)
     history.finish()
     yield run
 
@@ -77,15 +77,15 @@ def _add(run: ForeignRun, history: AgentHistory, kind: str, members: Members) ->
             run.task = run.task or first_text(content) or None
 
 
-def _answer(run: ForeignRun, history: AgentHistory, members: Members, before: list[Members]) -> None:
+def _answer(run: ForeignRun, history: AgentHistory, members: Members, lines_before: list[Members]) -> None:
     """Add the call that gave an answer.
 
     `before` has the lines before the answer. If `members` is empty, no answer follows these lines.
     """
-    thoughts = [join_texts(_texts(line), "\n") for line in before if line.get("type") == "reasoning"]
+    thoughts = [join_texts(_texts(line), "\n") for line in lines_before if line.get("type") == "reasoning"]
     calls = tuple(map(_call, as_list(members.get("tool_calls"))))
     model = as_text(members.get("model_id"))
-    extra = without_none(model_fingerprint=members.get("model_fingerprint"), before=before or None)
+    extra = without_none(model_fingerprint=members.get("model_fingerprint"), before=lines_before or None)
     text = as_text(members.get("content"))
     call = history.call(
         "", LLMResponse(text, reasoning=join_texts(thoughts, "\n\n"), tool_calls=calls, model=model, extra=extra)

@@ -36,15 +36,15 @@ def read(source: Source) -> Iterator[ForeignRun]:
     """Yield the calls to models in a log as one run, in the order in which they began."""
     log = as_dict(as_dict(source.document)["log"])
     events: list[Event] = []
-    others = 0
+    other_count = 0
     for number, entry in enumerate(as_list(log.get("entries")), start=1):
         exchange = _events(as_dict(entry), number)
-        others += not exchange
+        other_count += not exchange
         events += exchange
     creator = as_dict(log.get("creator"))
     yield ForeignRun(
         identity=source.path.name.removesuffix(".har"),
-        events=[*sorted(events, key=lambda event: event.time), *other_requests(others)],
+        events=[*sorted(events, key=lambda event: event.time), *other_requests(other_count)],
         source=without_none(tool=as_text(creator.get("name")), version=as_text(creator.get("version"))),
     )
 

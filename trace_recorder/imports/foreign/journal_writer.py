@@ -146,10 +146,10 @@ class _JournalWriter:
         self.calls += 1
         identity = stated_id or f"call-{self.calls}"
         times = self.interaction_ids.get(identity, 0) + 1
-        while (own := identity if times == 1 else f"{identity}-{times}") in self.interaction_ids:
+        while (unused_id := identity if times == 1 else f"{identity}-{times}") in self.interaction_ids:
             times += 1
-        self.interaction_ids |= {own: 1} | {identity: times}
-        return own
+        self.interaction_ids |= {unused_id: 1} | {identity: times}
+        return unused_id
 
     @lines.register
     def _(self, call: Call) -> Iterator[bytes]:

@@ -60,12 +60,12 @@ def read(source: Source) -> Iterator[ForeignRun]:
 def run_of_trace(value: Members) -> ForeignRun:
     """Return the run of a trace. Raises TrajectoryFormatError if the trace has no readable observation."""
     trace = as_dict(value.get("trace", value))
-    listed = [
+    observations = [
         observation for observation in as_list(value["observations"]) if isinstance(as_dict(observation).get("id"), str)
     ]
-    if not listed:
+    if not observations:
         raise TrajectoryFormatError(f"The trace {trace.get('id')} has no observation.")
-    spans = [_span(observation) for observation in listed]
+    spans = [_span(observation) for observation in observations]
     for span in spans:
         span.trace_id = trace["id"]
     run = run_of(next(traces(spans)))

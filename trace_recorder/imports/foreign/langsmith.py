@@ -80,8 +80,10 @@ def _drop_inherited(run: Members, root: Members) -> None:
         return
     extra, inherited = as_dict(run.get("extra")), as_dict(as_dict(root.get("extra")).get("metadata"))
     metadata = as_dict(extra.get("metadata"))
-    own = {name: value for name, value in metadata.items() if name not in inherited or inherited[name] != value}
-    run["extra"] = {**extra, "metadata": own}
+    own_metadata = {
+        name: value for name, value in metadata.items() if name not in inherited or inherited[name] != value
+    }
+    run["extra"] = {**extra, "metadata": own_metadata}
     if run.get("tags") == root.get("tags"):
         run.pop("tags", None)
 
@@ -100,13 +102,13 @@ def _span(run: Members) -> ForeignSpan:
     extra = as_dict(run.get("extra"))
     error = as_text(run.get("error"))
     metadata = as_dict(extra.get("metadata"))
-    own = {name: value for name, value in metadata.items() if name.startswith(OURS)}
+    own_metadata = {name: value for name, value in metadata.items() if name.startswith(OURS)}
     attributes: Members = {
-        **own,
+        **own_metadata,
         "langsmith.span.kind": run["run_type"],
         "langsmith.inputs": run.get("inputs"),
         "langsmith.outputs": run.get("outputs"),
-        "langsmith.metadata": {name: value for name, value in metadata.items() if name not in own},
+        "langsmith.metadata": {name: value for name, value in metadata.items() if name not in own_metadata},
     }
     events = []
     tokens = [event for event in map(as_dict, as_list(run.get("events"))) if event.get("name") == "new_token"]

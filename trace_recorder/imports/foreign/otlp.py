@@ -72,9 +72,9 @@ def _neighbours(source: Source) -> Iterator[Source]:
     while "." in stem and stem.rpartition(".")[2] in {"json", "jsonl", "ndjson"}:
         stem, dot, last = stem.rpartition(".")
         suffix = f"{dot}{last}{suffix}"
-    for own, other in _PAIRS:
-        path = Path(source.path.with_name(f"{stem.removesuffix(own)}{other}{suffix}"))
-        if stem.endswith(own) and path.is_file() and recognizes(neighbour := source.neighbour(path)):
+    for own_name, other_name in _PAIRS:
+        path = Path(source.path.with_name(f"{stem.removesuffix(own_name)}{other_name}{suffix}"))
+        if stem.endswith(own_name) and path.is_file() and recognizes(neighbour := source.neighbour(path)):
             yield neighbour
             return
 

@@ -168,7 +168,7 @@ class _PiSessionReader:
             return
         if role == "toolResult":
             failed = message.get("isError")
-            read = Message(
+            converted = Message(
                 "tool",
                 content_of(message.get("content")),
                 call_id=as_text(message.get("toolCallId")),
@@ -176,19 +176,19 @@ class _PiSessionReader:
                 extra={"is_error": failed} if isinstance(failed, bool) else {},
             )
             if message.get("details") is not None:
-                value = {"call_id": read.call_id, "details": message["details"]}
+                value = {"call_id": converted.call_id, "details": message["details"]}
                 self.run.events.append(Kept(what="details", value=value, time=time))
         elif role == "user":
-            read = Message("user", content_of(message.get("content")))
+            converted = Message("user", content_of(message.get("content")))
             self.run.task = self.run.task or _text(message.get("content")) or None
         elif role == "system":
-            read = Message("system", content_of(message.get("content")))
+            converted = Message("system", content_of(message.get("content")))
         elif role == "assistant":
-            read = _answer_of([_block(block) for block in as_list(message.get("content"))]) or Message("assistant")
+            converted = _answer_of([_block(block) for block in as_list(message.get("content"))]) or Message("assistant")
         else:
-            read = Message("user", [message])
+            converted = Message("user", [message])
         self.run.status, self.run.error = "unknown", None
-        self._add(read, time, number)
+        self._add(converted, time, number)
 
     def _read_answer(self, message: Members, time: str, number: int) -> None:
         stop = as_text(message.get("stopReason"))
@@ -237,8 +237,8 @@ class _PiSessionReader:
 
 def _answer_of(blocks: list[Payload]) -> Message | None:
     """Return blocks as a message of the assistant, or None if they have no content."""
-    read = anthropic_messages.read_message({"role": "assistant", "content": blocks})
-    return read[-1] if read else None
+    messages = anthropic_messages.read_message({"role": "assistant", "content": blocks})
+    return messages[-1] if messages else None
 
 
 def _block(block: Payload) -> Payload:

@@ -68,9 +68,9 @@ class Langfuse:
         query = {"trace_id": trace.identity, "fields": _FIELDS, "limit": _OBSERVATIONS_A_PAGE}
         get_many = self._connected().observations.get_many
         observations = [*self._pages(get_many, query)]
-        cut = sorted({name for observation in observations for name in _cut_names(observation)})
-        if cut:
-            observations = [*self._pages(get_many, query | {"expand_metadata": ",".join(cut)})]
+        cut_names = sorted({name for observation in observations for name in _cut_names(observation)})
+        if cut_names:
+            observations = [*self._pages(get_many, query | {"expand_metadata": ",".join(cut_names)})]
         if not observations:
             return None
         query = {"trace_id": trace.identity, "fields": "details", "limit": _SCORES_A_PAGE}
@@ -80,11 +80,11 @@ class Langfuse:
     def _pages(self, get_many: Callable[..., Payload], query: Mapping[str, Payload]) -> Iterator[Members]:
         """Yield the elements of all pages, as the server sent them. Raises FetchError if the pages do not end."""
         cursor: str | None = None
-        progress = ListedIds(self.address)
+        listed_ids = ListedIds(self.address)
         while True:
             page = get_many(**query, cursor=cursor, request_options=_OPTIONS)
             elements = [as_dict(json.loads(element.json())) for element in page.data]
-            progress.new_ids(as_text(element.get("id")) or "" for element in elements)
+            listed_ids.new_ids(as_text(element.get("id")) or "" for element in elements)
             yield from elements
             cursor = page.meta.cursor
             if not cursor:

@@ -41,13 +41,13 @@ class MLflow:
         """Yield the traces of the experiment, the newest first."""
         client, location, token = self._connected(), self._experiment(), None
         # The server finds a page by counting traces. If a trace is added meanwhile, the next page repeats a trace.
-        progress = ListedIds(self.address)
+        listed_ids = ListedIds(self.address)
         while True:
             page = client.search_traces(
                 locations=[location], max_results=_TRACES_A_PAGE, page_token=token, include_spans=False
             )
             infos = {info["trace_id"]: info for info in (trace.info.to_dict() for trace in page)}
-            for identity in progress.new_ids(infos):
+            for identity in listed_ids.new_ids(infos):
                 yield ListedTrace(identity, _version(infos[identity]))
             token = page.token
             if not token:

@@ -96,19 +96,19 @@ def read(source: Source) -> Iterator[ForeignRun]:
     reader = _ClaudeSessionReader(run, source)
     files = sub_agents(source)
     lines, lines_of_agents = entries(source), [_entries_of(file) for file in files]
-    for each in (lines, *lines_of_agents):
-        reader.note_requests(each)
+    for file_entries in (lines, *lines_of_agents):
+        reader.note_requests(file_entries)
     reader.read_lines(lines, run.events)
-    added: list[list[Event]] = [[] for _ in files]
-    for file, its_lines, events in zip(files, lines_of_agents, added, strict=True):
-        reader.read_lines(its_lines, events, file)
+    sub_agent_events: list[list[Event]] = [[] for _ in files]
+    for file, entries_of_agent, events in zip(files, lines_of_agents, sub_agent_events, strict=True):
+        reader.read_lines(entries_of_agent, events, file)
     reader.threads.finish()
-    lists = [run.events, *added]
+    lists = [run.events, *sub_agent_events]
     started = reader.threads.executions(event for events in lists for event in events)
     untimed = {execution.call_id: execution for execution in started if not execution.time}
-    placed = [[*_with_executions(events, untimed)] for events in lists]
+    event_lists = [[*_with_executions(events, untimed)] for events in lists]
     timed: list[Event] = [execution for execution in started if execution.time]
-    run.events = in_time_order(placed[0], timed, *placed[1:])
+    run.events = in_time_order(event_lists[0], timed, *event_lists[1:])
     run.executions = reader.executions()
     yield run
 

@@ -76,9 +76,9 @@ class Threads:
             return self._sub_agents.get(identity) or self._history_of_sub_agent(
                 identity, self.agent(identity, entry), events
             )
-        above = self.positions.get(as_text(line.get("parentUuid")) or "")
-        if above is not None and above[0] is not self.main:
-            return above[0]
+        parent = self.positions.get(as_text(line.get("parentUuid")) or "")
+        if parent is not None and parent[0] is not self.main:
+            return parent[0]
         identity = f"sidechain-{len(self._sub_agents) + 1}"
         return self._history_of_sub_agent(
             identity, self._started_by(identity, self._task_with_prompt(entry), None), events
@@ -98,18 +98,18 @@ class Threads:
             self.started[identity] = call_id
             self._parents[identity] = as_text(meta.get("parentAgentId"))
 
-    def agent(self, identity: str, first: SessionEntry) -> ForeignAgent:
+    def agent(self, identity: str, first_entry: SessionEntry) -> ForeignAgent:
         """Return the sub-agent with this id. `first` is the sub-agent's first line."""
-        task = self.started.get(identity) or self._task_with_prompt(first)
-        name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first.line.get("attributionAgent"))
+        task = self.started.get(identity) or self._task_with_prompt(first_entry)
+        name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first_entry.line.get("attributionAgent"))
         return self._started_by(identity, task, name)
 
-    def _task_with_prompt(self, first: SessionEntry) -> str | None:
+    def _task_with_prompt(self, first_entry: SessionEntry) -> str | None:
         """Return the id of the tool call whose prompt is a sub-agent's first message.
 
         Each call is returned once, because it starts one agent.
         """
-        waiting = self._by_prompt.get(as_text(first.message.get("content")) or "")
+        waiting = self._by_prompt.get(as_text(first_entry.message.get("content")) or "")
         return waiting.popleft() if waiting else None
 
     def _started_by(self, identity: str, call_id: str | None, name: str | None) -> ForeignAgent:
@@ -160,8 +160,8 @@ class Threads:
                 history.restart()
             return
         self._has_parents = True
-        above, position = self.positions.get(parent, (None, history.position))
-        if above is None:
+        parent_history, position = self.positions.get(parent, (None, history.position))
+        if parent_history is None:
             return
         if position is not None:
             history.return_to(position)

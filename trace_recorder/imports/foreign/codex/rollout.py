@@ -81,7 +81,7 @@ class RolloutReader:
         self._context: Members = {}
         self._is_known = False
 
-    def read_lines(self, lines: list[Line], own: Members, base: list[Line | Missing]) -> None:
+    def read_lines(self, lines: list[Line], facts: Members, base: list[Line | Missing]) -> None:
         """Read the lines of the rollout, after the lines that it inherits (`base`).
 
         Later prompts contain the inherited messages, but the inherited calls are left out, because they belong to other
@@ -90,7 +90,7 @@ class RolloutReader:
         inherited_lines = [line for line in base if isinstance(line, Line)]
         has_items = any(self._item(as_dict(line.value)) for line in (*inherited_lines, *lines))
         if inherited_lines:
-            self._identify(own, stated_time(own.get("timestamp")))
+            self._identify(facts, stated_time(facts.get("timestamp")))
             status = self.run.status
             self._read_each(inherited_lines, has_items)
             self._turns.clear()

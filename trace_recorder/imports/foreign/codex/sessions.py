@@ -66,7 +66,7 @@ def read(source: Source) -> Iterator[ForeignRun]:
 
 
 def _read_file(
-    source: Source, first: Source, run: ForeignRun, agent: ForeignAgent, depth: int
+    source: Source, main_source: Source, run: ForeignRun, agent: ForeignAgent, depth: int
 ) -> Iterator[list[Event]]:
     """Yield the events of a file.
 
@@ -74,17 +74,17 @@ def _read_file(
     """
     reader = RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
-    own = session_facts(lines)
-    reader.read_lines(lines, own, [*inherited_lines(source, own)])
+    facts = session_facts(lines)
+    reader.read_lines(lines, facts, [*inherited_lines(source, facts)])
     run.executions += reader.completed.refine(reader.history.executions())
     yield reader.history.events
     executions = {event.call_id: event for event in reader.history.events if isinstance(event, ToolRun)}
     for started, name, call_id in reader.started:
         path = rollout_of(source.path.parent, started)
         execution = executions.get(call_id) or reader.history.execution_of(call_id)
-        if path is None or path in first.read_too or path == first.path or depth >= _MAX_DEPTH:
+        if path is None or path in main_source.read_too or path == main_source.path or depth >= _MAX_DEPTH:
             continue
-        first.read_too.add(path)
+        main_source.read_too.add(path)
         if execution is not None:
             execution.execution_id = joined_id("execution-of", call_id)
             yield [] if call_id in executions else [execution]
@@ -95,7 +95,7 @@ def _read_file(
             parent_execution_id=None if execution is None else execution.execution_id,
         )
         run_of_agent = ForeignRun(identity=started, executions=run.executions)
-        yield from _read_file(source.neighbour(path), first, run_of_agent, sub_agent, depth + 1)
+        yield from _read_file(source.neighbour(path), main_source, run_of_agent, sub_agent, depth + 1)
 
 
 def rollout_of(directory: Path, identity: str) -> Path | None:
@@ -121,14 +121,14 @@ def session_facts(lines: list[Line]) -> Members:
     return next((as_dict(meta.get("payload")) for meta in metas if meta.get("type") == "session_meta"), {})
 
 
-def inherited_lines(source: Source, own: Members) -> Iterator[Line | Missing]:
+def inherited_lines(source: Source, facts: Members) -> Iterator[Line | Missing]:
     """Yield the lines that a rollout inherits from other rollouts, the oldest first.
 
     `own` has the facts of the rollout.
     """
     parts: list[tuple[Source, int]] = []
     read = {source.path}
-    while base := as_dict(own.get("history_base")):
+    while base := as_dict(facts.get("history_base")):
         identity = as_text(base.get("thread_id")) or ""
         path = rollout_of(source.path.parent, identity)
         if path is None or path in read or len(parts) == _MAX_BASES:
@@ -136,7 +136,7 @@ def inherited_lines(source: Source, own: Members) -> Iterator[Line | Missing]:
             break
         read.add(path)
         parts.append((source.neighbour(path), as_int(base.get("end_ordinal_exclusive")) or 0))
-        own = session_facts(parts[-1][0].first_lines)
+        facts = session_facts(parts[-1][0].first_lines)
     for part, end in reversed(parts):
         for line in part.lines():
             ordinal = as_int(as_dict(line.value).get("ordinal"))

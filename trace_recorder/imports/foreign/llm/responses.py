@@ -107,10 +107,10 @@ def _events(entries: list[Members]) -> Iterator[Event]:
                 yield Kept(what=name, value=entry[name], time=stated_time(entry.get("datetime_utc")))
 
 
-def _joined(entry: Members, fragments: str, own: str, between: str) -> str:
+def _joined(entry: Members, fragments: str, member: str, between: str) -> str:
     """Return the text of a prompt with its fragments, joined as llm does."""
     parts = [as_text(as_dict(fragment).get("content")) for fragment in as_list(entry.get(fragments))]
-    return between.join(part for part in (*parts, as_text(entry.get(own))) if part)
+    return between.join(part for part in (*parts, as_text(entry.get(member))) if part)
 
 
 def _prompt(entry: Members) -> Payload:

@@ -132,10 +132,10 @@ class SessionReader:
 
     def _compact(self) -> None:
         """Begin a new conversation with the messages to keep, the request for a summary, and the summary."""
-        own, (request, compaction) = self._conversation.own, self._summary_request or ({}, {})
+        messages, (request, compaction) = self._conversation.own, self._summary_request or ({}, {})
         first = self._positions.get(as_text(compaction.get("tail_start_id")) or "")
-        kept = [] if first is None else [message for message in own[first:-1] if message is not request]
-        self._begin([*self._system, *kept, *filter(None, [request]), own[-1]])
+        kept = [] if first is None else [message for message in messages[first:-1] if message is not request]
+        self._begin([*self._system, *kept, *filter(None, [request]), messages[-1]])
 
     def _begin(self, messages: list[Members]) -> None:
         self._conversation = ForeignConversation()

@@ -97,10 +97,10 @@ def joined_outputs(outputs: Iterable[Members]) -> Members:
     return {**whole, "parts": parts}
 
 
-def _continues(before: Members, part: Members) -> bool:
+def _continues(previous: Members, part: Members) -> bool:
     """Return whether a part continues the text or the reasoning of the part before it."""
-    texts = (before.get("content"), part.get("content"))
-    return before.keys() == {"type", "content"} and kind_of(before) == kind_of(part) and all(map(as_text, texts))
+    texts = (previous.get("content"), part.get("content"))
+    return previous.keys() == {"type", "content"} and kind_of(previous) == kind_of(part) and all(map(as_text, texts))
 
 
 def _of_parts(role: str, parts: list[Members]) -> Message:
@@ -202,10 +202,10 @@ def read_messages(value: Payload) -> list[Message] | None:
 
     Return None for any other value. A tool call without an id gets an id, which is the same whenever the value is read.
     """
-    listed = _flat(parsed(value))
-    if not listed or not all(map(is_message, listed)):
+    elements = _flat(parsed(value))
+    if not elements or not all(map(is_message, elements)):
         return None
-    return number_messages(_with_tool_roles(_read_all([_unified(element) for element in listed])))
+    return number_messages(_with_tool_roles(_read_all([_unified(element) for element in elements])))
 
 
 def _flat(value: Payload) -> list[Payload]:
@@ -213,8 +213,8 @@ def _flat(value: Payload) -> list[Payload]:
 
     Any other value becomes a list of one element.
     """
-    listed = value if isinstance(value, list) else [value]
-    return listed[0] if len(listed) == 1 and isinstance(listed[0], list) else listed
+    elements = value if isinstance(value, list) else [value]
+    return elements[0] if len(elements) == 1 and isinstance(elements[0], list) else elements
 
 
 def is_message(element: Payload) -> bool:
@@ -236,12 +236,12 @@ def _is_google(element: Members) -> bool:
     return isinstance(element.get("parts"), list) and not has_parts(element)
 
 
-def _read_all(listed: Sequence[Members]) -> list[Message]:
-    if any(_is_item(element) for element in listed):
-        return [*openai_responses.read_request({"input": [*listed]}).messages]
-    if any(map(_is_google, listed)):
-        return [*google_generate.read_request({"contents": [*listed]}).messages]
-    return [message for element in listed for message in _read(element)]
+def _read_all(elements: Sequence[Members]) -> list[Message]:
+    if any(_is_item(element) for element in elements):
+        return [*openai_responses.read_request({"input": [*elements]}).messages]
+    if any(map(_is_google, elements)):
+        return [*google_generate.read_request({"contents": [*elements]}).messages]
+    return [message for element in elements for message in _read(element)]
 
 
 def _read(element: Members) -> list[Message]:
@@ -276,8 +276,8 @@ def _written_calls(content: Payload) -> list[Payload]:
     """
     if not isinstance(content, str) or not content.startswith('[{"function":'):
         return []
-    listed = as_list(parsed(content))
-    return listed if all(isinstance(as_dict(call).get("function"), dict) for call in listed) else []
+    calls = as_list(parsed(content))
+    return calls if all(isinstance(as_dict(call).get("function"), dict) for call in calls) else []
 
 
 def _with_function(call: Payload) -> Payload:

@@ -126,9 +126,9 @@ def read_output(value: Payload, prompt: Sequence[Message] = ()) -> LLMResponse |
         return response
     messages = read_messages(value)
     if messages is not None:
-        return of_messages(messages, made_up)
+        return response_of_messages(messages, made_up)
     calls = _bare_calls(value)
-    return of_messages(calls, made_up) if calls else LLMResponse(content=to_json(value))
+    return response_of_messages(calls, made_up) if calls else LLMResponse(content=to_json(value))
 
 
 def _read_body(body: Members, made_up: int) -> LLMResponse | None:
@@ -164,27 +164,29 @@ def _of_generations(body: Members, made_up: int) -> LLMResponse | None:
     first = first[0][:1] if first and isinstance(first[0], list) else first
     generation = as_dict(first[0]) if first else {}
     messages = read_messages(generation.get("message"))
-    response = of_messages(messages, made_up) if messages else LLMResponse(content=as_text(generation.get("text")))
+    response = (
+        response_of_messages(messages, made_up) if messages else LLMResponse(content=as_text(generation.get("text")))
+    )
     facts = as_dict(generation.get("generation_info")) | as_dict(body.get("llm_output"))
     return replace(response, finish_reason=as_text(facts.get("finish_reason")), model=as_text(facts.get("model_name")))
 
 
 def _bare_calls(value: Payload) -> list[Message]:
     """Read a list of tool calls that are not in a message, as Vercel's AI SDK writes it. Return [] for other values."""
-    listed = [as_dict(element) for element in as_list(value)]
-    if not listed or not all(isinstance(element.get("toolName"), str) for element in listed):
+    elements = [as_dict(element) for element in as_list(value)]
+    if not elements or not all(isinstance(element.get("toolName"), str) for element in elements):
         return []
     calls = [
         {
             "id": element.get("toolCallId"),
             "function": {"name": element["toolName"], "arguments": element.get("input", element.get("args"))},
         }
-        for element in listed
+        for element in elements
     ]
     return read_messages({"role": "assistant", "content": None, "tool_calls": calls}) or []
 
 
-def of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
+def response_of_messages(messages: Sequence[Message], made_up: int = 0) -> LLMResponse:
     """Return one response with the content of the assistant's messages, in their order."""
     answers = [message for message in messages if message.role == "assistant"] or [*messages]
     blocks, calls = Blocks(), [call for message in answers for call in message.tool_calls]

@@ -76,8 +76,8 @@ def _add(trace: dict[str, ForeignSpan], span: ForeignSpan) -> None:
         parent = span.attributes.get("logfire.pending_parent_id")
         span.span_id, span.end = span.parent_id or span.span_id, ""
         span.parent_id = parent if isinstance(parent, str) and parent.strip("0") else None
-    before = trace.get(span.span_id)
-    if before is None or span.end or not before.end:
+    earlier = trace.get(span.span_id)
+    if earlier is None or span.end or not earlier.end:
         trace[span.span_id] = span
 
 
@@ -136,10 +136,10 @@ def _joined_streams(pairs: list[tuple[ForeignSpan, SpanReading]]) -> list[tuple[
     if not any(reading.continues for _, reading in pairs):
         return pairs
     kept: list[tuple[ForeignSpan, SpanReading]] = []
-    begun: dict[str, list[int]] = {}
+    open_calls: dict[str, list[int]] = {}
     for span, reading in pairs:
         key = to_json([span.parent_id, reading.model, [message.to_document() for message in reading.messages or ()]])
-        waiting = begun.setdefault(key, [])
+        waiting = open_calls.setdefault(key, [])
         if reading.continues and waiting:
             _join_stream(kept, waiting.pop(0), span, reading)
             continue

@@ -46,18 +46,18 @@ class Tree:
 
     def agent_of(self, node: Node) -> ForeignAgent:
         """Return the agent that a span belongs to."""
-        own = node.agent
-        if own is None:
+        agent = node.agent
+        if agent is None:
             return MAIN
-        if own in self.main:
+        if agent in self.main:
             innermost = next((node for node in reversed(self.nodes) if node in self.main), None)
             return ForeignAgent(name=None if innermost is None else _agent_name(innermost))
-        outer = own.agent
+        outer = agent.agent
         return ForeignAgent(
-            name=_agent_name(own),
-            agent_id=own.span.span_id,
+            name=_agent_name(agent),
+            agent_id=agent.span.span_id,
             parent_agent_id=None if outer is None or outer in self.main else outer.span.span_id,
-            parent_execution_id=None if own.tool is None else own.tool.span.span_id,
+            parent_execution_id=None if agent.tool is None else agent.tool.span.span_id,
         )
 
 
@@ -138,11 +138,11 @@ def _join_calls(nodes: Iterable[Node]) -> None:
 
 
 def _fill(inner: Node, outer: SpanReading) -> None:
-    own = inner.reading
-    if own.usage is not None:
+    inner_reading = inner.reading
+    if inner_reading.usage is not None:
         outer.usage = None
-    whole = merged([own, outer])
-    whole.failed, whole.error, whole.error_type = own.failed, own.error, own.error_type
+    whole = merged([inner_reading, outer])
+    whole.failed, whole.error, whole.error_type = inner_reading.failed, inner_reading.error, inner_reading.error_type
     inner.reading = whole
 
 
@@ -154,14 +154,14 @@ def _main_agents(nodes: Sequence[Node]) -> frozenset[Node]:
     main agent if a call or a tool is outside of all agents, or if there are several outermost agents.
     """
     agents = [node for node in nodes if node.reading.kind == "agent"]
-    busy = {id(node.agent) for node in nodes if node.reading.kind in {"call", "tool"}}
+    active_agents = {id(node.agent) for node in nodes if node.reading.kind in {"call", "tool"}}
     inside: dict[int, list[Node]] = {}
     for agent in agents:
         inside.setdefault(id(agent.agent), []).append(agent)
     outermost = inside.get(id(None), [])
-    if len(outermost) != 1 or id(None) in busy:
+    if len(outermost) != 1 or id(None) in active_agents:
         return frozenset()
     main = outermost
-    while id(main[-1]) not in busy and len(inner := inside.get(id(main[-1]), [])) == 1:
+    while id(main[-1]) not in active_agents and len(inner := inside.get(id(main[-1]), [])) == 1:
         main = [*main, inner[0]]
     return frozenset(main)

@@ -16,7 +16,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import read_messages
-from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import response_of_messages, read_input, read_output
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_call
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import take_nested
@@ -44,7 +44,7 @@ def read_openllmetry(span: ForeignSpan) -> SpanReading | None:
     reading = SpanReading(
         kind="call",
         messages=messages,
-        response=of_messages(completion) if completion else None,
+        response=response_of_messages(completion) if completion else None,
         finish_reason=reason,
         tools=[{name: parsed(value) for name, value in tool.items()} for tool in map(as_dict, tools)] or None,
     )

@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.spans.messages import (
     read_message,
     read_messages,
 )
-from trace_recorder.imports.foreign.spans.payloads import of_messages, read_output
+from trace_recorder.imports.foreign.spans.payloads import response_of_messages, read_output
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, Kind, SpanReading, if_known, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage
@@ -88,7 +88,7 @@ def _agent(span: ForeignSpan) -> SpanReading:
     result = span.take_json("final_result")
     answers = read_messages(span.take("gen_ai.output.messages"))
     if result is None and answers:
-        result = of_messages(answers[-1:]).content
+        result = response_of_messages(answers[-1:]).content
     span.mark_read(*_REPEATED)
     return SpanReading(
         kind="agent",
@@ -143,9 +143,9 @@ def _messages(span: ForeignSpan) -> list[Message] | None:
 def _finish_reason(span: ForeignSpan, outputs: list[Payload]) -> str | None:
     """Return the finish reason. If the span has several, return the reason in the answer itself."""
     reasons = as_list(span.take_json("gen_ai.response.finish_reasons"))
-    own = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
-    first = as_text(reasons[0]) if reasons else None
-    return own or first if len(reasons) != 1 else first
+    answer_reason = as_text(as_dict(outputs[0]).get("finish_reason")) if outputs else None
+    first_reason = as_text(reasons[0]) if reasons else None
+    return answer_reason or first_reason if len(reasons) != 1 else first_reason
 
 
 def _outputs(span: ForeignSpan) -> list[Payload]:
@@ -169,7 +169,7 @@ def _response(outputs: list[Payload]) -> LLMResponse | None:
     messages = read_messages(outputs[0]) if outputs else None
     if not messages:
         return None
-    response = of_messages([replace(message, role="assistant") for message in messages])
+    response = response_of_messages([replace(message, role="assistant") for message in messages])
     if has_parts(outputs[0]):
         response = replace(response, interleaved=blocks_of(map(as_dict, outputs[0]["parts"]), response.tool_calls))
     return replace(response, extra=response.extra | {"other_outputs": outputs[1:]}) if outputs[1:] else response
@@ -226,7 +226,7 @@ def read_events(span: ForeignSpan) -> SpanReading | None:
     body = {**(message if isinstance(message, dict) else choices[0]), "role": "assistant"}
     answer = read_messages(_event_message("gen_ai.assistant.message", body))
     reason = as_text(choices[0].get("finish_reason"))
-    response = of_messages(answer) if answer else None
+    response = response_of_messages(answer) if answer else None
     return SpanReading(kind="call", messages=messages, response=response, finish_reason=reason)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import blocks_of, read_message
-from trace_recorder.imports.foreign.spans.payloads import of_messages, read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import response_of_messages, read_input, read_output
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at, other_counts
 from trace_recorder.storage.redaction.text_masking import default_redactor
@@ -186,7 +186,9 @@ def _response(elements: list[Members]) -> LLMResponse | None:
     if not elements:
         return None
     listed = _parts(elements[0])
-    response = of_messages([message for element in elements for message in _message({**element, "role": "assistant"})])
+    response = response_of_messages(
+        [message for element in elements for message in _message({**element, "role": "assistant"})]
+    )
     if len(elements) > 1:
         return response
     return replace(response, interleaved=blocks_of(listed, response.tool_calls))
