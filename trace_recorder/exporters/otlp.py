@@ -57,9 +57,9 @@ class OtlpTarget:
         )
 
     def delivered(self, run: Path) -> Delivered:
-        """Return a `Delivered` for a run and this target.
+        """Return the `Delivered` of a run and this target, whose ids are not read yet.
 
-        Its ids are not read yet. Targets whose settings make different spans have separate ids.
+        Targets whose settings make different spans have separate ids.
         """
         settings = {"conventions": self.conventions, "content": self.content, "new_messages": self.new_messages}
         return Delivered(run, f"{self.name} {json.dumps(settings)}")

@@ -80,8 +80,9 @@ class GrowingJournal:
 
         If `is_final` is True, the writer is gone, and an incomplete last line is added, too. If more data follows such
         a line later, the line is a damaged line in the middle of the file. The fold must get damaged lines in their
-        order, so ReplacedError is raised, and the caller starts again. If the fold is stale, the whole file is folded
-        again, because recorded steps decide which tools belong to a step.
+        order, so ReplacedError is raised, and the caller starts again. If the agent's first recorded step comes after
+        tools were matched, the fold is stale, because recorded steps decide which tools belong to a step. The whole
+        file is then folded again.
         """
         if data and self._is_torn:
             raise ReplacedError(str(self.path))

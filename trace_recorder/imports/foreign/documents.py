@@ -1,7 +1,7 @@
 """Files that have a whole run as one document: ATIF, Trae Agent's documents, and our own documents without a journal.
 
-Such a file is first read as a `Trajectory`, as `load` does. `foreign_run_of` makes a `ForeignRun` from the trajectory,
-so that a journal can be written.
+Such a file is first read as a `Trajectory`, in the same way as by `load`. `foreign_run_of` makes a `ForeignRun` from
+the trajectory, so that a journal can be written.
 """
 
 from __future__ import annotations

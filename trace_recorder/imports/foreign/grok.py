@@ -80,7 +80,7 @@ def _add(run: ForeignRun, history: AgentHistory, kind: str, members: Members) ->
 def _answer(run: ForeignRun, history: AgentHistory, members: Members, lines_before: list[Members]) -> None:
     """Add the call that gave an answer.
 
-    `before` has the lines before the answer. If `members` is empty, no answer follows these lines.
+    `lines_before` has the lines before the answer. If `members` is empty, no answer follows these lines.
     """
     thoughts = [join_texts(_texts(line), "\n") for line in lines_before if line.get("type") == "reasoning"]
     calls = tuple(map(_call, as_list(members.get("tool_calls"))))

@@ -2,7 +2,7 @@
 
 A row in ShareGPT's form is a run: `{"conversations": [{"from": "human", "value": …}, {"from": "gpt", …}]}`. Training
 tools add messages whose `from` is "function_call" or "observation", and the row's members `system` and `tools`. A tool
-call is JSON, or tagged text in an answer.
+call is written as JSON, or as tagged text in an answer.
 
 A row of Harbor has all messages of one call, and the answer. The rows of a trial are one run. Results of tools are
 messages of the user. `result` is a reward, or the name of the error that ended the trial. Source:

@@ -99,7 +99,7 @@ class Threads:
             self._parents[identity] = as_text(meta.get("parentAgentId"))
 
     def agent(self, identity: str, first_entry: SessionEntry) -> ForeignAgent:
-        """Return the sub-agent with this id. `first` is the sub-agent's first line."""
+        """Return the sub-agent with this id. `first_entry` is the sub-agent's first line."""
         task = self.started.get(identity) or self._task_with_prompt(first_entry)
         name = "compaction" if identity.startswith(_SUMMARIZER) else as_text(first_entry.line.get("attributionAgent"))
         return self._started_by(identity, task, name)

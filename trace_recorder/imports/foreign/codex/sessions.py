@@ -70,7 +70,7 @@ def _read_file(
 ) -> Iterator[list[Event]]:
     """Yield the events of a file.
 
-    For each sub-agent, yield the execution that started it, and the events of its file.
+    For each sub-agent, yield the execution that started the sub-agent, and the events of the sub-agent's file.
     """
     reader = RolloutReader(run, AgentHistory([], agent))
     lines = [*source.lines()]
@@ -124,7 +124,7 @@ def session_facts(lines: list[Line]) -> Members:
 def inherited_lines(source: Source, facts: Members) -> Iterator[Line | Missing]:
     """Yield the lines that a rollout inherits from other rollouts, the oldest first.
 
-    `own` has the facts of the rollout.
+    `facts` has the facts of the rollout.
     """
     parts: list[tuple[Source, int]] = []
     read = {source.path}

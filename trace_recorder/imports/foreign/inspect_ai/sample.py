@@ -129,7 +129,10 @@ class SamplePrompts:
         return conversation, length
 
     def _range(self, pair: Payload) -> range:
-        """Return a pair of numbers as a range that excludes the second number. Any other value is an empty range."""
+        """Return a pair of numbers as a range that excludes the second number.
+
+        Return an empty range for any other value.
+        """
         numbers = [as_int(number) for number in as_list(pair)]
         if len(numbers) != 2 or None in numbers:
             return range(0)

@@ -204,7 +204,7 @@ _ENTRY = {"id", "model", "prompt", "response", "conversation_id", "datetime_utc"
 
 
 def recognizes(source: Source) -> bool:
-    """Return whether the file is llm's database, or a list of entries."""
+    """Return whether the file is llm's database, or the output of `llm logs --json`, which is a list of entries."""
     if source.head.startswith(MAGIC):
         with open_database(source.path) as database:
             return _has_threads(database) or _has_responses(database)

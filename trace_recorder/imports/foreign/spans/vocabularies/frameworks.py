@@ -16,7 +16,7 @@ from trace_recorder.dialects.json_access import as_dict, as_int, as_list, as_tex
 from trace_recorder.dialects.openai_chat import read_usage
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import read_messages
-from trace_recorder.imports.foreign.spans.payloads import response_of_messages, read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import read_input, read_output, response_of_messages
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.imports.foreign.spans.vocabularies.genai import read_call
 from trace_recorder.imports.foreign.spans.vocabularies.openinference import take_nested
@@ -111,7 +111,7 @@ _CALLS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObj
 def read_vercel(span: ForeignSpan) -> SpanReading | None:
     """Read a span of the AI SDK.
 
-    The outer span of a call is read as a call, too, because its inner span may be missing.
+    The outer span of a call is read as a call, too, because the inner span may be missing.
     """
     operation = as_text(span.attributes.get("ai.operationId")) or ""
     if operation == "ai.toolCall":

@@ -25,7 +25,7 @@ from trace_recorder.imports.foreign.spans.messages import (
     read_message,
     read_messages,
 )
-from trace_recorder.imports.foreign.spans.payloads import response_of_messages, read_output
+from trace_recorder.imports.foreign.spans.payloads import read_output, response_of_messages
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, ForeignSpanEvent, Kind, SpanReading, if_known, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at
 from trace_recorder.values.messages import LLMResponse, Message, Payload, Usage

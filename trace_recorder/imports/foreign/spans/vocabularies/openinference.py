@@ -12,7 +12,7 @@ from __future__ import annotations
 from trace_recorder.dialects.json_access import as_dict, as_list, as_text
 from trace_recorder.imports.foreign.run import Members
 from trace_recorder.imports.foreign.spans.messages import blocks_of, read_message
-from trace_recorder.imports.foreign.spans.payloads import response_of_messages, read_input, read_output
+from trace_recorder.imports.foreign.spans.payloads import read_input, read_output, response_of_messages
 from trace_recorder.imports.foreign.spans.span import ForeignSpan, Kind, SpanReading, if_known, merged, parsed
 from trace_recorder.imports.foreign.stated_values import counts_at, other_counts
 from trace_recorder.storage.redaction.text_masking import default_redactor
