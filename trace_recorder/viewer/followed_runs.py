@@ -40,16 +40,16 @@ from trace_recorder.views.cost import RunCosts, run_costs_or_unknown
 class ServedFiles:
     """The runs in and below one directory, or some files of one directory.
 
-    `places` is one directory, or files of one directory. Raises ValueError for other paths.
+    `paths` is one directory, or files of one directory. Raises ValueError for other paths.
     """
 
-    def __init__(self, places: tuple[Path, ...]) -> None:
-        is_directory = len(places) == 1 and places[0].is_dir()
-        files = [] if is_directory else [place.resolve() for place in places]
+    def __init__(self, paths: tuple[Path, ...]) -> None:
+        is_directory = len(paths) == 1 and paths[0].is_dir()
+        files = [] if is_directory else [path.resolve() for path in paths]
         if any(file.is_dir() or file.parent != files[0].parent for file in files):
             raise ValueError("several files are served together if they lie in one directory")
-        self.directory = places[0] if is_directory else files[0].parent
-        self.only = None if is_directory else {file.name for file in files}
+        self.directory = paths[0] if is_directory else files[0].parent
+        self.file_names = None if is_directory else {file.name for file in files}
         """The names of the served files, or None if all files of the directory are served."""
 
     def states(self) -> Iterator[tuple[str, State]]:
@@ -58,8 +58,10 @@ class ServedFiles:
         Raises OSError if the directory cannot be read.
         """
         start = len(str(self.directory / "_")) - 1
-        for run in run_files(self.directory, recursive=self.only is None):
-            if self.only is None or not self.only.isdisjoint((run.path.name, journal_path_for(run.path).name)):
+        for run in run_files(self.directory, recursive=self.file_names is None):
+            if self.file_names is None or not self.file_names.isdisjoint(
+                (run.path.name, journal_path_for(run.path).name)
+            ):
                 document, journal = self._state(run.entry), self._state(run.journal)
                 if document is not None and journal is not None:
                     yield str(run.path)[start:].replace(os.sep, "/"), (*document, *journal)
@@ -133,7 +135,7 @@ class FollowedRuns:
         """A number that grows with each change of a row or of an unreadable file."""
         self._files = files
         self._index = index
-        self._kept: dict[str, tuple[State, str | None]] | None = None
+        self._index_rows: dict[str, tuple[State, str | None]] | None = None
         """The rows of the index for runs that were not read yet."""
         self._looked_at = 0.0
         self._look_seconds = 0.0
@@ -155,7 +157,7 @@ class FollowedRuns:
             return True
         age = time.monotonic() - self._looked_at
         pause = 0.0 if self._look_seconds < SHORT_SECONDS else SHARE * self._look_seconds
-        return self._kept is None or age >= (pause if max_pause is None else min(pause, max_pause))
+        return self._index_rows is None or age >= (pause if max_pause is None else min(pause, max_pause))
 
     @property
     def is_looking(self) -> bool:
@@ -168,8 +170,8 @@ class FollowedRuns:
         The first look stops after `seconds`, and the next call continues it. Until then, only the compared runs are
         known.
         """
-        if self._kept is None:
-            self._kept = self.known_to_index("summary")
+        if self._index_rows is None:
+            self._index_rows = self.known_to_index("summary")
         began = time.monotonic()
         is_first, remaining, self._remaining = not self._looked_at, self._remaining, None
         if remaining is None:
@@ -248,7 +250,7 @@ class FollowedRuns:
         If the index has a row for the present state of the files, the first reading takes that row. Otherwise the run's
         files are read.
         """
-        kept = self._kept.pop(name, None) if self._kept else None
+        kept = self._index_rows.pop(name, None) if self._index_rows else None
         if kept is not None and kept[0] == state and kept[1] is not None:
             row, costs = json.loads(kept[1])
         else:

@@ -136,14 +136,14 @@ class RunRows:
         ).fetchall()
         models = execute("SELECT model, count(*) FROM runs WHERE model <> '' GROUP BY model ORDER BY 2 DESC, 1")
         counted = {"statuses": [*map(list, statuses)], "models": [*map(list, models)]}
-        return {"total": total, "without_costs": self.counts_without_costs(), **counted}
+        return {"total": total, "without_costs": self.count_without_costs(), **counted}
 
-    def counts_without_costs(self) -> int:
+    def count_without_costs(self) -> int:
         """Return the number of runs whose calls are still to be read for their costs."""
         [(count,)] = self._connection.execute("SELECT count(*) FROM runs WHERE needs_costs")
         return int(count)
 
-    def without_costs(self, numbers: Numbers | None = None) -> str | None:
+    def newest_without_costs(self, numbers: Numbers | None = None) -> str | None:
         """Return the name of the newest run with unknown costs, among the rows with these numbers or among all rows."""
         among = "" if numbers is None else f"AND number IN ({', '.join('?' for _ in numbers)})"
         sql = f"SELECT name FROM runs WHERE needs_costs {among} ORDER BY listed DESC LIMIT 1"  # noqa: S608 - question marks

@@ -46,12 +46,12 @@ _WAIT_SECONDS = 5.0
 class RunList:
     """The list of the runs in and below one directory, or of some files of it. Several threads may use the list.
 
-    `places` is one directory, or files of one directory. Raises ValueError for other paths. `index` is the path of the
+    `paths` is one directory, or files of one directory. Raises ValueError for other paths. `index` is the path of the
     directory's index, if the index is not in the directory.
     """
 
-    def __init__(self, *places: Path, index: Path | None = None) -> None:
-        self._files = ServedFiles(places)
+    def __init__(self, *paths: Path, index: Path | None = None) -> None:
+        self._files = ServedFiles(paths)
         self._followed = FollowedRuns(self._files, index)
         self._work_lock = threading.Lock()
         self._epoch = token_hex(4)
@@ -66,9 +66,9 @@ class RunList:
         return self._files.directory
 
     @property
-    def only(self) -> Collection[str] | None:
+    def file_names(self) -> Collection[str] | None:
         """The names of the served files, or None if all files of the directory are served."""
-        return self._files.only
+        return self._files.file_names
 
     def path_of(self, name: str) -> Path | None:
         """Return the path of a run, or None if it is not in the list or its path now leads out of the directory."""
@@ -195,7 +195,7 @@ class RunList:
         while time.monotonic() < until:
             with self._followed.lock:
                 rows = self._followed.rows
-                name = rows.without_costs(self._shown(request)) or rows.without_costs()
+                name = rows.newest_without_costs(self._shown(request)) or rows.newest_without_costs()
             if name is None:
                 break
             self._followed.read_costs(name)
@@ -208,9 +208,9 @@ class RunList:
         """
         with self._followed.lock:
             rows = self._followed.rows
-            unknown = rows.counts_without_costs()
+            unknown = rows.count_without_costs()
             decides = request.column == "cost" or any(term.field == "cost" for term in request.filters)
-            is_shown = rows.without_costs(self._shown(request)) is not None
+            is_shown = rows.newest_without_costs(self._shown(request)) is not None
             return unknown > 0 and (unknown <= MAX_COSTS_AT_ONCE or decides or is_shown)
 
     def _search(self, query: str) -> Search:

@@ -96,7 +96,7 @@ class ViewerServer:
         return AccessControl(_with_encoded_path(Starlette(routes=routes, exception_handlers=handlers)), access)
 
     async def _page(self, _: Request) -> Response:
-        first = None if self._runs.only is None else self._runs.first_name()
+        first = None if self._runs.file_names is None else self._runs.first_name()
         return HTMLResponse(page_with({"kind": "server", "run": first, "writable": not self._read_only}))
 
     def _table(self, request: Request) -> Json:

@@ -18,7 +18,7 @@ from trace_recorder.values.messages import LLMResponse
 from trace_recorder.views import preference_pairs, to_hierarchy, to_openai_finetuning, to_traces, to_trl
 from trace_recorder.views.content.finish_reasons import CUT_OFF, SILENT, ending_of, fault_of
 from trace_recorder.views.training.branches import NOT_WHOLE
-from trace_recorder.views.training.trl import BEHIND
+from trace_recorder.views.training.trl import AFTER_FAULT
 
 Payload = Any
 
@@ -101,7 +101,7 @@ def test_rows_for_trl_end_before_a_faulty_answer() -> None:
 
     [row], left_out = to_trl.with_report(made)
     assert [message["content"] for message in row["messages"]] == ["q", "a"]
-    assert left_out == {CUT_OFF: 1, BEHIND: 1}
+    assert left_out == {CUT_OFF: 1, AFTER_FAULT: 1}
     rows = [[[one["content"] for one in row[part]] for part in ("prompt", "completion")] for row in _completions(made)]
     assert rows == [[["q"], ["a"]], [["q", "a", "go on", "b", "again"], ["c"]]]
 

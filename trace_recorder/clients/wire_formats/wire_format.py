@@ -112,8 +112,8 @@ def prepare_messages(messages: list[Message], wire_format: WireFormat, provider:
     prepared: list[Message] = []
     for message in messages:
         if message.role == "assistant":
-            accepted = _accepted(message, wire_format, provider)
-            left_out += _has_reasoning(message) and not _takes_back(accepted, wire_format)
+            accepted = _acceptable_message(message, wire_format, provider)
+            left_out += _has_reasoning(message) and not _sends_reasoning(accepted, wire_format)
             prepared.append(accepted)
         else:
             prepared.append(message)
@@ -142,7 +142,7 @@ def _without_lists(value: Payload) -> Payload:
     return map_inside(_without_lists, kept)
 
 
-def _accepted(message: Message, wire_format: WireFormat, provider: str) -> Message:
+def _acceptable_message(message: Message, wire_format: WireFormat, provider: str) -> Message:
     """Return an assistant message without its turn, or without its reasoning, if the provider must not get them."""
     turn = as_dict(message.extra.get(TURN))
     if not turn:
@@ -176,7 +176,7 @@ def _has_reasoning(message: Message) -> bool:
     return bool(message.reasoning) or signed or any(message.extra.get(name) for name in _REASONING)
 
 
-def _takes_back(message: Message, wire_format: WireFormat) -> bool:
+def _sends_reasoning(message: Message, wire_format: WireFormat) -> bool:
     """Return whether a request in this format has the reasoning of a message."""
     signed = "parts" in wire_format.reasoning_fields and any(_SIGNATURE in call.extra for call in message.tool_calls)
     return (

@@ -114,7 +114,7 @@ def _contents_of_element(element: Payload, location: Location) -> Iterator[Conte
     if _type_is_in(element, _FRAMES):
         yield from (inner for part in as_list(element.get("content")) for inner in _contents_of_element(part, location))
     elif _is_thought(element):
-        yield from _beside_thought(element)
+        yield from _contents_of_thought(element)
     elif _is_text(element):
         members = {name: value for name, value in element.items() if name not in {"type", "text", "thought"}}
         yield from (Content(content.kind, "beside a text", content.raw) for content in _contents_of_members(members))
@@ -136,7 +136,7 @@ def _is_text(element: Mapping[str, Payload]) -> bool:
     return isinstance(element.get("text"), str) and (element.get("type") is None or _type_is_in(element, _TEXTS))
 
 
-def _beside_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
+def _contents_of_thought(element: Mapping[str, Payload]) -> Iterator[Content]:
     """Yield the contents of a thought other than its summary: its full text and its signature."""
     if element.get("summary") and element.get("content"):
         yield Content(UNSUMMARISED, "beside", element)
@@ -226,14 +226,14 @@ def _contents_of_members(members: Mapping[str, Payload]) -> Iterator[Content]:
         if name == "functionResponse":
             yield from _contents_of_members({"parts": as_dict(value).get("parts")})
         elif name in _LISTS and isinstance(value, list):
-            yield from (inner for element in value for inner in _listed(name, element))
+            yield from (inner for element in value for inner in _contents_of_listed(name, element))
         elif name in _FILTERS:
             yield from [Content(BLOCKED, "beside", value)] * _is_blocked(value)
         elif value not in (None, "", [], {}, False) and name not in _OF_THE_CALL:
             yield Content(_MEMBERS.get(name, name), "beside", value)
 
 
-def _listed(name: str, element: Payload) -> Iterator[Content]:
+def _contents_of_listed(name: str, element: Payload) -> Iterator[Content]:
     """Yield the contents of one element of a list next to the text, such as `images` of Ollama and OpenRouter."""
     if isinstance(element, str):
         yield Content(_MEMBERS.get(name, name), "images" if name == "images" else "beside", element)

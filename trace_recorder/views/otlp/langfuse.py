@@ -23,11 +23,11 @@ from trace_recorder.views.otlp.messages import SpanPrompt, json_of
 from trace_recorder.views.otlp.span import AttributeValue, after, iso, nanoseconds
 from trace_recorder.views.otlp.tree import ToolNode
 
-_OF = "langfuse.observation."
-INPUT, OUTPUT, TYPE, USAGE = f"{_OF}input", f"{_OF}output", f"{_OF}type", f"{_OF}usage_details"
+_PREFIX = "langfuse.observation."
+INPUT, OUTPUT, TYPE, USAGE = f"{_PREFIX}input", f"{_PREFIX}output", f"{_PREFIX}type", f"{_PREFIX}usage_details"
 NO_TOKENS = {"input": 0, "output": 0, "total": 0}
 """The token counts of a replayed answer. If there were no counts, the services would estimate tokens and a cost."""
-MODEL, PARAMETERS, TOOLS = f"{_OF}model.name", f"{_OF}model.parameters", f"{_OF}metadata.tools"
+MODEL, PARAMETERS, TOOLS = f"{_PREFIX}model.name", f"{_PREFIX}model.parameters", f"{_PREFIX}metadata.tools"
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class LangfuseAttributes:
         attributes = {TYPE: "agent", **without_none(**{"session.id": trajectory.trajectory_id})}
         values = without_none(input=trajectory.task, output=trajectory.final_result) if self.content else {}
         for name, value in values.items():
-            attributes[f"{_OF}{name}"] = attributes[f"langfuse.trace.{name}"] = text_of_value(value)
+            attributes[f"{_PREFIX}{name}"] = attributes[f"langfuse.trace.{name}"] = text_of_value(value)
         return attributes
 
     def sub_agent(self, source: LLMInteraction | AgentStep, trajectory: Trajectory) -> dict[str, AttributeValue]:  # noqa: ARG002
@@ -50,7 +50,7 @@ class LangfuseAttributes:
 
     def step(self, step: AgentStep) -> dict[str, AttributeValue]:
         """Return the attributes of a step."""
-        return {TYPE: "chain", f"{_OF}metadata.step_number": str(step.step_number)}
+        return {TYPE: "chain", f"{_PREFIX}metadata.step_number": str(step.step_number)}
 
     def call(self, call: LLMInteraction, prompt: SpanPrompt) -> dict[str, AttributeValue]:
         """Return the attributes of a call to a model."""
@@ -59,10 +59,10 @@ class LangfuseAttributes:
         attributes |= without_none(**{MODEL: model, USAGE: json_of(usage) if usage else None})
         cost = 0 if call.is_replayed else call.response.usage.cost
         if cost is not None:
-            attributes[f"{_OF}cost_details"] = json_of({"total": cost})
+            attributes[f"{_PREFIX}cost_details"] = json_of({"total": cost})
         start = nanoseconds(call.attempts[-1].timestamp if call.attempts else call.timestamp)
         if start is not None and call.time_to_first_token_seconds is not None:
-            attributes[f"{_OF}completion_start_time"] = json_of(iso(after(start, call.time_to_first_token_seconds)))
+            attributes[f"{_PREFIX}completion_start_time"] = json_of(iso(after(start, call.time_to_first_token_seconds)))
         return attributes | (self._messages(call, prompt) if self.content else {})
 
     @staticmethod

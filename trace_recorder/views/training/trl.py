@@ -41,7 +41,7 @@ from trace_recorder.views.training.branches import Branch, BranchMessage, branch
 Form = Literal["messages", "prompt_completion", "tokens"]
 Row = dict[str, Payload]
 
-BEHIND = "answers that follow an answer that must not be trained on; this form cannot mask them"
+AFTER_FAULT = "answers that follow an answer that must not be trained on; this form cannot mask them"
 _SHOWN = ContentSupport.of(IMAGES, IMAGES_BY_ADDRESS)
 SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "answers": ContentSupport.of(THOUGHTS)}
 """The supported contents of messages.
@@ -96,7 +96,7 @@ def messages_of(lines: Sequence[BranchMessage], left_out: LeftOut) -> list[Row]:
 def _messages(branch: Branch, left_out: LeftOut) -> list[Row]:
     whole = branch.lines()
     end = next((place for place, line in enumerate(whole) if _is_faulty(line)), len(whole))
-    left_out.add(BEHIND, sum(line.new for line in whole[end:]))
+    left_out.add(AFTER_FAULT, sum(line.new for line in whole[end:]))
     answers = (place for place, line in enumerate(whole[:end], start=1) if line.message.role == "assistant")
     lines = whole[: max(answers, default=0)]  # messages after the last answer have no answer in this row
     if not any(line.new for line in lines):
