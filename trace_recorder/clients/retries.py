@@ -140,7 +140,7 @@ def _signs(error: Exception) -> Iterator[str]:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an error, for which SDKs have two names, or None."""
+    """Return the HTTP status of an error, or None. SDKs have two names for the status."""
     codes = (getattr(error, name, None) for name in ("status_code", "code"))
     return next((code for code in codes if isinstance(code, int) and code >= 400), None)
 

@@ -114,7 +114,7 @@ class _StepsOfRun:
 
 
 def _cell(numbers: StepNumbers, side: DiffSide, differs: Sequence[str]) -> Json:
-    """Return the cell of a step. `differs` has the kinds of its differences from the first run's step."""
+    """Return the cell of a step. `differs` has the kinds of differences between the step and the first run's step."""
     source = side.source
     content = source.response.content if source.response else None
     return {

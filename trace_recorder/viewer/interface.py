@@ -1,8 +1,8 @@
 """The answers about one run as JSON (`docs/viewer-interface.md`), computed from its `Trajectory`.
 
-`RunAnswers` depends only on the trajectory of its last `update`. When the run has grown, `update` keeps the entries
-that did not change, and each message keeps its number. `since` returns the changes since an earlier version. This
-module reads no files and does not depend on HTTP.
+`RunAnswers` answers from the trajectory that `update` got last. When the run has grown, `update` keeps the entries that
+did not change, and each message keeps its number. `since` returns the changes since an earlier version. This module
+reads no files and does not depend on HTTP.
 """
 
 from __future__ import annotations

@@ -4,13 +4,13 @@ Recorded text may contain anything. In the page, recorded text is JSON in a scri
 JSON has no `<`, so recorded text cannot end the element. A policy allows the page's one script and one style by their
 hashes.
 
-The file of a run is the page with all answers about the run. Its data are sections, each of compressed JSON. A tool's
-result is in a message, in a step and in a raw request. So the section `texts` has every long text once. In the other
-sections, a name stands for the text: a string of `MARK` and the number of the text. A recorded text that begins with
-`MARK` is in `texts` too, however short, so no recorded text is read as a name.
+The file of a run is the page with all answers about the run. The data of the file are sections of compressed JSON. A
+tool's result is in a message, in a step and in a raw request. So the section `texts` has every long text once. In the
+other sections, a name stands for the text: a string of `MARK` and the number of the text. A recorded text that begins
+with `MARK` is in `texts` too, however short, so no recorded text is read as a name.
 
-In a notebook the file is in a frame that may only run the page's script. The frame has no origin, so it reaches neither
-the notebook nor its cookies, and the page's policy forbids connections.
+In a notebook the file is in a frame that may only run the page's script. The frame has no origin, so the page reaches
+neither the notebook nor the notebook's cookies. The page's policy forbids connections.
 """
 
 from __future__ import annotations

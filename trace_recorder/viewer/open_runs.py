@@ -21,7 +21,7 @@ MAX_OPEN_RUNS = 8
 
 
 class OpenRun:
-    """One run in the state of the last `refresh`. A thread must hold `lock` while it uses the answers."""
+    """One run, as the last `refresh` read it. A thread must hold `lock` while it uses the answers."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name

@@ -190,7 +190,7 @@ def _tool_entry(call: ToolCall | None, result: ToolResult | None, clock: Clock, 
 
 
 def step_of_interaction(steps: Sequence[AgentStep]) -> dict[str, int]:
-    """Return the numbers of steps by the ids of the interactions that they show."""
+    """Return, by the id of each interaction, the number of its step."""
     numbers: dict[str, int] = {}
     for number, step in enumerate(steps, start=1):
         own_ids = [step.interaction.interaction_id] if step.interaction else []

@@ -1,4 +1,5 @@
-"""The contents of messages, answers and results as parts, and the details of one interaction or step, which have parts.
+"""The contents of messages, answers and results as parts, and the details of one interaction or step, which consist of
+parts.
 
 A part is a text, reasoning, a tool call, an image, or other JSON. Texts are unchanged. A JSON answer about several
 messages has only the beginning of a long part, and a mark (`CUT`). A JSON answer about one message has whole parts

@@ -142,11 +142,14 @@ _VARIABLES = {
 For any other provider, the variable is the provider's name and `_API_KEY`.
 """
 _HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
-"""The header that carries a provider's key in the provider's own dialect. All others use `Authorization: Bearer`."""
+"""The header that carries a provider's key in the provider's own dialect.
+
+All other keys are sent as `Authorization: Bearer`.
+"""
 
 
 def sending_of(url: str | None, api: str | None) -> Json:
-    """Return the headers to send, and the header and the environment variable of the key.
+    """Return the headers of a request, and the header and the environment variable for its key.
 
     No key is named for an unknown host.
     """

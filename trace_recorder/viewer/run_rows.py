@@ -115,7 +115,7 @@ class RunRows:
     def rows(self, numbers: Numbers) -> list[Json | None]:
         """Return rows by their numbers. The row of a run that is gone is None.
 
-        The member `origin` of a row names the run of the list of which this run is a fork or a replay, or is None.
+        The member `origin` of a row is the name of the listed run of which this run is a fork or a replay, or None.
         """
         places = ", ".join("?" for _ in numbers)
         sql = f"SELECT r.number, r.row, {_PARENT} FROM runs r WHERE r.number IN ({places})"  # noqa: S608 - question marks
@@ -153,8 +153,8 @@ class RunRows:
     def relations(self, name: str, sources: Collection[str]) -> Json:
         """Return the names of the runs that are related to a run.
 
-        These are the run of which this run is a fork or a replay, its own forks and replays, and the runs of `sources`.
-        `sources` are trajectory ids.
+        These are the run of which this run is a fork or a replay, its own forks and replays, and the runs with the
+        trajectory ids `sources`.
         """
         columns = "SELECT trajectory_id, forked_from, replay_of FROM runs WHERE name = ?"
         identity, *origins = self._connection.execute(columns, (_key(name),)).fetchone() or (None, None, None)

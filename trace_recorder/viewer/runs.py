@@ -1,9 +1,9 @@
 """The list of runs for the page. An answer has some rows of the list, filtered and sorted, and counts of all rows.
 
-The cost of an answer is bounded. All clients share one look at the files, and looks are rare if there are many files
-(`followed_runs.py`). Runs are read for a third of a second at most while a client waits for an answer. The answer says
-how many runs are still to be read, and when to ask again. Rows come from the table in `run_rows.py`. Their order is
-kept until the list changes.
+The time that an answer takes is bounded. All clients share one look at the files, and looks are rare if there are many
+files (`followed_runs.py`). Runs are read for a third of a second at most while a client waits for an answer. The answer
+says how many runs are still to be read, and when to ask again. Rows come from the table in `run_rows.py`. Their order
+is kept until the list changes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RunList:
         return self._files.file_names
 
     def path_of(self, name: str) -> Path | None:
-        """Return the path of a run, or None if it is not in the list or its path now leads out of the directory."""
+        """Return the path of a run, or None if it is not listed or its path now leads out of the directory."""
         if name not in self._followed:
             with self._working(_WAIT_SECONDS) as may_read:
                 if may_read and self._followed.is_look_due():
@@ -81,8 +81,8 @@ class RunList:
     def relations_of(self, name: str, sources: Collection[str]) -> Json:
         """Return the ids of the related runs of the list.
 
-        These are the run of which this run is a fork or a replay, its own forks and replays, and the runs with the
-        trajectory ids `sources`, which gave answers to its calls.
+        These are the run of which this run is a fork or a replay, and its own forks and replays. The runs with the
+        trajectory ids `sources`, which gave answers to this run's calls, are related too.
         """
         with self._working() as may_read:
             if may_read and self._followed.is_look_due():
@@ -137,7 +137,7 @@ class RunList:
 
     @contextmanager
     def _working(self, seconds: float | None = 0.0) -> Iterator[bool]:
-        """Yield whether this thread may read. Wait at most `seconds` for another thread that reads."""
+        """Yield whether this thread may read. Wait at most `seconds` until a thread that is reading has finished."""
         may_read = self._work_lock.acquire(timeout=-1 if seconds is None else seconds)
         try:
             yield may_read
@@ -172,7 +172,7 @@ class RunList:
             self._followed.read_one()
 
     def _recheck_running(self, until: float = math.inf) -> None:
-        """Read running runs that did not change. No client waits for this, so all other reading is done before."""
+        """Read running runs that did not change. No client waits for these runs, so they are read after all others."""
         while self._followed.rechecks and time.monotonic() < until:
             self._followed.read_one()
 

@@ -56,7 +56,7 @@ class Access:
 
 
 class AccessControl:
-    """An ASGI application that refuses requests without access, and passes on the others."""
+    """An ASGI application that refuses requests without access, and passes on all other requests."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app

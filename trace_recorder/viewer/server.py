@@ -156,7 +156,7 @@ class ViewerServer:
         return {**run.since(version), "writable": self._is_writable(run)}
 
     async def _since(self, request: Request) -> Response:
-        """Answer when the run has changed, or when the time is over."""
+        """Answer when the run has changed, or after the seconds in the parameter `wait`."""
         version = request.query_params.get("version", "")
 
         def look(*, is_last: bool) -> Response | None:

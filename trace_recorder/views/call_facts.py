@@ -128,7 +128,7 @@ def counted_usage(call: LLMInteraction) -> dict[str, Payload]:
 
 
 def incomplete_reason(call: LLMInteraction, *, is_running: bool) -> str | None:
-    """Return why a call is not complete. Return None if the call is complete, or if its error says why it is not.
+    """Return why a call is not complete. Return None if the call is complete, or if its error already says why.
 
     `is_running` tells whether the run is still being recorded.
     """

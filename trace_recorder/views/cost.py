@@ -185,7 +185,7 @@ def _estimate(call: LLMInteraction, counts: Counts, price: Price | None) -> floa
 
 @cache
 def table() -> Price | None:
-    """Return the prices of genai-prices, or None if the extra `prices` is not installed."""
+    """Return the table of genai-prices, or None if the extra `prices` is not installed."""
     try:
         return PriceTable()
     except ImportError:

@@ -53,7 +53,7 @@ class View(Protocol[P, T_co]):
 
 
 def view(write: Callable[Concatenate[LeftOut, P], T]) -> View[P, T]:
-    """Make a view from a function whose first parameter is the report that it fills."""
+    """Make a view from a function that gets the report as its first argument and fills it."""
 
     def with_report(*args: P.args, **kwargs: P.kwargs) -> tuple[T, LeftOut]:
         _refuse_path(write.__name__, args)

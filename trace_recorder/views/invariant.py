@@ -188,7 +188,10 @@ _ELSEWHERE = frozenset({"schema_version", "history", "annotations", "rewards"})
 """Members of the document that are not metadata: two describe the form of the document, two become annotations."""
 _SHOWN = ContentSupport.of(IMAGES)
 _SUPPORTED: FormatSupport = {"instructions": _SHOWN, "questions": _SHOWN, "tool results": _SHOWN}
-"""Images are supported if the message has their data. Thoughts, other parts and other members are in `metadata`."""
+"""Images are supported if the message has their data.
+
+Thoughts, parts that are not images, and further members of messages are in `metadata`.
+"""
 ROOT = "<root>"
 """The address of annotations that describe a whole run."""
 

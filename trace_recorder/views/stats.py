@@ -332,7 +332,7 @@ def _spans(timed: Iterable[LLMInteraction | ToolResult]) -> tuple[list[TimeSpan]
 
 
 def _total_seconds(trajectory: Trajectory, llm: Sequence[TimeSpan]) -> float | None:
-    """Return the duration of a run: the stated duration, or else the time until its end or the end of its last call."""
+    """Return the duration of a run: the stated duration, or else the time from its start to its end or last answer."""
     begin, end = _seconds(trajectory.start_time), _seconds(trajectory.end_time)
     if trajectory.execution_time is not None or begin is None:
         return trajectory.execution_time

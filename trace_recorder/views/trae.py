@@ -1,4 +1,4 @@
-"""Trae Agent's own document: the members that Trae Agent writes, in the same order, and no others.
+"""Trae Agent's own document: the members that Trae Agent writes, in the same order, and no other members.
 
 Our document has all of these members and more. This view is for readers that refuse unknown members. Additions, such as
 attempts and rewards, are left out. `input_messages` is the complete prompt.

@@ -7,8 +7,8 @@ not have. Each module of a dialect in this folder makes one `WireFormat`.
 A conversation can continue only if signed reasoning is sent back unchanged. If the values of a message rebuild the
 assistant's turn exactly, only the values are kept. Otherwise the turn is kept as the provider sent it, with its dialect
 and provider, in `extra["turn"]` of the response and of the message. The turn is sent back only to the same provider in
-the same dialect. A message that was changed later is rebuilt from its values. A message from another provider loses its
-reasoning; the client annotates the run with the number of such messages.
+the same dialect. A message that was changed later is rebuilt from its values. A message from a different provider loses
+its reasoning. The client annotates the run with the number of these messages.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class WireFormat:
     `build_request` gives the arguments of the SDK's method. `assistant` encodes an assistant message for a request.
     `turn_of` returns the assistant's turn in a response body. `body_of` returns the smallest response body that has a
     turn. `deltas` reads an event of a stream, given how many tool calls have begun. `frame` is the text of an event in
-    a stream, with `%s` in place of the event's JSON. `reasoning_fields` names the members of a message's `extra` with
-    reasoning that is sent back.
+    a stream, with `%s` in place of the event's JSON. `reasoning_fields` names the members of a message's `extra` whose
+    reasoning is sent back.
     """
 
     api: str

@@ -73,7 +73,7 @@ class IdAndTimeStripper:
 
 PartKind = Literal["prompt", "tools", "parameters", "answer", "tool_call", "tool_result"]
 KINDS: tuple[PartKind, ...] = ("prompt", "tools", "parameters", "answer", "tool_call", "tool_result")
-"""The kinds of values in a step that are compared, in the order in which they occur.
+"""The kinds of values that are compared in each step, in the order in which they occur.
 
 `trajectory_diff.py` compares models.
 """
@@ -135,7 +135,7 @@ class ComparableSteps:
     # ── the request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _prompt_of_step(self, step: AgentStep | None) -> dict[str, Payload]:
-        """Return the prompt of a step that has no call, as it was recorded with the step."""
+        """Return the prompt that the agent recorded with a step without a call."""
         messages = step.messages if step else None
         return {"prompt": {"messages": [*map(self._message, messages)]}} if messages else {}
 

@@ -1,8 +1,7 @@
 """Why an answer ended, in any dialect, and whether a model may be trained on the answer.
 
-All views use these rules. An answer that is empty, or that was cut off or stopped by a filter, would teach a model to
-stop early or to say nothing. In training data, views omit or mask such an answer, unless an argument of the view allows
-it.
+All views use these rules. An answer that is empty, was cut off, or was stopped by a filter would teach a model to stop
+early or to say nothing. In training data, views omit or mask such an answer, unless an argument of the view allows it.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ If the agent changed its history, each message of the request is looked up in th
 the history if all answers of the model are still there, but other messages were shortened, replaced, added or removed.
 The request `rewrites` the history if answers are gone, as after compaction. A request `begins` a new chain if it has no
 recorded answer, and its instructions differ from those of the earlier chains. If a request changes the history and the
-instructions, its origin is unclear. Such a request also begins a new chain if a later request continues the call before
-it. `turns_of_run.py` reads all calls to find these requests.
+instructions, its origin is unclear. If a later request continues the call before the unclear request, the unclear
+request begins a new chain too. `turns_of_run.py` reads all calls to find such requests.
 
 A digest of each distinct message, and the new messages of each prompt, stay in memory.
 """
@@ -172,7 +172,10 @@ class RequestPrompt:
         return (*after[:results], *before, *after[results:]), range(results, results + len(before))
 
     def _new_places(self, continued: Continuation, known: KnownMessages) -> Iterator[int]:
-        """Yield the positions of the new messages. In the first prompt of a chain, empty messages are new too."""
+        """Yield the positions of the new messages.
+
+        In the first prompt of a chain, messages without content are new too.
+        """
         for message in known.unknown(self.messages):
             yield from range(message.begin, message.end)
         if continued.relation == "begins":

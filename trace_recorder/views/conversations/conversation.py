@@ -1,14 +1,14 @@
-"""Conversations: the turns of a run as lines in reading order, for formats that list messages.
+"""Conversations: the turns of a run as messages in reading order, for formats that list messages.
 
-A turn that extends the newest answer of a conversation continues the conversation, and adds only its new messages. A
-failed call is part of the conversation, and so is its next attempt. A prompt that changes or forks the history of its
-agent begins a new conversation, which *continues* the agent's first conversation. Messages that the new conversation
-has from an earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*, such as a
-request for a title of the same question. The agent's longest chain is never *apart*.
+A turn that extends the newest answer of a conversation continues the conversation. Only the turn's new messages are
+added. A failed call is part of the conversation, and so is its next attempt. A prompt that changes or forks the history
+of its agent begins a new conversation, which *continues* the agent's first conversation. Messages that the new
+conversation has from an earlier conversation are *copied*. A chain of calls that continues no earlier chain is *apart*,
+such as a request for a title of the same question. The agent's longest chain is never *apart*.
 
 Two agents with the same name have separate conversations. One agent may have a different id in each call. Two ids
-belong to the same agent if a call with the second id continues the newest answer of the first, under the same name and
-parent.
+belong to the same agent if a call with the second id continues the newest answer of the first id, and if name and
+parent are the same.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A normalized message is one message, or several consecutive messages of an assistant. Messages without content are left
 out. White space, thoughts that are not sent back, cache marks, leftovers of a server's own tools, and the ids of tool
-calls make no difference. A tool result is identified by the call that it answers: by the message that made the call,
-and by the index of the call in that message. `values/message_equality.py` defines this equality.
+calls make no difference. A tool result is identified by the call that it answers: by the message with the call, and the
+index of the call in that message. `values/message_equality.py` defines this equality.
 
 A digest is computed once for each message of the run's table. Most prompts repeat an earlier prompt, so only their end
 is normalized. If single messages in the middle were replaced, only the replaced messages are normalized again. So the
@@ -185,10 +185,10 @@ class NormalizedPrompt:
     """A prompt of an agent in normalized form.
 
     `keys` are the keys of `messages`. The first `own` messages are instructions for this prompt alone. `prefixes` has
-    the sum (`prefix_sums`) after each message that follows them. `answer_places` are the positions of the assistant's
-    messages. `before` is an earlier prompt that has the same messages at all positions except those in `new`. `before`
-    is None if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt was added, so
-    that earlier prompts do not stay in memory.
+    the sum (`prefix_sums`) after each message that follows these instructions. `answer_places` are the positions of the
+    assistant's messages. `before` is an earlier prompt that has the same messages at all positions except those in
+    `new`. `before` is None if there is no such prompt. `CallChains` also sets it to None after the turn of this prompt
+    was added, so that earlier prompts do not stay in memory.
 
     `AgentMessages` sets the other fields. `turn` is the turn of this prompt. `unasked` are the positions of tool
     results whose calls are in no recorded answer of the prompt. `claim` is the value that the counter

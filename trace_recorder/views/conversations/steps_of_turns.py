@@ -38,7 +38,7 @@ TurnKey = tuple[Payload, ...]
 
 
 def step_of_turns(steps: Sequence[AgentStep], turns: Sequence[Turn]) -> dict[Turn, AgentStep]:
-    """Return the step in which each turn was made.
+    """Return, for each turn, the step in which its call was made.
 
     A turn and its step name the same call or step number, or else they have the same answer.
     """
@@ -198,7 +198,7 @@ def is_tools_only(step: AgentStep) -> bool:
 class AnsweredTurn:
     """A turn with the results of its tool calls.
 
-    `step` is the agent's step in which the turn was made. `next_messages` are the messages of tools and of the user
+    `step` is the agent's step in which the call was made. `next_messages` are the messages of tools and of the user
     that follow the answer in the next request. `next_messages` is empty if no request follows. `results` are the
     results that the agent recorded. `choice` is the number of the answer that the next request continues.
     """
@@ -246,7 +246,7 @@ def answered_turns(trajectory: Trajectory) -> list[AnsweredTurn]:
     """Return the turns of a run in the order of time, each with the results of its tool calls."""
     turns = turns_of(trajectory)
     steps = step_of_turns(trajectory.agent_steps, turns)
-    # the next request is the first exact continuation of a turn, or else its first continuation
+    # a turn's next request is the first request that continues it exactly, or else the first that continues it
     following = {turn.previous: turn for turn in reversed(turns) if turn.previous is not None and not turn.exact}
     following |= {turn.previous: turn for turn in reversed(turns) if turn.previous is not None and turn.exact}
     answered: list[AnsweredTurn] = []

@@ -6,10 +6,10 @@ recorded its steps and no calls, each step that the agent recorded is a turn.
 A side call is a call that a program makes beside its conversation, for example to get a title or a topic, or to check
 its quota. No program marks side calls in its requests (Claude Code 2.1, Codex 0.169, Gemini CLI 0.61 and opencode 1.18
 do not), so side calls are derived. Only runs of the proxy have side calls. In any other run, the author of the agent
-knows which calls it makes. In such a run, a call without tools, such as a call that plans, is a part of the work. A
-side call has no tools, although its agent offers tools in other calls. The prompt of a side call has no answer of a
-model. No other call continues a side call. A second request for a title, with the same instructions, does not count as
-a continuation.
+knows which calls the agent makes. In such a run, a call without tools, such as a call that plans, is a part of the
+work. A side call has no tools, although its agent offers tools in other calls. The prompt of a side call has no answer
+of a model. No other call continues a side call. A second request for a title, with the same instructions, does not
+count as a continuation.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def interactions_of(trajectory: Trajectory) -> list[LLMInteraction]:
 def _separate_calls(turns: Sequence[Turn]) -> frozenset[str]:
     """Return the ids of the calls of unclear origin that belong to no chain.
 
-    Such a call belongs to no chain if a later call continues the call before it.
+    If a later call continues the call before an unclear call, the unclear call belongs to no chain.
     """
     numbers = {turn: number for number, turn in enumerate(turns)}
     continued_at = {turn.previous: number for turn, number in numbers.items() if turn.exact and turn.previous}

@@ -119,7 +119,7 @@ class SpanMaker:
         return self._span((span_id, parent), f"step {step.step_number}", times, attributes, events, error)
 
     def call(self, span_id: str, parent: str, interaction: LLMInteraction, prompt: SpanPrompt) -> Span:
-        """Make the span of a call to a model, from the start of its first attempt to the end of its last."""
+        """Make the span of a call to a model, from the start of its first attempt to the end of its last attempt."""
         billed, origin = without_usage(interaction), origin_of(interaction, counted_usage(interaction) or None)
         attributes = _merge_attributes(writer.call(billed, prompt) for writer in self.writers)
         attributes |= known_attributes(

@@ -130,8 +130,8 @@ class _SpanPlanner:
     def _calls(self) -> Iterator[PlannedSpan]:
         """Yield the calls.
 
-        A failed call is final when its agent has made another call, because until then it may be retried. A call that
-        the provider answers in the background is final when its answer is final.
+        A failed call is final when its agent has made a later call, because until then the failed call may be retried.
+        A call that the provider answers in the background is final when its answer is final.
         """
         latest: dict[str | None, LLMInteraction] = {agent_key(call): call for call in self.tree.calls}
         before: dict[str | None, LLMInteraction] = {}

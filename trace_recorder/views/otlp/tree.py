@@ -22,7 +22,7 @@ from trace_recorder.views.otlp.span import SpanIds, after, nanoseconds
 
 @dataclass(slots=True)
 class AgentRecords:
-    """An agent with an id or a name: its first call or step, its begin and end, and the execution that started it."""
+    """An agent with an id or a name: its first call or step, begin, end, and the tool execution that started it."""
 
     key: str
     first: LLMInteraction | AgentStep

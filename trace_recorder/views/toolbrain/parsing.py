@@ -50,8 +50,8 @@ _BLOB = re.compile(r"^[ \t]*Action:\s*(?:```(?:json)?\s*)?(?P<blob>\{.*\})\s*(?:
 def parse_tool_calls(response: LLMResponse) -> ParsedCompletion:
     """Parse the answer of a model that calls tools.
 
-    The tool code is the calls, written as Python code. Without calls, the text is the final answer. Text next to calls
-    is part of the thought. A single call of `final_answer` is the final answer.
+    The tool code is the calls, written as Python code. If there are no calls, the text is the final answer. Text next
+    to calls is part of the thought. A single call of `final_answer` is the final answer.
     """
     calls = response.tool_calls
     if not calls:

@@ -40,7 +40,8 @@ def to_openai_finetuning(
     """Return the rows of a run for a JSONL file.
 
     A run without an answer to train on has no rows. Answers that were cut off, or are incomplete or empty, have the
-    weight 0, and no row ends with such an answer, unless `include_incomplete` is True.
+    weight 0, and no row ends with such an answer. If `include_incomplete` is True, such answers are treated like all
+    others.
     """
     turns = turns_of(trajectory)
     targets = branches(trajectory, turns, include_incomplete=include_incomplete)

@@ -2,8 +2,9 @@
 
 Runs are compared if they began with the same request, that is, the same messages and tools. In each such group, the
 best run is paired with every worse run. A run with a rewritten history is not one answer to one prompt. Such a run is
-left out and counted, and so is a run with an answer that was cut off, incomplete or empty. A fork begins with answers
-from a recording. These answers are part of the fork's prompt, so forks of a run at the same call are compared.
+left out, and counted in the report of the view. So is a run with an answer that was cut off, incomplete or empty. A
+fork begins with answers from a recording. These answers are part of the fork's prompt, so forks of a run at the same
+call are compared.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _why_no_branch(turns: Sequence[Turn]) -> str:
 
 
 def _faults_in(turns: Iterable[Turn], branch: Branch) -> set[str]:
-    """Return the faults of the answers in a branch, from the first answer that was made in this run."""
+    """Return the faults of the answers in a branch, from the first answer that a model gave in this run."""
     agent = agent_key(branch.leaf.interaction)
     own = (turn for turn in turns if turn.answered and agent_key(turn.interaction) == agent)
     answers = (turn for turn in dropwhile(lambda turn: not turn.was_made, own) if turn not in branch.targets)
